@@ -7,7 +7,8 @@
  *      mpirun -n 2 ./enqueue_latency [--gpus 1|2] [--bytes BYTES] [--repeats REPEATS] +p 1|2
  *
  * Both ranks are in one process. "held": all is submitted while a kernel holds the stream of rank 0, and the time begins when that is let go; else it begins
- * with the first submission. prints: NAME minimum and median of the repeats in us, and the median in bare ones
+ * with the first submission. prints: NAME minimum and median of the repeats in us, the median in bare ones, and the part of the messages that the
+ * GPUs exchanged without the CPU (heddle_gpu_stream_messages)
  */
 #include <mpi.h>
 
@@ -32,9 +33,21 @@ static cudaStream_t stream;
 static MPI_Comm comm;
 static double bare_us[2]; /* the medians: submitted at once, held */
 
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle counter;
+
+static unsigned long long count()
+{
+    unsigned long long n = 0;
+
+    MPI_T_pvar_read(session, counter, &n);
+    return n;
+}
+
 static double now_us()
 {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 __global__ void hold(volatile unsigned *released)
@@ -64,8 +77,8 @@ static void submit_bare()
         return;
     for (int i = 0; i < 2 * ROUND_TRIPS; i++) {
         int from = i % 2, to = 1 - from;
-        CHECK(cudaMemcpyPeerAsync(peer_received[to], gpus[to], i == 0 ? buffers[0] : peer_received[from], gpus[from],
-                                  (size_t)n_bytes, bare_streams[from]));
+        CHECK(cudaMemcpyPeerAsync(peer_received[to], gpus[to], i == 0 ? buffers[0] : peer_received[from],
+                                  gpus[from], (size_t)n_bytes, bare_streams[from]));
         CHECK(cudaEventRecord(events[from], bare_streams[from]));
         CHECK(cudaStreamWaitEvent(bare_streams[to], events[from], 0));
     }
@@ -150,6 +163,7 @@ static double run(void (*submit)(), bool is_bare, bool is_held)
 static void measure(const char *name, void (*submit)(), bool is_bare, bool is_held)
 {
     std::vector<double> times;
+    unsigned long long before = count();
 
     for (int i = 0; i < 3 + repeats; i++) {
         double us = run(submit, is_bare, is_held);
@@ -161,8 +175,12 @@ static void measure(const char *name, void (*submit)(), bool is_bare, bool is_he
     if (is_bare)
         bare_us[is_held] = median;
     if (rank == 0) {
-        printf("%-15s%s min %7.2f median %7.2f us, %.2f bare ones\n", name, is_held ? ", held:" : ":      ", times[0],
-               median, median / bare_us[is_held]);
+        printf("%-15s%s min %7.2f median %7.2f us, %.2f bare ones", name, is_held ? ", held:" : ":      ",
+               times[0], median, median / bare_us[is_held]);
+        if (submit == submit_enqueued)
+            printf(", %.0f %% by the GPUs alone",
+                   100.0 * (double)(count() - before) / (2.0 * ROUND_TRIPS * (3 + repeats)));
+        printf("\n");
         fflush(stdout);
     }
 }
@@ -229,6 +247,12 @@ int main(int argc, char **argv)
     begin(n_gpus == 2 ? rank : 0);
     if (rank == 0)
         printf("%d bytes, %d GPU(s)\n", n_bytes, n_gpus);
+    int index = 0, provided, n = 0;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
+        MPI_T_pvar_get_index("heddle_gpu_stream_messages", MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS ||
+        MPI_T_pvar_session_create(&session) != MPI_SUCCESS ||
+        MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &n) != MPI_SUCCESS)
+        MPI_Abort(MPI_COMM_WORLD, 1);
     for (bool is_held : {false, true}) {
         measure("bare copies", submit_bare, true, is_held);
         measure("enqueued", submit_enqueued, false, is_held);

@@ -103,6 +103,7 @@ int gpu_work_of_event(struct gpu_work *work, void *event) BASE_MUST_CHECK;
 /* ---- A stream of the program that operations are enqueued in (stream_sync.c) ---- */
 
 struct gpu_sync;
+struct gpu_watch;
 
 /* Notification that the stream has come to a place. Memory of the caller, who must not change it until
  * `reached` is called. */
@@ -110,8 +111,9 @@ struct gpu_point {
     /* All earlier work of the stream is done, or error is the reason why it never will be. On the PE, from
      * its progress; may not switch. */
     void (*reached)(struct gpu_point *point, int error);
-    struct gpu_point *next; /* private, like the next field */
+    struct gpu_point *next; /* private, like the next fields */
     uint32_t number;
+    bool is_resting;
 };
 
 /* A place where the stream waits until gpu_sync_release. Memory of the caller, who must not change it until
@@ -142,6 +144,70 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 /* Suspends the caller while there are so many points and holds that another one might have to wait for room in
  * the stream. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);
+
+/* ---- Small messages between such streams, which the GPUs exchange by themselves (stream_slots.c) ---- */
+
+/* Memory of a stream's GPU for a message that it sends. Belongs to the stream. */
+struct gpu_slot {
+    struct gpu_slot *next; /* private, like all other fields */
+    struct gpu_sync *sync;
+    uint64_t at;
+    uint32_t turn;
+    uint32_t n_bytes;
+};
+
+/* A place where a stream learns what it receives. Memory of the caller, until gpu_inbox_put. */
+struct gpu_inbox {
+    struct gpu_sync *sync; /* private, like all other fields */
+    volatile struct gpu_inbox_words *words;
+    uint64_t words_at;
+    void *to;
+    size_t n_bytes;
+};
+
+/* The size of a message, at most. */
+extern const size_t gpu_slot_bytes;
+
+/* Takes a slot for these bytes; NULL: none is free, or the stream's kernels cannot do it. Never switches. */
+struct gpu_slot *gpu_slot_take(struct gpu_sync *sync, const void *data, size_t n_bytes);
+
+/* The stream copies the data into the slot, and comes to the point. An error: nothing was added. May switch. */
+int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *point) BASE_MUST_CHECK;
+
+/* The bytes in device memory, once the point is reached. */
+void *gpu_slot_data(const struct gpu_slot *slot);
+
+/* Nobody needs the data any more. On the PE that took it, and once the point is reached. */
+void gpu_slot_put(struct gpu_slot *slot);
+
+/* Prepares to receive n_bytes, at most gpu_slot_bytes; false: as above. Never switches. */
+bool gpu_inbox_take(struct gpu_sync *sync, struct gpu_inbox *inbox, void *to, size_t n_bytes);
+void gpu_inbox_put(struct gpu_inbox *inbox);
+
+/* True if the inbox's GPU can read the slot. */
+bool gpu_inbox_can(const struct gpu_inbox *inbox, const struct gpu_slot *slot);
+
+/* What the stream receives: n_bytes of the slot, which may not be full yet; or nothing, the PE has received it. Once.
+ * On the inbox's PE. Never switch. */
+void gpu_inbox_tell(struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes);
+void gpu_inbox_release(struct gpu_inbox *inbox);
+
+/* The stream comes to the point `arrived` (NULL: none), waits until all inboxes are told and their slots are full, copies
+ * the data, and comes to `done`. An error: nothing was added. May switch. */
+int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived,
+                    struct gpu_point *done) BASE_MUST_CHECK;
+
+/* The stream will not come to the point `done` before the PE has told an inbox: until gpu_point_expect, it is no operation in
+ * progress, so that a deadlock is one. On the stream's PE. */
+void gpu_point_rest(struct gpu_point *point);
+void gpu_point_expect(struct gpu_point *point);
+
+/* For a watch (below) of what the stream's GPU does: instead of gpu_watch_create. */
+void gpu_sync_watch(const struct gpu_sync *sync, struct gpu_watch *watch);
+
+/* Messages that streams of this process have received from slots. */
+uint64_t gpu_slot_count(void);
+void gpu_slot_count_one(void);
 
 /* ---- Ends of messages in CUDA graphs, captured in such a stream (stream_graph.c) ---- */
 

@@ -270,6 +270,60 @@ bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
     return false;
 }
 
+const size_t gpu_slot_bytes = 0;
+
+struct gpu_slot *gpu_slot_take(struct gpu_sync *sync, const void *data, size_t n_bytes)
+{
+    return NULL;
+}
+
+int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *point)
+{
+    return unreachable();
+}
+
+void *gpu_slot_data(const struct gpu_slot *slot)
+{
+    return NULL;
+}
+
+void gpu_slot_put(struct gpu_slot *slot) {}
+
+bool gpu_inbox_take(struct gpu_sync *sync, struct gpu_inbox *inbox, void *to, size_t n_bytes)
+{
+    return false;
+}
+
+void gpu_inbox_put(struct gpu_inbox *inbox) {}
+
+bool gpu_inbox_can(const struct gpu_inbox *inbox, const struct gpu_slot *slot)
+{
+    return false;
+}
+
+void gpu_inbox_tell(struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes) {}
+
+void gpu_inbox_release(struct gpu_inbox *inbox) {}
+
+int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived,
+                    struct gpu_point *done)
+{
+    return unreachable();
+}
+
+void gpu_point_rest(struct gpu_point *point) {}
+
+void gpu_point_expect(struct gpu_point *point) {}
+
+void gpu_sync_watch(const struct gpu_sync *sync, struct gpu_watch *watch) {}
+
+uint64_t gpu_slot_count(void)
+{
+    return 0;
+}
+
+void gpu_slot_count_one(void) {}
+
 int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes)
 {
     return unreachable();

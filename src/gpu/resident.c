@@ -211,14 +211,19 @@ static bool are_gpus_shared(void)
     return !(visible && *visible) && n_pes_on_node / ult_pe_count() > gpu_device_count();
 }
 
-/* The reason why no GPU can have one; NULL: none. */
-static const char *find_obstacle(void)
+bool gpu_launches_block(void)
 {
     const char *blocking = secure_getenv("CUDA_LAUNCH_BLOCKING");
 
+    return blocking && *blocking && strcmp(blocking, "0") != 0;
+}
+
+/* The reason why no GPU can have one; NULL: none. */
+static const char *find_obstacle(void)
+{
     if (!gpu_has_kernels())
         return "this library was built without nvcc";
-    if (blocking && *blocking && strcmp(blocking, "0") != 0)
+    if (gpu_launches_block())
         return "CUDA_LAUNCH_BLOCKING is set";
     if (!is_asked_for && gpu_monitor_is_late())
         return "CUDA was in use before the ranks began, so its calls that wait for a GPU are not seen";

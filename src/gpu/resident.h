@@ -26,6 +26,9 @@ void gpu_resident_call(int device);
 /* Handles completed orders. Returns their number. */
 int gpu_resident_poll(struct gpu_pe *pe);
 
+/* True if a launch of a kernel returns when the kernel has ended (CUDA_LAUNCH_BLOCKING). */
+bool gpu_launches_block(void);
+
 /* The number of copies it has made for this PE. */
 uint64_t gpu_resident_count(void);
 

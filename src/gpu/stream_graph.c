@@ -314,14 +314,7 @@ struct nodes {
 static int launch(const struct nodes *nodes, int kernel, unsigned n_blocks, unsigned n_threads, void *args,
                   size_t args_bytes)
 {
-    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
-                       CU_LAUNCH_PARAM_END};
-    CUfunction function;
-    int error = gpu_module_function(nodes->device, kernel, &function);
-
-    return error ? error
-                 : gpu_call(cuLaunchKernel,
-                            (function, n_blocks, 1, 1, n_threads, 1, 1, 0, nodes->stream, NULL, options));
+    return gpu_sync_launch(nodes->device, nodes->stream, kernel, n_blocks, n_threads, args, args_bytes);
 }
 
 static int flush(struct nodes *nodes)

@@ -125,6 +125,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
     made->device = device;
     if (gpu_graph_make_room(made))
         base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
+    gpu_slots_make(made);
     gpu_waits_make_progress();
     *sync_out = made;
     return 0;
@@ -145,6 +146,7 @@ static void destroy(struct gpu_sync *sync)
     if (!gpu_context_enter(sync->context, &before)) {
         gpu_driver.cuEventDestroy(sync->probe);
         gpu_graph_free_blocks(sync);
+        gpu_slots_free(sync);
         gpu_driver.cuMemFreeHost(sync->words);
         gpu_context_leave(sync->context, before);
     }
@@ -209,11 +211,25 @@ void gpu_sync_end(struct gpu_sync *sync, CUcontext before)
     gpu_submit_end();
 }
 
-static void append_point(struct gpu_sync *sync, struct gpu_point *point)
+int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
+                    void *args, size_t args_bytes)
+{
+    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                       CU_LAUNCH_PARAM_END};
+    CUfunction function;
+    int error = gpu_module_function(device, kernel, &function);
+
+    return error ? error
+                 : gpu_call(cuLaunchKernel,
+                            (function, n_blocks, 1, 1, n_threads, 1, 1, 0, stream, NULL, options));
+}
+
+void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
 {
     struct gpu_pe *pe = gpu_pe_self();
 
     point->number = ++sync->n_points;
+    point->is_resting = false;
     point->next = NULL;
     if (sync->points)
         sync->points_last->next = point;
@@ -271,7 +287,7 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
     if (error)
         return error;
     if (point)
-        append_point(sync, point);
+        gpu_sync_append_point(sync, point);
     if (hold)
         append_hold(sync, hold);
     return 0;
@@ -354,7 +370,7 @@ static int poll_one(struct gpu_pe *pe, struct gpu_sync *sync)
         bool is_reached = (int32_t)(reached - point->number) >= 0;
         sync->points = point->next;
         drop_one(sync);
-        pe->source.pending--;
+        pe->source.pending -= !point->is_resting;
         n_reached++;
         point->reached(point, is_reached ? 0 : error);
     }

@@ -40,6 +40,7 @@ struct gpu_sync {
     bool is_polled;                   /* a point's function may be running ... */
     bool is_dead;                     /* ... and has destroyed it */
     struct gpu_graph_block *captured; /* memory of its ends in graphs, the newest first (stream_graph.c) */
+    struct gpu_slots *slots;          /* memory for small messages; NULL: none (stream_slots.c) */
 };
 
 /* An operation of cuStreamBatchMemOp: writes this value, or waits until the word compares so (enum
@@ -51,6 +52,14 @@ CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigne
  * error. The first may switch. */
 int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out) BASE_MUST_CHECK;
 void gpu_sync_end(struct gpu_sync *sync, CUcontext before);
+
+/* Launches a kernel of the library between the two, with one struct as its argument. */
+int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
+                    void *args, size_t args_bytes) BASE_MUST_CHECK;
+
+/* The work given to the driver between the two writes the number of the next point (n_points + 1) into `reached`: it is
+ * this one. */
+void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point);
 
 /* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
  * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
@@ -67,5 +76,10 @@ int gpu_graph_make_room(struct gpu_sync *sync) BASE_MUST_CHECK;
  * is kept for new ends. (stream_graph.c) */
 void gpu_graph_free_blocks(struct gpu_sync *sync);
 void gpu_graph_keep_blocks(struct gpu_sync *sync);
+
+/* Memory for the stream's small messages, which stays with it; its context is current. Without memory, or if kernels cannot
+ * exchange messages here, there is none. May switch. (stream_slots.c) */
+void gpu_slots_make(struct gpu_sync *sync);
+void gpu_slots_free(struct gpu_sync *sync);
 
 #endif

@@ -18,8 +18,9 @@ static unsigned long read_counter(MPI_T_pvar_session session, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"heddle_device_hits", "heddle_device_misses", "heddle_device_queries",
-                                        "heddle_gpu_service_sent_away", "heddle_nccl_collectives"};
+    static const char *const names[] = {"heddle_device_hits",         "heddle_device_misses",
+                                        "heddle_device_queries",      "heddle_gpu_service_sent_away",
+                                        "heddle_gpu_stream_messages", "heddle_nccl_collectives"};
     static char large[200000], other[200000];
     MPI_T_pvar_session session;
     int provided, category = -1, n_cvars, n_pvars, n_categories, length = 0;
@@ -29,14 +30,14 @@ int main(int argc, char **argv)
     MPI_T_pvar_session_create(&session);
     MTEST_CHECK(MPI_T_category_get_index("heddle_devices", &category) == MPI_SUCCESS, "the category");
     MPI_T_category_get_info(category, NULL, &length, NULL, &length, &n_cvars, &n_pvars, &n_categories);
-    MTEST_CHECK(n_pvars == 5, "%d variables", n_pvars);
+    MTEST_CHECK(n_pvars == 6, "%d variables", n_pvars);
     for (int i = 0; i < 10; i++) {
         int right = (mtest_rank + 1) % mtest_size, left = (mtest_rank + mtest_size - 1) % mtest_size;
         MPI_Sendrecv(large, sizeof large, MPI_CHAR, right, 0, other, sizeof other, MPI_CHAR, left, 0,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Allreduce(large, other, 1000, MPI_SIGNED_CHAR, MPI_MAX, MPI_COMM_WORLD);
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         MTEST_CHECK(read_counter(session, names[i]) == 0, "%s is %lu", names[i],
                     read_counter(session, names[i]));
     MPI_T_pvar_session_free(&session);

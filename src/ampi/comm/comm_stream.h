@@ -19,6 +19,8 @@ struct ampi_stream {
     struct ampi_rank *owner;
     struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream of no GPU */
     struct ampi_captured *captured; /* not waited for in their graph yet */
+    int n_late; /* sends and receives that match when the stream comes to them, and has not come to yet: see
+                 * enqueue/early.h */
 };
 
 /* A rank's streams on a communicator. Shared by the duplicates of the communicator. */

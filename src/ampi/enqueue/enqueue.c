@@ -8,6 +8,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/enqueue/captured.h"
+#include "ampi/enqueue/early.h"
 #include "ampi/object/gate.h"
 #include "base/log.h"
 
@@ -29,6 +30,8 @@ struct operation {
     const char *name;
     struct stream_wait *wait; /* that waits for it; NULL: none does */
     MPI_Status *status;       /* for that wait */
+    struct ampi_early *early; /* valid while the outer request is active; NULL: the PE starts it */
+    bool is_late;             /* counted in the stream's n_late */
     bool is_seen;             /* for check_requests */
 };
 
@@ -154,6 +157,13 @@ static void awaited(struct ampi_request *outer, struct ampi_request *whole)
     release_wait(wait);
 }
 
+/* The same for an early operation, whose status the program has. */
+static void passed(struct ampi_request *outer, struct ampi_request *whole)
+{
+    (void)whole;
+    hand_out(outer->u.extra, MPI_STATUS_IGNORE);
+}
+
 static void inner_done(struct ampi_request *inner, struct ampi_request *outer)
 {
     outer->status = inner->status;
@@ -166,6 +176,7 @@ static void reached(struct gpu_point *point, int error)
     struct operation *operation = BASE_CONTAINER(point, struct operation, point);
     struct ampi_request *outer = operation->outer, *inner = operation->inner;
 
+    operation->stream->n_late -= operation->is_late;
     if (BASE_UNLIKELY(error)) {
         inner->status.MPI_ERROR = ampi_device_error(inner->owner, error);
         inner_done(inner, outer);
@@ -248,6 +259,9 @@ static struct operation *create(const struct ampi_enqueue *what)
                                .name = what->name};
     made->outer->u.extra = made;
     ampi_stream_ref(made->stream);
+    made->early = ampi_early_create(what, made->outer);
+    made->is_late = !made->early && what->start == ampi_enqueue_start_p2p;
+    made->stream->n_late += made->is_late;
     return made;
 }
 
@@ -274,26 +288,40 @@ static void add_to_wait(struct stream_wait *wait, struct ampi_request *outer, MP
 }
 
 /* The operation was not enqueued. */
-static BASE_COLD int undo(const struct ampi_enqueue *what, struct operation *operation, int error)
+static BASE_COLD int undo(struct operation *operation, int error)
 {
-    struct ampi_comm *comm = what->inner->comm;
-    int code = ampi_enqueue_raise_cuda(comm, error);
+    int code = ampi_enqueue_raise_cuda(operation->outer->comm, error);
 
+    operation->stream->n_late -= operation->is_late;
+    if (!operation->early)
+        ampi_request_destroy(operation->inner);
     ampi_request_destroy(operation->outer);
-    ampi_request_destroy(what->inner);
     return code;
+}
+
+static int blocking_early(struct operation *operation, MPI_Status *status)
+{
+    int error;
+
+    operation->outer->on_complete = passed;
+    error = ampi_early_enqueue(operation->early, true, status);
+    return BASE_UNLIKELY(error) ? undo(operation, error) : MPI_SUCCESS;
 }
 
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status)
 {
     struct operation *operation = create(what);
-    struct stream_wait *wait = create_wait(what->stream);
-    int error = gpu_sync_add(what->stream->sync, &operation->point, &wait->hold);
+    struct stream_wait *wait;
+    int error;
 
+    if (operation->early)
+        return blocking_early(operation, status);
+    wait = create_wait(what->stream);
+    error = gpu_sync_add(what->stream->sync, &operation->point, &wait->hold);
     if (BASE_UNLIKELY(error)) {
         ampi_stream_unref(wait->stream);
         free(wait);
-        return undo(what, operation, error);
+        return undo(operation, error);
     }
     add_to_wait(wait, operation->outer, status);
     return MPI_SUCCESS;
@@ -302,10 +330,11 @@ int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status)
 int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out)
 {
     struct operation *operation = create(what);
-    int error = gpu_sync_add(what->stream->sync, &operation->point, NULL);
+    int error = operation->early ? ampi_early_enqueue(operation->early, false, MPI_STATUS_IGNORE)
+                                 : gpu_sync_add(what->stream->sync, &operation->point, NULL);
 
     if (BASE_UNLIKELY(error))
-        return undo(what, operation, error);
+        return undo(operation, error);
     *request_out = (MPI_Request)operation->outer;
     return MPI_SUCCESS;
 }
@@ -387,6 +416,15 @@ static int check_requests(int count, const MPI_Request requests[], struct ampi_s
     return error;
 }
 
+/* The status of a send that the stream has no need to wait for. */
+static void give_sent(MPI_Status *status)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    ampi_status_set_empty(status);
+    status->MPI_ERROR = MPI_SUCCESS;
+}
+
 /* As hand_out. NULL or inactive: an empty status. */
 static void take_at_rest(struct ampi_request *persistent, MPI_Status *to)
 {
@@ -404,6 +442,22 @@ static void take_at_rest(struct ampi_request *persistent, MPI_Status *to)
     persistent->state = AMPI_REQUEST_INACTIVE;
 }
 
+static bool needs_hold(const struct ampi_request *outer)
+{
+    const struct operation *operation = outer->u.extra;
+
+    return ampi_request_is_active(outer) && (!operation->early || ampi_early_needs_hold(operation->early));
+}
+
+static void take_early(struct ampi_request *outer, MPI_Status *status)
+{
+    const struct operation *operation = outer->u.extra;
+
+    if (ampi_early_is_send(operation->early))
+        give_sent(status);
+    outer->on_complete = passed;
+}
+
 /* A persistent request is inactive at once, as another one would be MPI_REQUEST_NULL. */
 static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Status *status)
 {
@@ -413,16 +467,71 @@ static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Stat
         take_at_rest(request, status);
         return;
     }
-    if (ampi_request_is_active(outer))
+    if (!ampi_request_is_active(outer))
+        hand_out(outer->u.extra, status);
+    else if (needs_hold(outer))
         add_to_wait(wait, outer, status);
     else
-        hand_out(outer->u.extra, status);
+        take_early(outer, status);
     if (request == outer) {
         *handle = MPI_REQUEST_NULL;
     } else {
         request->whole = NULL;
         request->state = AMPI_REQUEST_INACTIVE;
     }
+}
+
+static MPI_Status *status_at(MPI_Status *statuses, int i)
+{
+    return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+}
+
+/* The stream itself does what it can. */
+static int wait_early(int count, const MPI_Request requests[], MPI_Status *statuses)
+{
+    struct ampi_early **recvs = base_malloc((size_t)count * sizeof *recvs, "a wait of a stream");
+    MPI_Status **early_statuses = base_malloc((size_t)count * sizeof *early_statuses, "a wait of a stream");
+    int n = 0, error;
+
+    for (int i = 0; i < count; i++) {
+        const struct ampi_request *outer = outer_of(requests[i]);
+        const struct operation *operation = outer ? outer->u.extra : NULL;
+        if (!outer || !ampi_request_is_active(outer) || !operation->early ||
+            !ampi_early_can_wait(operation->early))
+            continue;
+        recvs[n] = operation->early;
+        early_statuses[n++] = status_at(statuses, i);
+    }
+    error = n > 0 ? ampi_early_wait(recvs, early_statuses, n) : 0;
+    free(recvs);
+    free(early_statuses);
+    return error;
+}
+
+/* Makes the stream wait for the active requests. *wait_out: until the PE has done some of them; NULL: there are none. */
+static int add_waits(struct ampi_stream *stream, int count, const MPI_Request requests[],
+                     MPI_Status *statuses, struct stream_wait **wait_out)
+{
+    uint64_t capture;
+    int n_held = 0, error;
+
+    if (BASE_UNLIKELY(gpu_sync_is_captured(stream->sync, &capture)))
+        return GPU_SYNC_CAPTURED;
+    error = wait_early(count, requests, statuses);
+    for (int i = 0; i < count; i++) {
+        const struct ampi_request *outer = outer_of(requests[i]);
+        n_held += outer && needs_hold(outer);
+    }
+    if (error || n_held == 0)
+        return error;
+    *wait_out = create_wait(stream);
+    (*wait_out)->n_left = 1;
+    error = gpu_sync_add(stream->sync, NULL, &(*wait_out)->hold);
+    if (BASE_UNLIKELY(error)) {
+        ampi_stream_unref((*wait_out)->stream);
+        free(*wait_out);
+    }
+    return error;
 }
 
 /* statuses: consecutive ones, or MPI_STATUSES_IGNORE. */
@@ -447,18 +556,10 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
         if ((error = check_requests(count, requests, &stream, &n_active)))
             return error;
     }
-    if (n_active > 0) {
-        wait = create_wait(stream);
-        wait->n_left = 1;
-        error = gpu_sync_add(stream->sync, NULL, &wait->hold);
-        if (BASE_UNLIKELY(error)) {
-            ampi_stream_unref(wait->stream);
-            free(wait);
-            return ampi_enqueue_raise_cuda(NULL, error);
-        }
-    }
+    if (n_active > 0 && (error = add_waits(stream, count, requests, statuses, &wait)))
+        return ampi_enqueue_raise_cuda(NULL, error);
     for (int i = 0; i < count; i++)
-        take_request(&requests[i], wait, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+        take_request(&requests[i], wait, status_at(statuses, i));
     if (wait) /* all may have completed before they were added: gpu_sync_add may switch */
         release_wait(wait);
     return MPI_SUCCESS;

@@ -57,6 +57,9 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
 /* Makes the (ACTIVE) request wait at the destination; it holds the arguments (ampi_send_fill). */
 void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
 
+/* The same for data that is not there yet, perhaps none: it is treated as a device's. */
+void ampi_send_queue_device(struct ampi_rank *self, struct ampi_request *request);
+
 /* Copies the arguments into a send request, taking a reference of the type if the request outlives the
  * call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);

@@ -138,21 +138,22 @@ static void received(struct gpu_move *move, int error)
     finish_recv(recv, error);
 }
 
-/* Fills the status and starts the move, truncated to the buffer's size. */
-static void start_receive(struct ampi_request *recv, struct gpu_data src, int source, int tag,
-                          struct ampi_request *sender, ampi_device_release_fn release, void *what)
+_Atomic(bool (*)(const struct ampi_device_match *match)) ampi_device_defer;
+
+void ampi_device_move(const struct ampi_device_match *match)
 {
-    struct gpu_data dst = ampi_request_gpu_data(recv);
+    struct ampi_request *recv = match->recv, *sender = match->sender;
+    struct gpu_data dst = ampi_request_gpu_data(recv), src = match->src;
     size_t n_bytes = src.size_bytes < dst.size_bytes ? src.size_bytes : dst.size_bytes;
     struct transfer *transfer = transfer_create(dst, src, n_bytes, received);
 
-    ampi_p2p_fill_status(&recv->status, source, tag, src.size_bytes, dst.size_bytes);
+    ampi_p2p_fill_status(&recv->status, match->source, match->tag, src.size_bytes, dst.size_bytes);
     if (sender && recv->kind == &ampi_channel_recv_kind && recv->u.p2p.bound_send == sender)
         transfer->move.memo = &recv->u.p2p.memo;
     transfer->recv = recv;
     transfer->sender = sender;
-    transfer->release = release;
-    transfer->what = what;
+    transfer->release = match->release;
+    transfer->what = match->what;
     if (n_bytes)
         gpu_move_start(&transfer->move);
     /* After the start: data that another PE has just written takes a while to read. */
@@ -161,10 +162,24 @@ static void start_receive(struct ampi_request *recv, struct gpu_data src, int so
         received(&transfer->move, 0);
 }
 
+static void start_receive(const struct ampi_device_match *match)
+{
+    bool (*defer)(const struct ampi_device_match *) =
+        atomic_load_explicit(&ampi_device_defer, memory_order_relaxed);
+
+    if (BASE_LIKELY(!defer) || !defer(match))
+        ampi_device_move(match);
+}
+
 void ampi_device_unpack(struct ampi_request *recv, const void *data, size_t n_bytes, int source, int tag,
                         ampi_device_release_fn release, void *what)
 {
-    start_receive(recv, ampi_bytes_gpu_data(data, n_bytes), source, tag, NULL, release, what);
+    start_receive(&(struct ampi_device_match){.recv = recv,
+                                              .src = ampi_bytes_gpu_data(data, n_bytes),
+                                              .source = source,
+                                              .tag = tag,
+                                              .release = release,
+                                              .what = what});
 }
 
 static void release_message(struct ampi_rank *owner, void *message)
@@ -174,7 +189,12 @@ static void release_message(struct ampi_rank *owner, void *message)
 
 void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *message, int source, int tag)
 {
-    start_receive(recv, message_data(message), source, tag, NULL, release_message, message);
+    start_receive(&(struct ampi_device_match){.recv = recv,
+                                              .src = message_data(message),
+                                              .source = source,
+                                              .tag = tag,
+                                              .release = release_message,
+                                              .what = message});
 }
 
 bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
@@ -194,7 +214,8 @@ bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, M
 
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag)
 {
-    start_receive(recv, ampi_request_gpu_data(sender), source, tag, sender, NULL, NULL);
+    start_receive(&(struct ampi_device_match){
+        .recv = recv, .src = ampi_request_gpu_data(sender), .source = source, .tag = tag, .sender = sender});
 }
 
 /* ---- Without a receive ---- */

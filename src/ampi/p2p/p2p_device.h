@@ -73,6 +73,25 @@ static inline bool ampi_message_is_moved(const struct ampi_message *message, con
                                                   ampi_device_is_better(message->sender, buf, count, type)));
 }
 
+/* A message that has matched a receive into a device buffer, or a send from one. The data comes from a waiting send, or
+ * is n consecutive bytes, which are released as above. */
+struct ampi_device_match {
+    struct ampi_request *recv;
+    struct gpu_data src;
+    int source;
+    int tag;
+    struct ampi_request *sender;    /* NULL: none */
+    ampi_device_release_fn release; /* NULL: nothing to release */
+    void *what;
+};
+
+/* True: one of the requests waits for a stream, and this function's room sees to the match, by calling ampi_device_move
+ * or in another way. NULL: no request does. */
+extern _Atomic(bool (*)(const struct ampi_device_match *match)) ampi_device_defer;
+
+/* Fills the receive's status, moves the data, truncated to the buffer's size, and completes both. */
+void ampi_device_move(const struct ampi_device_match *match);
+
 /* True if receiving a kept message into this buffer needs a request: its data has to be fetched from
  * another process, or moved by a GPU. */
 static inline bool ampi_message_is_away(const struct ampi_message *message, const void *buf, MPI_Count count,

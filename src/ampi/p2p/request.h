@@ -27,6 +27,7 @@
 #include "gpu/gpu.h"
 
 struct ampi_request;
+struct ampi_early;
 
 enum ampi_request_state { AMPI_REQUEST_INACTIVE = 1, AMPI_REQUEST_ACTIVE = 2, AMPI_REQUEST_COMPLETE = 3 };
 
@@ -87,7 +88,10 @@ struct ampi_p2p {
     bool is_cancelled;      /* send to another process: was cancelled */
     uint8_t n_remote_parts; /* send to another process: number of events it still waits for */
     int gpu_error;          /* send to another process: CUDA's error if the data could not be read */
-    void *staged;           /* send to another process: packed data; NULL: none */
+    union {
+        void *staged;             /* send to another process: packed data; NULL: none */
+        struct ampi_early *early; /* of an operation that a stream will come to (enqueue/early.h) */
+    };
     union {
         struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
         struct ampi_request *bound_send;     /* bound receive: its send; NULL: freed */

@@ -196,6 +196,12 @@ void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request)
     queue(self, request);
 }
 
+void ampi_send_queue_device(struct ampi_rank *self, struct ampi_request *request)
+{
+    request->u.p2p.is_device = true;
+    queue(self, request);
+}
+
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args)
 {
     struct ampi_p2p *p2p = &request->u.p2p;

@@ -105,6 +105,11 @@ static uint64_t get_sent_away(const struct ampi_rank *self, const struct ampi_co
     return gpu_resident_times_sent_away();
 }
 
+static uint64_t get_slots(const struct ampi_rank *self, const struct ampi_comm *comm)
+{
+    return gpu_slot_count();
+}
+
 static uint64_t get_nccl(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
     return ampi_coll_nccl_count();
@@ -148,6 +153,8 @@ static const struct ampi_tool_pvar pvars[] = {
      "queries of this rank's PE to CUDA's driver for the memory at an address"},
     {"heddle_gpu_service_sent_away", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_sent_away,
      "evictions of the resident kernel by blocking CUDA calls in this rank's process (+gpu-service)"},
+    {"heddle_gpu_stream_messages", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_slots,
+     "messages in streams of this rank's process that the GPUs exchanged by themselves (MPIX_Recv_enqueue)"},
     {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,
      "collectives of this rank's process that ran through NCCL"},
 };

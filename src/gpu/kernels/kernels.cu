@@ -9,6 +9,7 @@
 #include "gpu/kernels/odd_kernel.h"
 #include "gpu/kernels/pack_kernels.h"
 #include "gpu/kernels/resident_kernel.h"
+#include "gpu/kernels/slot_kernel.h"
 #include "gpu/kernels/swap_kernel.h"
 
 GPU_KERNEL(heddle_copy, struct gpu_kernel_copy, copy_body)
@@ -22,6 +23,9 @@ GPU_KERNEL(heddle_swap, struct gpu_kernel_swap, swap_body)
 
 GPU_EXCHANGE_KERNEL(heddle_exchange, struct gpu_kernel_exchange, exchange_body)
 GPU_RESIDENT_KERNEL(heddle_hold, struct gpu_kernel_hold, hold_body)
+
+GPU_RESIDENT_KERNEL(heddle_fill, struct gpu_kernel_fill, fill_body)
+GPU_RESIDENT_KERNEL(heddle_empty, struct gpu_kernel_empty, empty_body)
 
 GPU_RESIDENT_KERNEL(heddle_resident, struct gpu_kernel_resident, resident_body)
 

@@ -34,6 +34,8 @@ enum gpu_type { GPU_TYPES(GPU_TYPE_ENUM, ) GPU_TYPE_COUNT };
     X(SWAP, heddle_swap, struct gpu_kernel_swap)                 \
     X(EXCHANGE, heddle_exchange, struct gpu_kernel_exchange)     \
     X(HOLD, heddle_hold, struct gpu_kernel_hold)                 \
+    X(FILL, heddle_fill, struct gpu_kernel_fill)                 \
+    X(EMPTY, heddle_empty, struct gpu_kernel_empty)              \
     X(RESIDENT, heddle_resident, struct gpu_kernel_resident)     \
     GPU_TYPES(GPU_KERNEL_OF_TYPE, X)
 #define GPU_KERNEL_OF_TYPE(X, type) X(COMBINE_##type, heddle_combine_##type, struct gpu_kernel_combine)
@@ -301,6 +303,57 @@ struct gpu_kernel_hold {
     uint32_t n;
     uint32_t unused;
     uint64_t words[GPU_HOLD_MAX];
+};
+
+/* ---- Small messages between streams, through slots of the sender's GPU (slot_kernel.h, gpu/stream_slots.c) ---- */
+
+#define GPU_SLOT_BYTES 4096 /* of a message, at most */
+
+/* A word has 4 bytes of the message, and above them the number of the slot's turn, which differs from that of the
+ * previous message: so it tells by itself that it has arrived. An empty message is one word. */
+struct gpu_slot_memory {
+    uint64_t words[GPU_SLOT_BYTES / sizeof(uint32_t)];
+    unsigned char plain[GPU_SLOT_BYTES]; /* the message, for copies that the PE starts */
+};
+
+/* A stream fills a slot. */
+struct gpu_kernel_fill {
+    uint64_t from;
+    uint64_t slot;
+    uint64_t reached; /* address of the stream's word `reached`, which becomes `number` */
+    uint32_t n_bytes;
+    uint32_t turn;
+    uint32_t number;
+    uint32_t unused;
+};
+
+/* Where a stream that waits for a message learns what has matched: pinned memory, 0 until the PE writes both words, in
+ * any order. */
+struct gpu_inbox_words {
+    uint64_t place; /* the slot, and the bytes to be copied above GPU_INBOX_ADDRESS_BITS; or GPU_INBOX_DONE */
+    uint64_t turn;  /* the slot's */
+};
+#define GPU_INBOX_ADDRESS_BITS 48
+#define GPU_INBOX_DONE 1 /* the PE has received the message */
+
+struct gpu_inbox_end {
+    uint64_t to;
+    uint64_t words_at; /* struct gpu_inbox_words; only read if turn is 0 */
+    uint64_t place;
+    uint64_t turn;
+};
+
+/* A stream receives messages. */
+#define GPU_EMPTY_MAX 16
+struct gpu_kernel_empty {
+    uint64_t reached; /* as above */
+    uint32_t arrived; /* the number that it becomes at the beginning, if has_arrived, */
+    uint32_t done;    /* and at the end, if has_done */
+    uint8_t has_arrived;
+    uint8_t has_done;
+    uint16_t n;
+    uint32_t unused;
+    struct gpu_inbox_end ends[GPU_EMPTY_MAX];
 };
 
 #endif
