@@ -191,6 +191,8 @@ static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
         result = function(call.stream);
     if (result == CUDA_ERROR_NOT_READY)
         gpu_wait_before_asking_again(caller);
+    else
+        gpu_wait_is_over(caller);
     return result;
 }
 
@@ -214,6 +216,8 @@ CUresult CUDAAPI gpu_api_event_query(CUevent event)
     result = real.r_cuEventQuery(event);
     if (result == CUDA_ERROR_NOT_READY)
         gpu_wait_before_asking_again(GPU_CALLER);
+    else
+        gpu_wait_is_over(GPU_CALLER);
     return result;
 }
 

@@ -154,6 +154,24 @@ int gpu_wait_poll(struct gpu_pe *pe)
 
 /* ---- Waits ---- */
 
+/* Where other ranks of the PE may run meanwhile. */
+static void notice_points(void)
+{
+    struct ult *entered = gpu_wait_enter();
+    struct gpu_pe *pe = gpu_pe_here();
+
+    if (pe && pe->syncs)
+        (void)gpu_sync_poll(pe);
+    gpu_wait_leave(entered);
+}
+
+void gpu_wait_is_over(const void *caller)
+{
+    if (BASE_UNLIKELY(atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed)) &&
+        gpu_wait_may_lend_pe(caller))
+        notice_points();
+}
+
 static void ready(struct gpu_question *question)
 {
     ult_ready(BASE_CONTAINER(question, struct gpu_waiter, question)->u);
@@ -166,8 +184,10 @@ static CUresult suspend(CUstream stream, CUevent event)
     CUresult result = ask_here(&waiter.question);
     struct ult *entered;
 
-    if (result != CUDA_ERROR_NOT_READY)
+    if (result != CUDA_ERROR_NOT_READY) {
+        notice_points(); /* as the poll does that finds the wait to be over */
         return result;
+    }
     entered = gpu_wait_enter();
     gpu_wait_ask(&waiter.question);
     ult_suspend();

@@ -66,6 +66,10 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * first. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
+/* Called when the program was told that its work is done: the operations that its streams have come to are started now, before
+ * those that the program calls next. Never switches. */
+void gpu_wait_is_over(const void *caller);
+
 /* Makes the PE repeat the query until the result is not "not ready". Its stream or event, and `answered`,
  * are set; its context is the calling thread's current one. Never switches. */
 void gpu_wait_ask(struct gpu_question *question);

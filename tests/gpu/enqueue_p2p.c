@@ -299,6 +299,44 @@ static void many(void)
     etest_end(&test);
 }
 
+/* An ordinary send after a wait for the stream does not overtake an enqueued one, also if the wait returns at once. */
+static void behind_a_wait(void)
+{
+    enum { TURNS = 20, N = 30000 };
+    struct etest test = etest_begin(is_default, 0);
+    CUdeviceptr data = etest_alloc(N);
+    volatile unsigned *seen;
+    unsigned *host = mtest_alloc(N * sizeof *host);
+    int partner = mtest_rank ^ 1, count;
+    MPI_Request request;
+    MPI_Status status;
+
+    GTEST_CU(cuMemHostAlloc((void **)&seen, sizeof *seen, 0));
+    *seen = 0;
+    for (unsigned i = 0; i < TURNS; i++) {
+        if (mtest_rank % 2) {
+            MTEST_OK(MPI_Recv(host, N, MPI_UNSIGNED, partner, 0, test.comm, &status));
+            MTEST_OK(MPI_Get_count(&status, MPI_UNSIGNED, &count));
+            MTEST_CHECK(count == N, "turn %u: a message of %d elements comes first", i, count);
+            MTEST_OK(MPI_Recv(host, N, MPI_UNSIGNED, partner, 0, test.comm, MPI_STATUS_IGNORE));
+            continue;
+        }
+        MTEST_OK(MPIX_Isend_enqueue((void *)data, N, MPI_UNSIGNED, partner, 0, test.comm, &request));
+        gtest_launch_update((CUdeviceptr)seen, 1, 1, 1, test.cuda);
+        while (*seen != i + 1) /* the stream has come to the send, but the PE has not looked */
+            ;
+        GTEST_CU(i % 2 ? cuStreamSynchronize(test.cuda) : CUDA_SUCCESS);
+        while (i % 2 == 0 && cuStreamQuery(test.cuda) != CUDA_SUCCESS)
+            ;
+        MTEST_OK(MPI_Send(&i, 1, MPI_UNSIGNED, partner, 0, test.comm));
+        MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    }
+    free(host);
+    GTEST_CU(cuMemFreeHost((void *)seen));
+    GTEST_CU(cuMemFree(data));
+    etest_end(&test);
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 2);
@@ -312,6 +350,7 @@ int main(int argc, char **argv)
         places();
         requests();
         many();
+        behind_a_wait();
         beside_frees();
     }
     for (unsigned n = 2; n <= N_MAX; n *= 512)
