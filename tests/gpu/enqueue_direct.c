@@ -3,7 +3,8 @@
  * Small messages between streams of a process go from GPU to GPU without the PE (heddle_gpu_stream_messages counts
  * them), and match like all others: in every order of the calls, beside ordinary messages, wildcards and probes, with any size and
  * alignment, and after their stream is gone. A random program of two ranks gets the data that a model predicts. Arguments: the
- * first seed of it, and the number of programs.
+ * first seed of it, and the number of programs, or one: all ranks use the same GPU; deadlock: a stream that waits for a message
+ * does not hide that all ranks are blocked.
  */
 #include "counter.h"
 #include "enqueue.h"
@@ -13,6 +14,7 @@
 #define SLOT_WORDS 1024 /* of the largest one */
 
 static int partner;
+static int are_peers; /* the GPUs of partners */
 static unsigned long long n_before;
 
 static void count_from_here(void)
@@ -22,9 +24,10 @@ static void count_from_here(void)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* All ranks have done n messages since then, and these alone. The PE notices them soon. */
+/* All ranks have done n messages since then, and these alone; none if their GPUs cannot. The PE notices them soon. */
 static void expect_count(unsigned long long n, const char *what)
 {
+    n = are_peers ? n : 0;
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     while (gtest_counted() - n_before < n)
         MTEST_OK(AMPI_Yield());
@@ -483,17 +486,43 @@ static void random_program(unsigned seed)
     etest_end(&side.test);
 }
 
+/* The GPUs that ranks use, and whether they can access each other. */
+static void choose_gpus(int is_one)
+{
+    int last = is_one ? 0 : gtest_n_devices - 1, there = 1, back = 1;
+
+    if (last > 0) {
+        GTEST_CU(cuDeviceCanAccessPeer(&there, 0, last));
+        GTEST_CU(cuDeviceCanAccessPeer(&back, last, 0));
+    }
+    are_peers = there && back;
+    gtest_select(gtest_gpu(mtest_rank % 2 ? last : 0));
+}
+
+static void deadlock(void)
+{
+    struct etest test = etest_begin(0, 0);
+    CUdeviceptr data = etest_alloc(1);
+    int got;
+
+    if (mtest_rank == 0)
+        MTEST_OK(MPIX_Recv_enqueue((void *)data, 1, MPI_UNSIGNED, partner, 7, test.comm, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Recv(&got, 1, MPI_INT, partner, 5, test.comm, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
-    unsigned first = argc > 1 ? (unsigned)atoi(argv[1]) : 1, n = argc > 2 ? (unsigned)atoi(argv[2]) : 12;
+    unsigned first = argc > 2 ? (unsigned)atoi(argv[1]) : 1, n = argc > 2 ? (unsigned)atoi(argv[2]) : 12;
+    const char *mode = argc == 2 ? argv[1] : "";
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
+    choose_gpus(strcmp(mode, "one") == 0);
     gtest_load_kernels();
     gtest_count("heddle_gpu_stream_messages");
     partner = mtest_rank ^ 1;
-    if (mtest_size % 2)
-        return mtest_end();
+    if (strcmp(mode, "deadlock") == 0)
+        deadlock();
     ping_pong(0);
     ping_pong(1);
     sizes();
