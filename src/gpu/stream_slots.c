@@ -6,6 +6,7 @@
  * A stream has a fixed number of slots and of inboxes, made with it. A launch of one block does an operation, and writes the numbers of
  * its points into the stream's word `reached`, as memory operations do for other operations (stream_sync.c).
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -73,13 +74,23 @@ static void free_memory(CUcontext context, struct gpu_slots *slots)
     free(slots);
 }
 
+/* True if one kernel runs at a time, so that none may wait for another: compute-sanitizer is there, or launches block. */
+static bool are_kernels_serial(void)
+{
+    void *sanitizer = dlopen("libsanitizer-collection.so", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (sanitizer)
+        dlclose(sanitizer);
+    return sanitizer || gpu_launches_block();
+}
+
 void gpu_slots_make(struct gpu_sync *sync)
 {
     CUstreamCaptureMode mode;
     struct gpu_slots *made;
     int error;
 
-    if (sync->slots || !gpu_has_kernels() || gpu_launches_block() ||
+    if (sync->slots || !gpu_has_kernels() || are_kernels_serial() ||
         sync->context != gpu_context_of(sync->device))
         return;
     made = base_calloc(1, sizeof *made, "slots of a stream");
