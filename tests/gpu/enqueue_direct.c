@@ -72,8 +72,7 @@ static void ping_pong(int is_held)
         }
         value = (3 * value + 1) * 2 + 5;
     }
-    if (is_held)
-        etest_release(&test);
+    *test.flag = 1; /* etest_release needs a held stream */
     GTEST_CU(cuStreamSynchronize(test.cuda));
     etest_expect(data, 2, value, "ping-pong");
     expect_status(&status, partner, mtest_rank % 2 ? 4 : 5, 8);
@@ -199,6 +198,69 @@ static void orders(void)
     etest_end(&test);
 }
 
+/* A held stream: what matches meanwhile changes no buffer that earlier kernels still use, and an operation that needs the PE is
+ * not overtaken by those that do not. */
+static void held_back(void)
+{
+    enum { LARGE = 4 * SLOT_WORDS };
+    struct etest test = etest_begin(0, 0);
+    CUdeviceptr in = etest_alloc(LARGE), behind = etest_alloc(2), data = etest_alloc(LARGE);
+    unsigned value = 3;
+    MPI_Request request;
+    MPI_Status statuses[2];
+
+    if (mtest_rank % 2) {
+        etest_hold(&test);
+        gtest_launch_update(in, 1, 0, 9, test.cuda);
+        gtest_launch_update(behind, 1, 0, 9, test.cuda);
+        MTEST_OK(MPIX_Recv_enqueue((void *)in, 1, MPI_UNSIGNED, partner, 0, test.comm, MPI_STATUS_IGNORE));
+        MTEST_OK(MPIX_Irecv_enqueue((void *)behind, 1, MPI_UNSIGNED, partner, 0, test.comm, &request));
+        for (int i = 0; i < 2; i++) /* then the messages are here */
+            MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        for (int i = 0; i < 100; i++)
+            MTEST_OK(AMPI_Yield());
+        *test.flag = 1;
+        MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        etest_expect(in, 1, 3, "a message that came early");
+        etest_expect(behind, 1, 3, "a message that came early, and MPI_Wait");
+        etest_hold(&test);
+        MTEST_OK(MPIX_Recv_enqueue((void *)in, LARGE, MPI_UNSIGNED, partner, 1, test.comm, &statuses[0]));
+        MTEST_OK(MPIX_Recv_enqueue((void *)behind, 1, MPI_UNSIGNED, partner, 1, test.comm, &statuses[1]));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        etest_release(&test);
+        etest_expect(in, 1, 1, "the first message");
+        etest_expect(behind, 1, 2, "the second message");
+        MTEST_OK(MPIX_Recv_enqueue((void *)in, LARGE, MPI_UNSIGNED, partner, 2, test.comm, &statuses[0]));
+        MTEST_OK(MPIX_Recv_enqueue((void *)in, LARGE, MPI_UNSIGNED, partner, 2, test.comm, &statuses[1]));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        expect_status(&statuses[0], partner, 2, 4 * LARGE);
+        expect_status(&statuses[1], partner, 2, 4);
+    } else {
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        for (int i = 0; i < 2; i++)
+            MTEST_OK(MPI_Send(&value, 1, MPI_UNSIGNED, partner, 0, test.comm));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        for (int i = 0; i < 2; i++) {
+            gtest_launch_update(data, 1, 1, 1, test.cuda);
+            MTEST_OK(MPIX_Send_enqueue((void *)data, 1, MPI_UNSIGNED, partner, 1, test.comm));
+        }
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        etest_hold(&test);
+        MTEST_OK(MPIX_Isend_enqueue((void *)data, LARGE, MPI_UNSIGNED, partner, 2, test.comm, &request));
+        MTEST_OK(MPIX_Send_enqueue((void *)data, 1, MPI_UNSIGNED, partner, 2, test.comm));
+        MTEST_OK(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
+        etest_release(&test);
+    }
+    GTEST_CU(cuMemFree(in));
+    GTEST_CU(cuMemFree(behind));
+    GTEST_CU(cuMemFree(data));
+    etest_end(&test);
+}
+
 /* The sender's stream and communicator are freed before the message is received, by an ordinary call in some cases. */
 static void left_behind(int turn)
 {
@@ -238,7 +300,6 @@ static void left_behind(int turn)
 }
 
 static int n_handled;
-
 static void handle(MPI_Comm *comm, int *code, ...)
 {
     (void)comm;
@@ -316,8 +377,8 @@ static void persistent(void)
     MTEST_OK(MPIX_Startall_enqueue(2, requests));
     MTEST_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
     etest_expect(in, 4, value, "persistent requests");
-    MTEST_OK(MPI_Request_free(&requests[0]));
-    MTEST_OK(MPI_Request_free(&requests[1]));
+    for (int i = 0; i < 2; i++)
+        MTEST_OK(MPI_Request_free(&requests[i]));
     GTEST_CU(cuMemFree(data));
     GTEST_CU(cuMemFree(in));
     etest_end(&test);
@@ -527,6 +588,7 @@ int main(int argc, char **argv)
     ping_pong(1);
     sizes();
     orders();
+    held_back();
     for (int turn = 0; turn < 3; turn++)
         left_behind(turn);
     truncated(0);
