@@ -89,12 +89,10 @@ static void complete_outer(struct ampi_early *early, int gpu_error)
 }
 
 /* The result of a receive is known. The stream has not gone on yet, so the program's status exists. */
-static void give_status(struct ampi_early *early)
+static void give_result(const struct ampi_early *early)
 {
-    if (!early->outer || early->status == MPI_STATUS_IGNORE)
-        return;
-    ampi_status_hand_out(early->status, &early->outer->status);
-    early->status->MPI_ERROR = early->outer->status.MPI_ERROR;
+    if (early->outer)
+        ampi_enqueue_give_result(early->outer, early->status);
 }
 
 /* The receive's part of the wait has been decided, or is over. */
@@ -181,7 +179,7 @@ static void make_direct(const struct ampi_device_match *match, const struct ampi
 
     ampi_p2p_fill_status(&recv->outer->status, match->source, match->tag, n_bytes, n_room);
     recv->sender = match->sender;
-    give_status(recv);
+    give_result(recv);
     gpu_inbox_tell(&recv->inbox, send->slot, n_bytes < n_room ? n_bytes : n_room);
     tell_batch(recv);
 }
@@ -282,7 +280,7 @@ static void recv_moved(struct ampi_request *inner, struct ampi_request *whole)
     ampi_request_destroy(inner);
     early->is_begun = true;
     if (early->is_awaited) {
-        give_status(early);
+        give_result(early);
         gpu_inbox_release(&early->inbox);
         if (early->batch)
             tell_batch(early);

@@ -31,6 +31,7 @@ struct operation {
     struct stream_wait *wait; /* that waits for it; NULL: none does */
     MPI_Status *status;       /* for that wait */
     struct ampi_early *early; /* valid while the outer request is active; NULL: the PE starts it */
+    int reported;             /* the error that has been raised, or MPI_SUCCESS */
     bool is_late;             /* counted in the stream's n_late */
     bool is_seen;             /* for check_requests */
 };
@@ -133,17 +134,28 @@ static void free_wait(struct gpu_hold *hold)
     free(wait);
 }
 
-/* Gives the result to the program: the status has the error, too, because no call returns it. */
-static void hand_out(struct operation *operation, MPI_Status *to)
+static void report(struct operation *operation)
 {
     const MPI_Status *status = &operation->outer->status;
 
-    ampi_status_hand_out(to, status);
+    if (BASE_LIKELY(status->MPI_ERROR == operation->reported))
+        return;
+    operation->reported = status->MPI_ERROR;
+    ampi_enqueue_report(operation->call, operation->outer->comm, operation->stream, status);
+}
+
+void ampi_enqueue_give_result(struct ampi_request *outer, MPI_Status *to)
+{
+    ampi_status_hand_out(to, &outer->status);
     if (to != MPI_STATUS_IGNORE)
-        to->MPI_ERROR = status->MPI_ERROR;
-    if (BASE_UNLIKELY(status->MPI_ERROR != MPI_SUCCESS))
-        ampi_enqueue_report(operation->call, operation->outer->comm, operation->stream, status);
-    ampi_request_destroy(operation->outer);
+        to->MPI_ERROR = outer->status.MPI_ERROR;
+    report(outer->u.extra);
+}
+
+static void take_complete(struct ampi_request *outer, MPI_Status *to)
+{
+    ampi_enqueue_give_result(outer, to);
+    ampi_request_destroy(outer);
 }
 
 /* The outer request is complete, and a stream waits for it. */
@@ -153,7 +165,7 @@ static void awaited(struct ampi_request *outer, struct ampi_request *whole)
     struct stream_wait *wait = operation->wait;
 
     (void)whole;
-    hand_out(operation, operation->status);
+    take_complete(outer, operation->status);
     release_wait(wait);
 }
 
@@ -161,7 +173,8 @@ static void awaited(struct ampi_request *outer, struct ampi_request *whole)
 static void passed(struct ampi_request *outer, struct ampi_request *whole)
 {
     (void)whole;
-    hand_out(outer->u.extra, MPI_STATUS_IGNORE);
+    report(outer->u.extra); /* an error of CUDA since then */
+    ampi_request_destroy(outer);
 }
 
 static void inner_done(struct ampi_request *inner, struct ampi_request *outer)
@@ -425,7 +438,7 @@ static void give_sent(MPI_Status *status)
     status->MPI_ERROR = MPI_SUCCESS;
 }
 
-/* As hand_out. NULL or inactive: an empty status. */
+/* As ampi_enqueue_give_result. NULL or inactive: an empty status. */
 static void take_at_rest(struct ampi_request *persistent, MPI_Status *to)
 {
     if (!persistent || persistent->state == AMPI_REQUEST_INACTIVE) {
@@ -468,7 +481,7 @@ static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Stat
         return;
     }
     if (!ampi_request_is_active(outer))
-        hand_out(outer->u.extra, status);
+        take_complete(outer, status);
     else if (needs_hold(outer))
         add_to_wait(wait, outer, status);
     else
@@ -565,24 +578,12 @@ static int wait_enqueue(int count, MPI_Request requests[], MPI_Status *statuses)
     return MPI_SUCCESS;
 }
 
-int MPIX_Wait_enqueue(MPI_Request *request, MPI_Status *status)
+static int wait_one(MPI_Request *request, MPI_Status *status)
 {
-    struct ult *gate = ampi_gate_pass("MPIX_Wait_enqueue", __builtin_return_address(0));
-    int error;
-
-    ampi_enter("MPIX_Wait_enqueue");
-    error = wait_enqueue(1, request, status == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : status);
-    ampi_gate_leave(gate);
-    return error;
+    return wait_enqueue(1, request, status == MPI_STATUS_IGNORE ? MPI_STATUSES_IGNORE : status);
 }
 
-int MPIX_Waitall_enqueue(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses)
-{
-    struct ult *gate = ampi_gate_pass("MPIX_Waitall_enqueue", __builtin_return_address(0));
-    int error;
-
-    ampi_enter("MPIX_Waitall_enqueue");
-    error = wait_enqueue(count, array_of_requests, array_of_statuses);
-    ampi_gate_leave(gate);
-    return error;
-}
+AMPI_ENQUEUE_FORM(MPIX_Wait_enqueue, wait_one, (MPI_Request * request, MPI_Status *status), (request, status))
+AMPI_ENQUEUE_FORM(MPIX_Waitall_enqueue, wait_enqueue,
+                  (int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses),
+                  (count, array_of_requests, array_of_statuses))

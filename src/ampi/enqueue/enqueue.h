@@ -53,6 +53,10 @@ int ampi_enqueue_persistent(const struct ampi_enqueue *what, struct ampi_request
 void ampi_enqueue_report(const char *call, struct ampi_comm *comm, struct ampi_stream *stream,
                          const MPI_Status *status) BASE_COLD;
 
+/* Gives the result of an operation that a stream waits for, before the stream goes on: the status (which may be
+ * MPI_STATUS_IGNORE) has the error, too, because no call returns it. The request is the program's (ampi_early_create). */
+void ampi_enqueue_give_result(struct ampi_request *outer, MPI_Status *to);
+
 /* Raises CUDA's error. comm NULL: on MPI_COMM_SELF. */
 int ampi_enqueue_raise_cuda(struct ampi_comm *comm, int error) BASE_COLD;
 
