@@ -156,6 +156,8 @@ int gpu_work_of_event(struct gpu_work *work, void *event)
     return unreachable();
 }
 
+size_t gpu_hop_min_bytes = SIZE_MAX;
+
 bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
 {
     return false;
