@@ -23,13 +23,16 @@ extern "C" {
 
 /* ---- Handles and statuses in Fortran's form (MPI 4.1, section 19.3) ---- */
 
-#define MPI_F_STATUS_IGNORE ((MPI_Fint *)0)
-#define MPI_F_STATUSES_IGNORE ((MPI_Fint *)0)
+/* The addresses of MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE in the Fortran code of the calling rank, which libheddle_mpifort
+ * knows; NULL in a program without Fortran. */
+MPI_Fint *heddle_fortran_status_ignore(int is_array) __attribute__((weak));
+#define MPI_F_STATUS_IGNORE (heddle_fortran_status_ignore ? heddle_fortran_status_ignore(0) : (MPI_Fint *)0)
+#define MPI_F_STATUSES_IGNORE (heddle_fortran_status_ignore ? heddle_fortran_status_ignore(1) : (MPI_Fint *)0)
 
 /* The type that the module mpi_f08 has for statuses: it is laid out as that of C. */
 typedef MPI_Status MPI_F08_status;
-#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)0)
-#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)0)
+#define MPI_F08_STATUS_IGNORE ((MPI_F08_status *)MPI_F_STATUS_IGNORE)
+#define MPI_F08_STATUSES_IGNORE ((MPI_F08_status *)MPI_F_STATUSES_IGNORE)
 
 MPI_Fint MPI_Comm_c2f(MPI_Comm comm);
 MPI_Comm MPI_Comm_f2c(MPI_Fint comm);

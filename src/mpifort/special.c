@@ -44,6 +44,13 @@ void *fort_special_buffer(const void *address)
     return MPI_BOTTOM;
 }
 
+/* For C code that Fortran calls. mpi.h may leave out its declaration. */
+__attribute__((visibility("default"))) MPI_Fint *heddle_fortran_status_ignore(int is_array);
+MPI_Fint *heddle_fortran_status_ignore(int is_array)
+{
+    return is_array ? fort_common->statuses_ignore : fort_common->status_ignore;
+}
+
 void fort_logical_init(void)
 {
     MPI_Fint is_true = 1, is_false = 0;
