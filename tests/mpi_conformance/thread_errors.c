@@ -46,6 +46,13 @@ static void *abort_job(void *arg)
     return arg;
 }
 
+static void *probe(void *arg)
+{
+    for (int flag = 0;;)
+        MPI_Iprobe(MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    return arg;
+}
+
 static void run(void *(*function)(void *), void *arg)
 {
     pthread_t thread;
@@ -57,10 +64,10 @@ static void run(void *(*function)(void *), void *arg)
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
-    int value = 0, flag = 0,
-        level = strcmp(how, "funneled") == 0     ? MPI_THREAD_FUNNELED
-                : strcmp(how, "serialized") == 0 ? MPI_THREAD_SERIALIZED
-                                                 : MPI_THREAD_MULTIPLE;
+    int value = 0, is_serialized = strncmp(how, "serialized", 10) == 0,
+        level = strcmp(how, "funneled") == 0 ? MPI_THREAD_FUNNELED
+                : is_serialized              ? MPI_THREAD_SERIALIZED
+                                             : MPI_THREAD_MULTIPLE;
     pthread_t thread;
 
     if (strcmp(how, "early") == 0)
@@ -73,10 +80,12 @@ int main(int argc, char **argv)
         run(finalize, NULL);
     if (strcmp(how, "abort") == 0)
         run(abort_job, NULL);
-    if (strcmp(how, "serialized") == 0 || strcmp(how, "deadlock") == 0)
+    if (is_serialized || strcmp(how, "deadlock") == 0)
         pthread_create(&thread, NULL, receive, &value);
-    while (strcmp(how, "serialized") == 0)
-        MPI_Iprobe(MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    if (strcmp(how, "serialized") == 0)
+        probe(NULL);
+    if (is_serialized)
+        run(probe, NULL);
     if (strcmp(how, "deadlock") == 0)
         MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(how, "inside") == 0) {

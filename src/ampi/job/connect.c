@@ -30,6 +30,7 @@ static void connect_rooms(void)
         .has_threads = ampi_rank_has_threads,
         .end_job = ampi_job_end,
         .report_blocked = ampi_report_blocked,
+        .report_overlap = ampi_report_overlap,
         .expect_errors = ampi_failed_tolerate,
         .create_info_env = ampi_info_env_create,
         .watch_exit = ampi_job_watch_exit,

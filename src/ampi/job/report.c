@@ -128,6 +128,32 @@ void ampi_report_blocked(void)
         base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);
 }
 
+/* "PREFIX at PROGRAM+0x1234 (function+0x10)", or nothing if the place is not known. */
+static BASE_COLD void describe_place(const struct ult *u, const char *prefix, char *text, size_t size_bytes)
+{
+    char place[256];
+
+    *text = '\0';
+    if (image_describe(u->called_from, place, sizeof place))
+        snprintf(text, size_bytes, "%s at %s", prefix, place);
+}
+
+void ampi_report_overlap(const struct ult *second, const struct ult *first)
+{
+    const struct ampi_rank *rank = second->owner;
+    const struct ult *main = &rank->ult;
+    char second_place[300], first_place[300];
+
+    describe_place(second, "", second_place, sizeof second_place);
+    describe_place(first, ", called", first_place, sizeof first_place);
+    ampi_report_on(second,
+                   "MPI_ERR_OTHER: called by %s%s while %s is in %s%s; at the thread level "
+                   "MPI_THREAD_SERIALIZED threads call MPI one after another",
+                   second == main ? "the main thread" : "a thread", second_place,
+                   first == main ? "the main thread" : "another thread", first->call ? first->call : "MPI",
+                   first_place);
+}
+
 void ampi_report_deadlock(void)
 {
     fflush(stdout);

@@ -87,7 +87,7 @@ static struct ampi_thread *thread_of(const void *from)
 /* ---- The gate ---- */
 
 /* Two threads of a rank at the level MPI_THREAD_SERIALIZED are in MPI at the same time. */
-static BASE_COLD void refuse_second(struct ampi_rank *rank, const struct ult *u, const char *call)
+static BASE_COLD void refuse_second(struct ampi_rank *rank, struct ult *u, const char *call)
 {
     const struct ampi_thread *other = rank->threads;
     const struct ult *inside = &rank->ult;
@@ -95,14 +95,12 @@ static BASE_COLD void refuse_second(struct ampi_rank *rank, const struct ult *u,
     for (; other; other = other->next)
         if (&other->ult != u && other->ult.depth > 0)
             inside = &other->ult;
-    ampi_report(rank,
-                "%s: MPI_ERR_OTHER: another thread of the rank is in %s; at the thread level "
-                "MPI_THREAD_SERIALIZED threads call MPI one after another",
-                call, inside->call ? inside->call : "MPI");
+    u->call = call;
+    ampi_upper.report_overlap(u, inside);
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
-static void count_in(struct ampi_rank *rank, const struct ult *u, const char *call)
+static void count_in(struct ampi_rank *rank, struct ult *u, const char *call)
 {
     rank->n_in_calls++;
     if (BASE_UNLIKELY(rank->n_in_calls > 1 && rank->threads_level == MPI_THREAD_SERIALIZED))

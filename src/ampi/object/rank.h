@@ -217,6 +217,8 @@ struct ampi_upper {
     void (*end_job)(int exit_code) BASE_NORETURN;
     /* Prints the blocking call of every rank of this process. */
     void (*report_blocked)(void);
+    /* Prints which two threads of a rank are in MPI at the same time, at the level MPI_THREAD_SERIALIZED. */
+    void (*report_overlap)(const struct ult *second, const struct ult *first);
     /* A rank has set an error handler that returns: failed processes do not end the job any more. */
     void (*expect_errors)(void);
     /* Creates the contents of MPI_INFO_ENV for a rank. */
