@@ -50,7 +50,7 @@ void ampi_job_end(int exit_code)
 {
     if (ampi_job.is_forked)
         _exit(ampi_exit_code_of(exit_code)); /* the job continues */
-    base_flush_stdout();
+    ampi_job_flush_output();
     ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
 }

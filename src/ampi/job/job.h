@@ -105,6 +105,9 @@ void ampi_report_blocked(void); /* only the lines about the ranks */
 /* Prints which two threads of a rank are in MPI at the same time, at the level MPI_THREAD_SERIALIZED: the second to come, and the first. */
 void ampi_report_overlap(const struct ult *second, const struct ult *first);
 
+/* Before the process ends at once: writes what its ranks have printed. Takes half a second if a Fortran runtime does not answer. (output.c) */
+void ampi_job_flush_output(void);
+
 /* The exit code for the shell, from a rank's or MPI_Abort's. Never 0 for a failure. */
 int ampi_exit_code_of(int code);
 

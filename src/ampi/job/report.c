@@ -159,5 +159,6 @@ void ampi_report_deadlock(void)
     fflush(stdout);
     base_log("deadlock: every rank is blocked and no message is under way");
     ampi_report_blocked();
+    ampi_job_flush_output();
     _exit(1);
 }
