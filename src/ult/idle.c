@@ -237,6 +237,8 @@ int64_t ult_idle_enter(void)
     int64_t limit_ns = 0;
 
     pthread_mutex_lock(&ult_job.idle_lock);
+    /* For reports: a PE sleeps on the stack of the ULT that blocked last. */
+    ult_current->sp = __builtin_frame_address(0);
     ult_job.n_asleep++;
     /* The lock is held, so the other PEs stay asleep while the hook examines them. */
     if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !has_active_threads()) {

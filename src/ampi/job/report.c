@@ -15,6 +15,7 @@
 #include "ampi/p2p/request.h"
 #include "base/log.h"
 #include "image/image.h"
+#include "ult/arch/ult_arch.h"
 
 /* Maximum number of ranks that a deadlock report lists. */
 #define DEADLOCK_RANKS_MAX 32
@@ -67,6 +68,45 @@ static void append_request(char *text, size_t size_bytes, const struct ampi_requ
         append(text, size_bytes, " (of a communicator of size %d)", request->comm->peer->n_ranks);
 }
 
+/* Libraries between the program's Fortran and this one. */
+static bool is_runtime(const char *place)
+{
+    return strstr(place, "libheddle_mpifort") || strstr(place, "libgfortran");
+}
+
+/* A function of libheddle_mpifort has called the one that the ULT is blocked in: writes the place that has called that function. It is the
+ * next return address on the stack; a remnant of an earlier call, so that this is wrong, is seldom there. False: not found. */
+static BASE_COLD bool describe_fortran_call(const struct ult *u, const void *called_from, char *place,
+                                            size_t size_bytes)
+{
+    const struct ampi_rank *rank = u->owner;
+    bool has_passed = false;
+    const char *word;
+
+    if (!rank->image || ult_is_bound(u) || (const char *)u->sp < u->stack_lo)
+        return false;
+    for (const char *at = u->sp; at + sizeof word <= u->stack_hi; at += sizeof word) {
+        memcpy(&word, at, sizeof word);
+        if (word == called_from)
+            has_passed = true;
+        else if (has_passed && image_has_code(rank->image, word) && image_has_code(rank->image, word - 7) &&
+                 ult_arch_follows_call(word) && image_describe(word, place, size_bytes) && !is_runtime(place))
+            return true;
+    }
+    return false;
+}
+
+/* Writes the place in the program of the call that the ULT is blocked in. False: not known. */
+static bool describe_call(const struct ult *u, char *place, size_t size_bytes)
+{
+    const void *from = u->called_from ? u->called_from : u->resume_at;
+
+    if (!image_describe(from, place, size_bytes))
+        return false;
+    return !is_runtime(place) || describe_fortran_call(u, from, place, size_bytes) ||
+           image_describe(from, place, size_bytes);
+}
+
 /* Describes where a thread of a rank is blocked: its requests, and the place of its call of MPI. */
 static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
 {
@@ -90,7 +130,7 @@ static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
     }
     if (n_left > 0)
         append(text, size_bytes, " and %d more", n_left);
-    if (image_describe(u->called_from ? u->called_from : u->resume_at, place, sizeof place))
+    if (describe_call(u, place, sizeof place))
         append(text, size_bytes, "; called at %s", place);
     if (rank->coll_refused)
         append(text, size_bytes, "; it did not take part in an earlier collective: %s", rank->coll_refused);
