@@ -17,6 +17,10 @@ mkdir -p "$work" && cd "$work" || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
 programs=(./openmp ./openmp_settings ./cxx ./starts)
+if command -v gfortran >/dev/null && [ -x "$build/bin/mpifort" ]; then
+    "$build/bin/mpifort" -g -O1 -Wall -fopenmp "$here/openmp_sections.f90" -o openmp_sections || exit 1
+    programs+=(./openmp_sections)
+fi
 # LLVM's OpenMP, if it is here.
 if HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp_llvm 2>/dev/null; then
     HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings_llvm || exit 1
