@@ -3,10 +3,11 @@
  * Shows that the ranks of other processes survive the failure of one: calls that involve its ranks return
  * MPI_ERR_PROC_FAILED instead of waiting for ever, and all others work, on the old communicators and on new ones.
  *
- *   survive PROCS LOST [traffic | collectives | default | wait] [deadlock]
+ *   survive PROCS LOST [traffic | collectives | late | default | wait] [deadlock]
  *
  * PROCS processes were started; number LOST kills itself. Meanwhile all exchange messages (`traffic`) or
- * large data (`collectives`), or the others wait in all kinds of operations. `default`: errors are not
+ * large data (`collectives`), or one process is in a collective that the others enter when they know of the loss
+ * (`late`), or the others wait in all kinds of operations. `default`: errors are not
  * returned, so the job has to end. `wait`: the process does not kill itself but prints its process id and
  * waits to be killed. `deadlock`: at the end the survivors wait for each other for ever, which must be
  * detected.
@@ -131,11 +132,25 @@ static void collect_until_loss(void)
     MTEST_CLASS(error, MPI_ERR_PROC_FAILED);
 }
 
-/* Everything that can be under way when it happens; the last two are persistent. */
-enum { N_UNDER_WAY = 8 };
+/* Data for processes that will never await it. */
+static void enter_before_others(void)
+{
+    char *in = mtest_alloc((size_t)LARGE), *out = mtest_alloc((size_t)LARGE);
+    int got, bytes = LARGE / mtest_size;
+
+    if (proc_of(mtest_rank) != (lost_proc == 0))
+        LOST(MPI_Recv(&got, 1, MPI_INT, first_lost, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    LOST(MPI_Alltoall(out, bytes, MPI_BYTE, in, bytes, MPI_BYTE, MPI_COMM_WORLD));
+    free(in);
+    free(out);
+}
+
+/* Everything that can be under way when it happens; the last two are persistent. Processes with several ranks have each
+ * other's lists of the alltoall's blocks then, which they copy when the lost process's list has come. */
+enum { N_UNDER_WAY = 9 };
 static void wait_for_loss(void)
 {
-    char *large = mtest_alloc((size_t)LARGE);
+    char *large = mtest_alloc((size_t)LARGE), *blocks = mtest_alloc((size_t)LARGE);
     int small = 1, got[4], sum, sums[2], index, which = proc_of(mtest_rank) * 2 + mtest_rank % 2;
     MPI_Request requests[N_UNDER_WAY], any[2];
     MPI_Status status;
@@ -147,10 +162,12 @@ static void wait_for_loss(void)
     MPI_Isend(large, LARGE, MPI_BYTE, first_lost, 3, MPI_COMM_WORLD, &requests[3]);
     MPI_Ibarrier(MPI_COMM_WORLD, &requests[4]);
     MPI_Iallreduce(&small, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[5]);
-    MPI_Allreduce_init(&small, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[6]);
-    MPI_Allreduce_init(&small, &sums[1], 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[7]);
-    MPI_Start(&requests[6 + mtest_rank % 2]);
-    MPI_Start(&requests[7 - mtest_rank % 2]);
+    MPI_Ialltoall(large, LARGE / mtest_size, MPI_BYTE, blocks, LARGE / mtest_size, MPI_BYTE, MPI_COMM_WORLD,
+                  &requests[6]);
+    MPI_Allreduce_init(&small, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[7]);
+    MPI_Allreduce_init(&small, &sums[1], 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[8]);
+    MPI_Start(&requests[7 + mtest_rank % 2]);
+    MPI_Start(&requests[8 - mtest_rank % 2]);
     switch (which % 8) {
     case 0:
         LOST(MPI_Recv(&got[2], 1, MPI_INT, first_lost, 4, MPI_COMM_WORLD, &status));
@@ -190,11 +207,12 @@ static void wait_for_loss(void)
         for (int i = 0; i < N_UNDER_WAY; i++)
             LOST(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
     }
-    for (int i = 6; i < N_UNDER_WAY; i++) {
+    for (int i = 7; i < N_UNDER_WAY; i++) {
         MTEST_OK(MPI_Start(&requests[i]));
         LOST(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
         MTEST_OK(MPI_Request_free(&requests[i]));
     }
+    free(blocks);
     free(large);
 }
 
@@ -352,6 +370,8 @@ int main(int argc, char **argv)
         exchange_until_loss();
     else if (strcmp(mode, "collectives") == 0)
         collect_until_loss();
+    else if (strcmp(mode, "late") == 0)
+        enter_before_others();
     else
         wait_for_loss();
     check_new_calls();

@@ -37,6 +37,11 @@ run 8 2 2 '4 to 5' 6 traffic
 run 4 1 2 2 3 collectives
 run 4 1 0 0 3 collectives
 run 8 2 3 '6 to 7' 6 collectives
+run 4 1 2 2 3 late
+run 8 2 0 '0 to 1' 6 late
+# shellcheck disable=SC2059
+expect "4 ranks, process 2 fails, late; UCX keeps data until it is fetched" 137 "$(survivors 3)" \
+    "^$(printf "$lost" 2 2)$going_on $" env UCX_TLS=tcp "$mpirun" --procs 4 -n 4 +p 1 "$survive" 4 2 late
 run 4 1 1 1 3 thread # main ends by pthread_exit: the process ends although UCX's thread cannot be ended
 # The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
 deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE

@@ -470,7 +470,7 @@ bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct
     struct ampi_comm_shared *shared = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
     struct ampi_exchange_message *message;
 
-    if (!shared || (am->flags & AMPI_AM_DIRECT))
+    if (!shared || (am->flags & AMPI_AM_DIRECT) || ampi_comm_has_failed(shared))
         return false;
     if (!(am->flags & AMPI_AM_BARE) &&
         (data->n_bytes < AMPI_EXCHANGE_DIRECT_BYTES || !gpu_is_used() || !ampi_machine->takes(MACHINE_CUDA)))

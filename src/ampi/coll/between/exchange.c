@@ -160,11 +160,27 @@ static bool can_go_on(const struct ampi_exchange *x)
     return x->n_sending == 0 || (x->is_ahead && !x->is_over && !x->has_failed);
 }
 
+/* Answers messages that the failed exchange will not copy: their senders, whose exchanges have failed, too, end theirs
+ * only then, and this one awaits their answers. */
+static BASE_COLD void drop_uncopied(struct ampi_exchange *x)
+{
+    struct ampi_exchange_message *const lists[] = {x->got, x->kept};
+
+    for (size_t i = 0; i < BASE_COUNT(lists); i++)
+        for (struct ampi_exchange_message *message = lists[i]; message; message = message->next) {
+            if (message->direct)
+                ampi_exchange_direct_drop(message->direct);
+            message->direct = NULL;
+        }
+}
+
 /* Runs as many steps as possible. */
 static void advance(struct ampi_exchange *x)
 {
     if (x->is_running) /* a step calls a user's operation, which lets other ranks poll */
         return;
+    if (BASE_UNLIKELY(x->has_failed) && x->n_held == 0) /* no PE copies */
+        drop_uncopied(x);
     while (can_go_on(x)) {
         if (x->is_over || x->has_failed) {
             ampi_exchange_over(x); /* x may be reused afterwards */
@@ -304,8 +320,11 @@ void ampi_exchange_drop_arrived(struct ampi_coll_remote *remote)
 
     while (*link) {
         struct ampi_exchange_message *message = *link;
-        if (message->direct) {
+        if (message->direct || message->token) {
             *link = message->next;
+            if (message->token && !ampi_failed_is(remote->proc_id[message->proc]))
+                ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+            message->token = NULL;
             ampi_exchange_message_free(message);
         } else {
             link = &message->next;
