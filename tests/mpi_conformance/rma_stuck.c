@@ -2,7 +2,9 @@
  *
  * One-sided calls that wait for ever: the deadlock report names the epoch and the holder of the lock.
  *
- * usage: rma_stuck lock|exclusive|lock_all|start|wait
+ * usage: rma_stuck lock|exclusive|other|shared|lock_all|start|wait
+ *
+ * other: the lock of rank 0 is held by a third rank; shared: by all others, and none of them is alone.
  */
 #include "mtest.h"
 
@@ -32,6 +34,13 @@ int main(int argc, char **argv)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
         MPI_Barrier(MPI_COMM_WORLD);
         if (mtest_rank == 1)
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    } else if (strcmp(what, "other") == 0 || strcmp(what, "shared") == 0) {
+        int is_shared = strcmp(what, "shared") == 0, last = mtest_size - 1;
+        if (mtest_rank == 1 || (is_shared && mtest_rank < last))
+            MPI_Win_lock(is_shared ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank == last)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
     } else {
         if (mtest_rank == 1)

@@ -329,6 +329,50 @@ START_TEST(data_that_is_being_fetched_is_no_quiet)
 }
 END_TEST
 
+/* ---- What a report needs to know ---- */
+
+static int ask_two(void)
+{
+    return 2;
+}
+
+static const struct ampi_procs_client asking = {.ask_for_report = ask_two};
+
+START_TEST(a_report_awaits_answers)
+{
+    become(1);
+    ampi_procs_add_client(&asking);
+    work(5, 4);
+    wait_a_second();
+    hear(0, VERDICT, 0, 0, 0);
+    ampi_procs_answered();
+    wait_a_second();
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 0);
+    ampi_procs_answered();
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+}
+END_TEST
+
+START_TEST(a_report_awaits_no_answer_of_a_failed_process)
+{
+    become(1);
+    ampi_procs_add_client(&asking);
+    work(5, 4);
+    wait_a_second();
+    hear(0, VERDICT, 0, 0, 0);
+    ampi_procs_answered();
+    ck_assert(!sim.has_reported);
+    fail_process(2);
+    wait_a_second();
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+    ampi_procs_answered(); /* late */
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+}
+END_TEST
+
 /* ---- After a failure ---- */
 
 /* Process 1 has failed; messages exchanged with it are no longer counted, on either side. */
@@ -431,6 +475,8 @@ int main(void)
     tcase_add_test(tests, a_quiet_process_reports_and_answers);
     tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
     tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
+    tcase_add_test(tests, a_report_awaits_answers);
+    tcase_add_test(tests, a_report_awaits_no_answer_of_a_failed_process);
     tcase_add_exit_test(tests, a_deadlock_of_the_survivors_is_found, ABORTED);
     tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
     tcase_add_test(tests, another_process_collects);

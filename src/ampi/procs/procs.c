@@ -57,6 +57,16 @@ void ampi_procs_tell_look_again(int pe_id)
             clients[i]->look_again(pe_id);
 }
 
+int ampi_procs_tell_ask_for_report(void)
+{
+    int n_asked = 0;
+
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->ask_for_report)
+            n_asked += clients[i]->ask_for_report();
+    return n_asked;
+}
+
 static bool handle_termination(int pe_id, const struct ampi_am_header *am, const void *header,
                                const struct machine_data *data)
 {

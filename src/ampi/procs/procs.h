@@ -197,6 +197,9 @@ struct ampi_procs_client {
     void (*forget)(int pe_id, int proc_id);
     /* Processes have failed, or a communicator with failed members was created; after forget. */
     void (*look_again)(int pe_id);
+    /* The job is deadlocked: asks other processes for what this one's report will say. Returns the number of answers, each
+     * of which calls ampi_procs_answered, on PE 0. */
+    int (*ask_for_report)(void);
 };
 
 /* Clients are called in the order in which they were added. Before ampi_procs_open. */
@@ -205,11 +208,15 @@ void ampi_procs_add_client(const struct ampi_procs_client *client);
 /* Calls the clients' begin, if this process is one of several. Before the first communicator. */
 void ampi_procs_tell_begin(void);
 
+/* An answer to a question of ask_for_report. (termination.c) */
+void ampi_procs_answered(void);
+
 /* ---- Within this room ---- */
 
 /* Call the clients' functions. */
 void ampi_procs_tell_failure(int pe_id, int proc_id);
 void ampi_procs_tell_look_again(int pe_id);
+int ampi_procs_tell_ask_for_report(void); /* the sum of the results */
 
 /* AMPI_AM_TERMINATION (termination.c). */
 void ampi_procs_handle_termination(const struct ampi_am_header *am);

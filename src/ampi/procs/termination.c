@@ -20,6 +20,7 @@
  *      report     to the collector     sent, received; round 0, or that of the question
  *      question   from the collector
  *      verdict    from the collector: print the blocked ranks
+ *      (questions between the others, for what they print, and their answers: ask_for_report)
  *      printed    to the collector, which then ends the job
  *
  * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
@@ -62,6 +63,9 @@ static struct {
     struct words *words;      /* by process */
     bool *is_failed;          /* by process, at the last look */
     int collector;            /* the lowest process that had not failed then */
+    int judge;                /* the process that has found the deadlock */
+    int n_unanswered;         /* questions for the report that have no answer yet */
+    uint64_t failed;          /* fingerprint of the failed processes when they were asked */
 } own;
 
 /* The collector's state. */
@@ -172,14 +176,40 @@ static void end_job(void)
     _exit(1);
 }
 
+/* Prints the blocked ranks of this process. */
+static void report(void)
+{
+    own.n_unanswered = 0;
+    ampi_upper.report_blocked();
+    if (own.judge != ampi_job.proc_id) {
+        post(own.judge, FLAG_PRINTED, 0, NULL);
+        return;
+    }
+    all.has_printed[ampi_job.proc_id] = true;
+    end_job();
+}
+
+static void begin_report(int judge)
+{
+    own.judge = judge;
+    own.failed = ampi_failed_fingerprint(own.is_failed);
+    own.n_unanswered = ampi_procs_tell_ask_for_report();
+    if (own.n_unanswered == 0)
+        report();
+}
+
+void ampi_procs_answered(void)
+{
+    if (own.n_unanswered > 0 && --own.n_unanswered == 0)
+        report();
+}
+
 static void judge(void)
 {
     all.is_judged = true;
     base_log("deadlock: every rank is blocked and no message is under way");
     post_to_others(FLAG_VERDICT, 0);
-    ampi_upper.report_blocked();
-    all.has_printed[ampi_job.proc_id] = true;
-    end_job();
+    begin_report(ampi_job.proc_id);
 }
 
 static void ask(void)
@@ -282,6 +312,8 @@ int64_t ampi_procs_check_termination(void)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
     if (!read_counters(&counters))
         return 0;
+    if (own.n_unanswered > 0 && counters.failed != own.failed) /* one that was asked may have failed */
+        report();
     end_job();
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
@@ -316,8 +348,6 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
         collect(
             from, am->seq,
             (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .failed = (uint32_t)am->tag});
-    if (am->flags & FLAG_VERDICT) {
-        ampi_upper.report_blocked();
-        post(from, FLAG_PRINTED, 0, NULL);
-    }
+    if (am->flags & FLAG_VERDICT)
+        begin_report(from);
 }

@@ -7,6 +7,10 @@
 
 #include "ampi/rma/win.h"
 
+/* Appends the holders of a lock to a report's text of n_chars characters. */
+void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
+                                 size_t n_chars);
+
 /* The window of a handle, in a call that allows only these assertions; raises errors. */
 int ampi_epoch_raise(MPI_Win handle, int asserted) BASE_COLD;
 static inline int ampi_epoch_check(MPI_Win handle, int asserted, int allowed, struct ampi_win **win_out)
@@ -35,6 +39,7 @@ struct ampi_epoch_wait {
     uint64_t number;   /* OPERATIONS: only messages with lower numbers count; GRANTS: of the call */
     int error;         /* of these */
     bool is_exclusive; /* GRANTS: the lock */
+    struct ampi_win_holders holders; /* GRANTS: who holds it, for a report that has asked for it */
     struct ampi_request request;
     struct ampi_epoch_wait *next; /* in the window's list, while the thread is blocked */
 };

@@ -29,10 +29,21 @@ struct ampi_rank_waiter {
     int target; /* -1: all */
 };
 
+void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
+                                 size_t n_chars)
+{
+    if (holders.n == 0 || n_chars >= size_bytes)
+        return;
+    if (holders.rank >= 0)
+        snprintf(text + n_chars, size_bytes - n_chars, ", held by rank %d", holders.rank);
+    else
+        snprintf(text + n_chars, size_bytes - n_chars, ", held by %u rank%s", holders.n,
+                 holders.n == 1 ? "" : "s");
+}
+
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     const struct ampi_rank_waiter *waiting = request->u.extra;
-    uint64_t word = atomic_load(&waiting->lock->word) & AMPI_WIN_LOCK_HOLDERS;
     size_t n;
 
     if (waiting->target >= 0)
@@ -41,10 +52,7 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
                              waiting->target);
     else
         n = (size_t)snprintf(text, size_bytes, "MPI_Win_lock_all");
-    if (n < size_bytes && word >= AMPI_WIN_LOCK_ONE_EXCLUSIVE)
-        snprintf(text + n, size_bytes - n, ", held by rank %d", atomic_load(&waiting->lock->holder));
-    else if (n < size_bytes)
-        snprintf(text + n, size_bytes - n, ", held by %llu ranks", (unsigned long long)word);
+    ampi_epoch_describe_holders(ampi_win_lock_holders(waiting->lock), text, size_bytes, n);
 }
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};

@@ -20,6 +20,8 @@
  *      KEY_WANTED                            -->
  *                                            <--  KEY  of the target's memory: rma_access.c
  *      POST, COMPLETE                        -->  epoch.c's signals
+ *      HOLDERS_WANTED                        -->
+ *                                            <--  HOLDERS  of the lock that a blocked rank waits for
  *
  * The target's process has to poll: its PEs do so whenever their ranks wait, and between ranks.
  */

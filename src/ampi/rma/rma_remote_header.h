@@ -21,12 +21,17 @@ enum ampi_rma_message {
     AMPI_RMA_COMPLETE,
     AMPI_RMA_KEY_WANTED,
     AMPI_RMA_KEY,
+    AMPI_RMA_HOLDERS_WANTED, /* for a report: of the lock that the origin waits for */
+    AMPI_RMA_HOLDERS,        /* struct ampi_win_holders, to PE 0 */
 };
 
 /* Flags of LOCK and UNLOCK, and of GRANT. */
 #define AMPI_RMA_EXCLUSIVE 1
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
 #define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
+
+/* Flag of HOLDERS_WANTED: the lock is the process's. */
+#define AMPI_RMA_IS_ALL 16
 
 /* Flag of ANSWER: the data could not be pulled (rma_pull.h). It carries the number of bytes that are done, a uint64_t. */
 #define AMPI_RMA_SEND_REST 8
@@ -67,6 +72,11 @@ void ampi_rma_part_end(struct ampi_rma_part *part, int error);
 void ampi_rma_handle_key(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
 void ampi_rma_handle_answer(const struct ampi_am_header *am, const void *bytes, size_t n_bytes);
 void ampi_rma_handle_grant(const struct ampi_am_header *am);
+
+/* The job is deadlocked: asks for the holders of the locks that the owner waits for. Returns the number of answers.
+ * (rma_remote_lock.c) */
+int ampi_rma_ask_for_holders(struct ampi_win *win);
+void ampi_rma_handle_holders(const struct ampi_am_header *am, const void *bytes);
 
 /* Fails the owner's operations on failed processes. On its PE. (rma_remote.c) */
 void ampi_rma_fail_pieces(struct ampi_win *win);

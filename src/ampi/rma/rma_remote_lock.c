@@ -5,19 +5,21 @@
 #include "ampi/rma/rma_remote_header.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
     const struct ampi_win *win = request->u.extra;
 
-    if (wait->rank >= 0) {
-        snprintf(text, size_bytes, "MPI_Win_lock %s on rank %d, in another process",
-                 wait->is_exclusive ? "exclusive" : "shared", wait->rank);
-        return;
-    }
-    snprintf(text, size_bytes, "%s, for %u other process%s", win->owner->ult.call, wait->n_left,
-             wait->n_left == 1 ? "" : "es");
+    int n;
+
+    if (wait->rank >= 0)
+        n = snprintf(text, size_bytes, "MPI_Win_lock %s on rank %d",
+                     wait->is_exclusive ? "exclusive" : "shared", wait->rank);
+    else
+        n = snprintf(text, size_bytes, "%s", win->owner->ult.call);
+    ampi_epoch_describe_holders(wait->holders, text, size_bytes, (size_t)n);
 }
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
@@ -100,6 +102,39 @@ void ampi_rma_fail_grants(struct ampi_win *win)
             }
     }
 }
+
+/* ---- Reports ---- */
+
+int ampi_rma_ask_for_holders(struct ampi_win *win)
+{
+    int n_asked = 0;
+
+    for (const struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
+        for (int i = 0, n = (int)wait->n_left; i < win->shared->n_ranks && n > 0; i++)
+            if (awaits_grant(win, wait, i)) {
+                struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_HOLDERS_WANTED, i);
+                n--;
+                am.flags = wait->rank < 0 ? AMPI_RMA_IS_ALL : 0;
+                am.seq = (uint32_t)wait->number;
+                am.cookie = (uintptr_t)win;
+                n_asked += ampi_rma_post(win->shared, &am, NULL, 0);
+            }
+    return n_asked;
+}
+
+void ampi_rma_handle_holders(const struct ampi_am_header *am, const void *bytes)
+{
+    struct ampi_win *win = (struct ampi_win *)(uintptr_t)am->cookie;
+    struct ampi_win_holders holders;
+
+    memcpy(&holders, bytes, sizeof holders);
+    for (struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
+        if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source) && holders.n > 0)
+            wait->holders = holders;
+    ampi_procs_answered();
+}
+
+/* ---- Calls ---- */
 
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 {

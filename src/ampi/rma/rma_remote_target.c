@@ -323,6 +323,34 @@ static void handle_unlock(const struct ampi_am_header *am)
     free(holder);
 }
 
+/* ---- Reports of deadlocks ---- */
+
+static void handle_holders_wanted(const struct ampi_am_header *am)
+{
+    struct ampi_win *at = find_target(am);
+    struct ampi_am_header answer = answer_to(am, AMPI_RMA_HOLDERS);
+    struct ampi_win_holders *holders = base_calloc(1, sizeof *holders, "a report");
+
+    if (at && !(am->flags & AMPI_RMA_IS_ALL) && ampi_win_lock_is_awaited(&at->lock, am->source))
+        *holders = ampi_win_lock_holders(&at->lock);
+    else if (at)
+        *holders = ampi_win_lock_holders(&at->shared->everybody);
+    ampi_procs_post((int)am->src_proc, 0, &answer, holders, sizeof *holders);
+}
+
+static int ask_for_report(void)
+{
+    int n_asked = 0;
+
+    pthread_mutex_lock(&windows.lock);
+    for (struct ampi_win_shared *shared = windows.first; shared; shared = shared->next)
+        for (int i = 0; i < shared->n_local; i++)
+            if (shared->handles[i].magic == AMPI_MAGIC_WIN)
+                n_asked += ampi_rma_ask_for_holders(&shared->handles[i]);
+    pthread_mutex_unlock(&windows.lock);
+    return n_asked;
+}
+
 /* ---- Keys ---- */
 
 static void handle_key_wanted(const struct ampi_am_header *am)
@@ -373,6 +401,12 @@ static void handle_message(const struct ampi_am_header *am, void *bytes, size_t 
         break;
     case AMPI_RMA_KEY:
         ampi_rma_handle_key(am, bytes, n_bytes);
+        break;
+    case AMPI_RMA_HOLDERS_WANTED:
+        handle_holders_wanted(am);
+        break;
+    case AMPI_RMA_HOLDERS:
+        ampi_rma_handle_holders(am, bytes);
         break;
     case AMPI_RMA_POST:
     case AMPI_RMA_COMPLETE:
@@ -432,7 +466,8 @@ static bool handle(int pe_id, const struct ampi_am_header *am, const void *heade
 
 void ampi_rma_connect(void)
 {
-    static const struct ampi_procs_client client = {.look_again = look_again};
+    static const struct ampi_procs_client client = {.look_again = look_again,
+                                                    .ask_for_report = ask_for_report};
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_RMA, handle);

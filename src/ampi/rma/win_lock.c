@@ -205,6 +205,27 @@ void ampi_win_lock_close(struct ampi_win_lock *lock)
     notify(granted);
 }
 
+struct ampi_win_holders ampi_win_lock_holders(const struct ampi_win_lock *lock)
+{
+    uint64_t word = atomic_load_explicit(&lock->word, memory_order_relaxed) & AMPI_WIN_LOCK_HOLDERS;
+
+    if (word < AMPI_WIN_LOCK_ONE_EXCLUSIVE)
+        return (struct ampi_win_holders){-1, (uint32_t)word};
+    return (struct ampi_win_holders){atomic_load_explicit(&lock->holder, memory_order_relaxed),
+                                     (uint32_t)(word / AMPI_WIN_LOCK_ONE_EXCLUSIVE)};
+}
+
+bool ampi_win_lock_is_awaited(struct ampi_win_lock *lock, int rank)
+{
+    const struct ampi_win_waiter *waiter;
+
+    pthread_mutex_lock(&lock->mutex);
+    for (waiter = lock->first; waiter && waiter->rank != rank;)
+        waiter = waiter->next;
+    pthread_mutex_unlock(&lock->mutex);
+    return waiter != NULL;
+}
+
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as)
 {
     uint64_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);

@@ -65,6 +65,12 @@ struct ampi_win_lock {
     bool is_closed;    /* to shared holders */
 };
 
+/* For reports. */
+struct ampi_win_holders {
+    int32_t rank; /* that holds the lock exclusively; -1: shared holders */
+    uint32_t n;   /* 0: none, or unknown */
+};
+
 void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group);
 void ampi_win_lock_fini(struct ampi_win_lock *lock);
 
@@ -79,6 +85,12 @@ void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
 
 /* From now on the lock is refused to shared holders; waiting ones are refused at once. */
 void ampi_win_lock_close(struct ampi_win_lock *lock);
+
+/* Who holds the lock: of several exclusive holders (is_group) the last one. */
+struct ampi_win_holders ampi_win_lock_holders(const struct ampi_win_lock *lock);
+
+/* True if the rank of the window stands in the queue. */
+bool ampi_win_lock_is_awaited(struct ampi_win_lock *lock, int rank);
 
 /* Releases the lock, and notifies waiters whose turn it is. */
 void ampi_win_lock_drop(struct ampi_win_lock *lock, enum ampi_win_lock_as as);
