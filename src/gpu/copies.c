@@ -64,6 +64,27 @@ static int launch(struct gpu_queue *queue, const struct gpu_copy *copies, int n)
                             &args, sizeof args);
 }
 
+static int launch_all(struct gpu_queue *queue, const struct gpu_copy *copies, int n)
+{
+    int error = 0;
+
+    for (int i = 0; i < n && !error; i += GPU_KERNEL_COPIES_MAX)
+        error = launch(queue, copies + i, n - i < GPU_KERNEL_COPIES_MAX ? n - i : GPU_KERNEL_COPIES_MAX);
+    return error;
+}
+
+int gpu_copies_now(int device, const struct gpu_copy *copies, int n)
+{
+    int error = 0, end_error;
+    struct gpu_queue *queue = gpu_queue_of(device, GPU_STREAM_KERNELS, &error);
+
+    if (!queue)
+        return error;
+    error = launch_all(queue, copies, n);
+    end_error = gpu_queue_spin(queue);
+    return error ? error : end_error;
+}
+
 int gpu_copies_start(struct gpu_copies *copies)
 {
     struct gpu_queue *queue;
@@ -72,9 +93,7 @@ int gpu_copies_start(struct gpu_copies *copies)
     queue = gpu_queue_of(copies->device, GPU_STREAM_KERNELS, &error);
     if (!queue)
         return error;
-    for (int i = 0; i < copies->n && !error; i += GPU_KERNEL_COPIES_MAX)
-        error = launch(queue, copies->copies + i,
-                       copies->n - i < GPU_KERNEL_COPIES_MAX ? copies->n - i : GPU_KERNEL_COPIES_MAX);
+    error = launch_all(queue, copies->copies, copies->n);
     copies->error = error; /* work that has been queued must end first */
     copies->ticket.handle = all_done;
     gpu_queue_then(queue, &copies->ticket);

@@ -469,6 +469,9 @@ bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *ex
  * error: nothing was started. */
 int gpu_copies_start(struct gpu_copies *copies) BASE_MUST_CHECK;
 
+/* The same, and waits: for code that may not switch. */
+int gpu_copies_now(int device, const struct gpu_copy *copies, int n) BASE_MUST_CHECK;
+
 /* ---- The resident kernel (resident.c) ---- */
 
 /* Time for which a kernel stays on the GPU after a small copy within a GPU or to a peer, to make the next

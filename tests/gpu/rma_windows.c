@@ -198,6 +198,48 @@ static void fetch_by_kernels(enum gtest_place from)
     gtest_free(&result);
 }
 
+/* Elements with holes: gathered, combined and scattered by a kernel each. */
+static void combine_holes_by_kernels(MPI_Datatype every_other)
+{
+    static struct {
+        double value;
+        int index;
+    } pairs[N];
+    struct gtest_buffer window, operand, result;
+    int n_kernels, n_copies;
+    MPI_Win win;
+
+    fill(model, WINDOW, 1);
+    window = gtest_alloc(GTEST_GPU0, sizeof model, model);
+    operand = gtest_alloc(GTEST_GPU0, sizeof model, model);
+    result = gtest_alloc(GTEST_GPU0, sizeof model, model);
+    MTEST_OK(MPI_Win_create(window.data, sizeof model, sizeof(int64_t), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win));
+    for (int round = 0; round < 2; round++) { /* the first one also uploads the layout */
+        n_kernels = fakecuda_calls("cuLaunchKernel");
+        n_copies = count_copies();
+        MTEST_OK(MPI_Accumulate(operand.data, N, MPI_INT64_T, 0, 0, 1, every_other, MPI_SUM, win));
+    }
+    expect_kernels(3, &n_kernels, &n_copies, "MPI_Accumulate on elements with holes");
+    MTEST_OK(MPI_Get_accumulate(operand.data, N, MPI_INT64_T, result.data, N, MPI_INT64_T, 0, 0, 1,
+                                every_other, MPI_SUM, win));
+    expect_kernels(3, &n_kernels, &n_copies, "MPI_Get_accumulate on elements with holes");
+    MTEST_OK(MPI_Accumulate(operand.data, 1, every_other, 0, 0, 1, every_other, MPI_BXOR, win));
+    expect_kernels(4, &n_kernels, &n_copies, "MPI_Accumulate from and on elements with holes");
+    MTEST_OK(MPI_Accumulate(operand.data, 1, every_other, 0, 0, 1, every_other, MPI_REPLACE, win));
+    MTEST_CHECK(fakecuda_calls("cuLaunchKernel") - n_kernels <= 3 && count_copies() == n_copies,
+                "MPI_REPLACE on elements with holes: %d kernels, %d copies",
+                fakecuda_calls("cuLaunchKernel") - n_kernels, count_copies() - n_copies);
+    n_copies = count_copies();
+    MTEST_OK(MPI_Accumulate(pairs, N / 2, MPI_DOUBLE_INT, 0, 0, N / 2, MPI_DOUBLE_INT, MPI_MAXLOC, win));
+    MTEST_CHECK(count_copies() - n_copies < 10, "pairs: %d copies", count_copies() - n_copies);
+    MTEST_OK(MPI_Win_unlock(0, win));
+    MTEST_OK(MPI_Win_free(&win));
+    gtest_free(&window);
+    gtest_free(&operand);
+    gtest_free(&result);
+}
+
 /* Which memory is it? 0: the host's and not CUDA's. */
 static unsigned memory_type(const void *memory, unsigned *is_managed_out)
 {
@@ -285,12 +327,12 @@ int main(int argc, char **argv)
             move((enum gtest_place)at, (enum gtest_place)from, every_other, 1);
             fetch((enum gtest_place)at, (enum gtest_place)from);
             fetch_many((enum gtest_place)at, (enum gtest_place)from, every_other, 0);
-            if (from == GTEST_HOST) /* piece by piece, which takes long */
-                fetch_many((enum gtest_place)at, GTEST_HOST, every_other, 1);
+            fetch_many((enum gtest_place)at, (enum gtest_place)from, every_other, 1);
         }
     if (fakecuda_is_here() && mtest_size == 1) { /* others' calls would be counted, too */
         fetch_by_kernels(GTEST_HOST);
         fetch_by_kernels(GTEST_GPU0);
+        combine_holes_by_kernels(every_other);
     }
     MPI_Type_free(&every_other);
     gtest_select(GTEST_GPU0);

@@ -9,13 +9,12 @@
 
 #include "ampi/datatype/cursor.h"
 #include "ampi/op/op_device.h"
-#include "ampi/rma/rma.h"
+#include "ampi/rma/rma_combine.h"
 #include "base/log.h"
 
 /* ---- Pieces ---- */
 
-/* A predefined type of these elements; NULL: none. */
-static struct ampi_type *type_of(enum ampi_basic basic)
+struct ampi_type *ampi_rma_type_of(enum ampi_basic basic)
 {
     for (unsigned i = 0; i < AMPI_TYPE_COUNT; i++)
         if (ampi_type_predefined[i] && ampi_type_predefined[i]->basic == basic)
@@ -28,7 +27,7 @@ size_t ampi_rma_elem_bytes(enum ampi_basic basic)
     if (basic == AMPI_BASIC_NONE)
         return 1;
     if (ampi_op_is_pair(basic))
-        return (size_t)type_of(basic)->size_bytes;
+        return (size_t)ampi_rma_type_of(basic)->size_bytes;
     return ampi_op_stride_bytes[basic] ? ampi_op_stride_bytes[basic] : 1; /* characters are only copied */
 }
 
@@ -98,6 +97,8 @@ static int gather(const struct ampi_rma_piece *pieces, int n_pieces, char *out, 
 {
     int error = 0;
 
+    if (is_device && ampi_rma_copy_by_kernel(pieces, n_pieces, out, false, &error))
+        return error;
     for (int i = 0; i < n_pieces && !error; i++) {
         error = move_bytes(out, (const void *)pieces[i].address, pieces[i].n_bytes, is_device);
         out += pieces[i].n_bytes;
@@ -109,6 +110,8 @@ static int scatter(const struct ampi_rma_piece *pieces, int n_pieces, const char
 {
     int error = 0;
 
+    if (is_device && ampi_rma_copy_by_kernel(pieces, n_pieces, (void *)(uintptr_t)in, true, &error))
+        return error;
     for (int i = 0; i < n_pieces && !error; i++) {
         error = move_bytes((void *)pieces[i].address, in, pieces[i].n_bytes, is_device);
         in += pieces[i].n_bytes;
@@ -120,7 +123,7 @@ static int scatter(const struct ampi_rma_piece *pieces, int n_pieces, const char
 static void combine_pairs(ampi_op_kernel_fn kernel, enum ampi_basic basic, const char *in, char *inout,
                           size_t n_bytes)
 {
-    const struct ampi_type *type = type_of(basic);
+    const struct ampi_type *type = ampi_rma_type_of(basic);
     _Alignas(16) char a[AMPI_RMA_PIECE_BYTES * 2],
         b[AMPI_RMA_PIECE_BYTES * 2]; /* padding is smaller than the data */
     size_t most = AMPI_RMA_PIECE_BYTES / (size_t)type->size_bytes * (size_t)type->size_bytes;
@@ -174,29 +177,13 @@ static void combine_in_place(const struct ampi_op *op, enum ampi_basic basic,
     }
 }
 
-/* One block in GPU memory, of elements that are not pairs: in the packed data these have another layout. False: there
- * is no kernel for it. */
-static bool combine_block_by_kernel(const struct ampi_op *op, enum ampi_basic basic,
-                                    const struct ampi_rma_piece *piece, const char *in, char *fetched,
-                                    int *error_out)
-{
-    struct ampi_type *type = type_of(basic);
-    MPI_Count count = type ? (MPI_Count)(piece->n_bytes / (size_t)type->size_bytes) : 0;
-
-    if (!type || ampi_op_is_pair(basic) || op->predefined == MPI_NO_OP || op->predefined == MPI_REPLACE ||
-        !ampi_op_is_allowed(op, type) || !ampi_op_has_gpu_kernel(op, type, count))
-        return false;
-    *error_out = ampi_op_fetch_device(op, in, (void *)piece->address, fetched, count, type);
-    return true;
-}
-
 static int combine_unguarded(const struct ampi_op *op, enum ampi_basic basic,
                              const struct ampi_rma_piece *pieces, int n_pieces, const char *in, char *fetched)
 {
     bool is_device = n_pieces > 0 && gpu_is_device((const void *)pieces[0].address);
     int error = 0;
 
-    if (is_device && n_pieces == 1 && combine_block_by_kernel(op, basic, pieces, in, fetched, &error))
+    if (is_device && ampi_rma_combine_by_kernel(op, basic, pieces, n_pieces, in, fetched, &error))
         return error;
     error = fetched ? gather(pieces, n_pieces, fetched, is_device) : 0;
     if (error || op->predefined == MPI_NO_OP)
@@ -224,7 +211,7 @@ int ampi_rma_combine_pieces(struct ampi_win *at, const struct ampi_op *op, enum 
 
 /* ---- Layouts that differ ---- */
 
-static int combine_layouts(const struct ampi_rma *rma)
+int ampi_rma_combine_layouts(const struct ampi_rma *rma)
 {
     const struct ampi_rma_side *from = &rma->origin, *to = &rma->target, *result = &rma->result;
     bool has_input = rma->op->predefined != MPI_NO_OP;
@@ -261,8 +248,7 @@ static int combine_layouts(const struct ampi_rma *rma)
 
 /* ---- Consecutive elements ---- */
 
-/* True if the elements have the layout that kernels require. */
-static bool are_elements(const struct ampi_rma_side *side)
+bool ampi_rma_are_elements(const struct ampi_rma_side *side)
 {
     const struct ampi_type *type = side->type;
 
@@ -321,81 +307,24 @@ static void combine_elements(const struct ampi_rma *rma)
 
 static bool is_simple(const struct ampi_rma *rma)
 {
-    if (!are_elements(&rma->target))
+    if (!ampi_rma_are_elements(&rma->target))
         return false;
     if (rma->op->predefined != MPI_NO_OP &&
-        !(are_elements(&rma->origin) && rma->origin.type->basic == rma->target.type->basic &&
+        !(ampi_rma_are_elements(&rma->origin) && rma->origin.type->basic == rma->target.type->basic &&
           ampi_rma_bytes(&rma->origin) == ampi_rma_bytes(&rma->target)))
         return false;
     return !rma->result.type ||
-           (are_elements(&rma->result) && rma->result.type->basic == rma->target.type->basic);
-}
-
-/* ---- GPU memory ---- */
-
-static bool is_device(const struct ampi_rma_side *side)
-{
-    return ampi_device_has(side->buf, side->count, side->type);
-}
-
-/* Copies the origin's and the result's side through host memory; the target's pieces are moved one by one. */
-static int combine_device(const struct ampi_rma *rma)
-{
-    struct ampi_rma host = *rma;
-    struct ampi_host_copy from = {0}, result = {0};
-    bool has_input = rma->op->predefined != MPI_NO_OP;
-    int error = 0, end_error;
-
-    if (has_input &&
-        (error = ampi_host_copy_begin(&from, rma->origin.buf, rma->origin.count, rma->origin.type, true)))
-        return error;
-    if (rma->result.type)
-        error = ampi_host_copy_begin(&result, rma->result.buf, rma->result.count, rma->result.type, false);
-    if (!error) {
-        host.origin.buf = from.buf;
-        host.result.buf = result.buf;
-        error = combine_layouts(&host);
-        end_error = rma->result.type ? ampi_host_copy_end(&result, true) : 0;
-        error = error ? error : end_error;
-    }
-    end_error = has_input ? ampi_host_copy_end(&from, false) : 0;
-    return error ? error : end_error;
-}
-
-/* True for blocks: a kernel, or copies by GPUs, do it, under the flag for the whole duration. */
-static bool has_kernel(const struct ampi_rma *rma)
-{
-    return is_simple(rma) && (rma->op->predefined == MPI_NO_OP || rma->op->predefined == MPI_REPLACE ||
-                              ampi_op_is_allowed(rma->op, rma->target.type));
-}
-
-/* The buffer with which elements of the target's type are where they are on this side, whose type may begin at another
- * displacement. */
-static void *as_target(const struct ampi_rma *rma, const struct ampi_rma_side *side)
-{
-    return ampi_type_address(side->buf, side->type->true_lb_bytes - rma->target.type->true_lb_bytes);
-}
-
-static int combine_by_kernel(const struct ampi_rma *rma)
-{
-    const void *in = rma->op->predefined == MPI_NO_OP ? NULL : as_target(rma, &rma->origin);
-    void *old = rma->result.type ? as_target(rma, &rma->result) : NULL;
-    int error;
-
-    ampi_win_combine_begin(rma->at);
-    error = ampi_op_fetch_device(rma->op, in, rma->target.buf, old, rma->target.count, rma->target.type);
-    ampi_win_combine_end(rma->at);
-    return error;
+           (ampi_rma_are_elements(&rma->result) && rma->result.type->basic == rma->target.type->basic);
 }
 
 int ampi_rma_combine(const struct ampi_rma *rma)
 {
-    if (gpu_is_used() &&
-        (is_device(&rma->target) || (rma->op->predefined != MPI_NO_OP && is_device(&rma->origin)) ||
-         (rma->result.type && is_device(&rma->result))))
-        return has_kernel(rma) ? combine_by_kernel(rma) : combine_device(rma);
+    if (gpu_is_used() && (ampi_rma_is_device(&rma->target) ||
+                          (rma->op->predefined != MPI_NO_OP && ampi_rma_is_device(&rma->origin)) ||
+                          (rma->result.type && ampi_rma_is_device(&rma->result))))
+        return ampi_rma_combine_device(rma);
     if (BASE_UNLIKELY(!is_simple(rma)))
-        return combine_layouts(rma);
+        return ampi_rma_combine_layouts(rma);
     combine_elements(rma);
     return 0;
 }
