@@ -2,7 +2,8 @@
  *
  * The hint mpi_memory_alloc_kinds: the first kind of its list that there is is taken, unknown ones are passed over, and
  * a list of kinds that CUDA would have to provide is an error in a program without CUDA; at all members of a window,
- * even if only one has given the hint.
+ * even if only one has given the hint. Sessions, communicators and windows tell the kinds that there are, whatever was
+ * asked for, and communicators and windows keep mpi_assert_memory_alloc_kinds if it names such kinds.
  */
 #include "mtest.h"
 
@@ -39,6 +40,81 @@ static void check_refused(const char *kinds)
         MPI_ERR_NO_MEM);
 }
 
+/* Frees the info of an object. asserted NULL: it has no assertion. */
+static void check_told(const char *of, MPI_Info used, const char *asserted)
+{
+    char kinds[100] = "", assertion[100] = "";
+    int has_kinds, has_assertion;
+
+    MPI_Info_get(used, "mpi_memory_alloc_kinds", 99, kinds, &has_kinds);
+    MPI_Info_get(used, "mpi_assert_memory_alloc_kinds", 99, assertion, &has_assertion);
+    MTEST_CHECK(has_kinds && strcmp(kinds, "mpi,system") == 0, "the kinds of %s: '%s'", of, kinds);
+    MTEST_CHECK(asserted ? has_assertion && strcmp(assertion, asserted) == 0 : !has_assertion,
+                "the assertion of %s: '%s'", of, assertion);
+    MPI_Info_free(&used);
+}
+
+static void check_comm(const char *of, MPI_Comm comm, const char *asserted)
+{
+    MPI_Info used;
+
+    MTEST_OK(MPI_Comm_get_info(comm, &used));
+    check_told(of, used, asserted);
+}
+
+static void check_win(const char *of, MPI_Win win, const char *asserted)
+{
+    MPI_Info used;
+
+    MTEST_OK(MPI_Win_get_info(win, &used));
+    check_told(of, used, asserted);
+}
+
+static void check_objects(void)
+{
+    MPI_Session session;
+    MPI_Comm comm, copy;
+    MPI_Info used, asserting;
+    MPI_Win win;
+    void *memory;
+
+    set("system,unknown:kind");
+    MTEST_OK(MPI_Session_init(info, MPI_ERRORS_RETURN, &session));
+    MTEST_OK(MPI_Session_get_info(session, &used));
+    check_told("a session", used, NULL);
+    MTEST_OK(MPI_Session_finalize(&session));
+    check_comm("MPI_COMM_WORLD", MPI_COMM_WORLD, NULL);
+    check_comm("MPI_COMM_SELF", MPI_COMM_SELF, NULL);
+    MPI_Info_create(&asserting);
+    MPI_Info_set(asserting, "mpi_assert_memory_alloc_kinds", "system,mpi:alloc_mem");
+    MTEST_OK(MPI_Comm_dup_with_info(MPI_COMM_WORLD, asserting, &comm));
+    check_comm("a communicator", comm, "system,mpi:alloc_mem");
+    MTEST_OK(MPI_Comm_dup(comm, &copy));
+    check_comm("its copy, which has no hints", copy, NULL);
+    MTEST_OK(MPI_Win_allocate(100, 1, asserting, comm, &memory, &win));
+    check_win("a window", win, "system,mpi:alloc_mem");
+    MPI_Info_set(asserting, "mpi_assert_memory_alloc_kinds", "system");
+    MTEST_OK(MPI_Win_set_info(win, asserting));
+    check_win("a window", win, "system");
+    for (int i = 0; i < 3; i++) { /* not kinds that there are: ignored */
+        MPI_Info_set(asserting, "mpi_assert_memory_alloc_kinds",
+                     i == 0   ? "cuda:device"
+                     : i == 1 ? "system,unknown"
+                              : "mpi,");
+        MTEST_OK(MPI_Win_set_info(win, asserting));
+        MTEST_OK(MPI_Comm_set_info(comm, asserting));
+    }
+    check_win("a window", win, "system");
+    check_comm("a communicator", comm, "system,mpi:alloc_mem");
+    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(MPI_Win_allocate(100, 1, MPI_INFO_NULL, comm, &memory, &win));
+    check_win("a window without the hint", win, NULL);
+    MTEST_OK(MPI_Win_free(&win));
+    MPI_Info_free(&asserting);
+    MPI_Comm_free(&copy);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
@@ -53,6 +129,7 @@ int main(int argc, char **argv)
     check_refused("cuda");
     check_refused("cuda:device");
     check_refused("unknown,cuda:managed,cuda:host");
+    check_objects();
     MPI_Info_free(&info);
     return mtest_end();
 }

@@ -24,12 +24,16 @@ static const char *const assertions[] = {
 struct ampi_info *ampi_comm_info_filter(const struct ampi_info *old, const struct ampi_info *info)
 {
     struct ampi_info *kept = ampi_info_dup(old);
+    const char *kinds;
 
     for (size_t i = 0; i < BASE_COUNT(assertions); i++) {
         const char *value = ampi_info_get(info, assertions[i]);
         if (value && (strcmp(value, "true") == 0 || strcmp(value, "false") == 0))
             ampi_info_set(kept, assertions[i], value);
     }
+    kinds = ampi_info_get(info, "mpi_assert_memory_alloc_kinds");
+    if (kinds && ampi_program_memory_are_kinds(kinds))
+        ampi_info_set(kept, "mpi_assert_memory_alloc_kinds", kinds);
     if (kept->n_pairs > 0)
         return kept;
     ampi_info_destroy(kept);

@@ -51,6 +51,20 @@ bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kin
     return !is_missed;
 }
 
+bool ampi_program_memory_are_kinds(const char *value)
+{
+    enum gpu_memory kind;
+    size_t length;
+
+    do {
+        length = strcspn(value, ",");
+        if (!find_kind(value, length, &kind) || (kind != GPU_MEMORY_HOST && !gpu_is_used()))
+            return false;
+        value += length + 1;
+    } while (value[-1]);
+    return true;
+}
+
 void ampi_program_memory_tell(struct ampi_info *info)
 {
     ampi_info_set(info, "mpi_memory_alloc_kinds",

@@ -13,6 +13,9 @@
  * hint, or if it names no kind that is known. False: it names only kinds of CUDA, and no CUDA is used here. */
 bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kind_out);
 
+/* True if the value of "mpi_assert_memory_alloc_kinds" names only kinds that there are. */
+bool ampi_program_memory_are_kinds(const char *value);
+
 /* Sets the hint to the kinds that there are: for the info of a communicator, a session or a window in use. */
 void ampi_program_memory_tell(struct ampi_info *info);
 

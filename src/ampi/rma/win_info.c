@@ -22,6 +22,7 @@ static const struct {
     {"same_disp_unit", "false", true},
     {"alloc_shared_noncontig", NULL, true},
     {"mpi_minimum_memory_alignment", NULL, false},
+    {"mpi_assert_memory_alloc_kinds", NULL, false},
 };
 
 static bool is_boolean(const char *value)
@@ -56,6 +57,8 @@ static bool is_valid(size_t hint, const char *value)
         return is_ordering(value);
     if (strcmp(hints[hint].key, "accumulate_ops") == 0)
         return strcmp(value, "same_op") == 0 || strcmp(value, "same_op_no_op") == 0;
+    if (strcmp(hints[hint].key, "mpi_assert_memory_alloc_kinds") == 0)
+        return ampi_program_memory_are_kinds(value);
     return value[0] && value[strspn(value, "0123456789")] == '\0';
 }
 
