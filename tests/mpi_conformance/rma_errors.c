@@ -92,6 +92,9 @@ static void check_arguments(void)
                                 MPI_SUM, win));
     MTEST_CLASS(MPI_Accumulate(&pair, 1, mixed, mtest_rank, 0, 1, mixed, MPI_SUM, win), MPI_ERR_TYPE);
     MTEST_CLASS(MPI_Accumulate(&value, 1, MPI_INT, mtest_rank, 0, 1, MPI_FLOAT, MPI_SUM, win), MPI_ERR_TYPE);
+    MTEST_CLASS(MPI_Get_accumulate(&value, 1, MPI_INT, &result, 1, MPI_FLOAT, mtest_rank, 0, 1, MPI_INT,
+                                   MPI_SUM, win),
+                MPI_ERR_TYPE);
     MTEST_CLASS(MPI_Fetch_and_op(cells, cells, strided, mtest_rank, 0, MPI_SUM, win), MPI_ERR_RMA_RANGE);
     MTEST_CLASS(MPI_Compare_and_swap(&real, &real, &real, MPI_DOUBLE, mtest_rank, 0, win), MPI_ERR_TYPE);
     MTEST_OK(MPI_Win_unlock(mtest_rank, win));
@@ -179,6 +182,7 @@ static void check_locks(void)
     MTEST_CLASS(MPI_Win_start(MPI_GROUP_EMPTY, 0, win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_free(&win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_unlock_all(win), MPI_ERR_RMA_SYNC);
+    MTEST_CLASS(MPI_Win_post(MPI_GROUP_EMPTY, 0, win), MPI_ERR_RMA_CONFLICT);
     if (next != mtest_rank)
         check_no_epoch(next);
     MPI_Op_create(user_op, 1, &op);
@@ -189,6 +193,7 @@ static void check_locks(void)
     MTEST_OK(MPI_Win_lock_all(0, win));
     MTEST_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, mtest_rank, 0, win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_unlock(mtest_rank, win), MPI_ERR_RMA_SYNC);
+    MTEST_CLASS(MPI_Win_post(MPI_GROUP_EMPTY, 0, win), MPI_ERR_RMA_CONFLICT);
     MTEST_OK(MPI_Win_unlock_all(win));
     MPI_Barrier(MPI_COMM_WORLD); /* others may still have locked the window that is to be posted */
 }
@@ -209,6 +214,7 @@ static void check_active(void)
     MTEST_CLASS(MPI_Win_post(self, 0, win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, mtest_rank, 0, win), MPI_ERR_RMA_CONFLICT);
+    MTEST_CLASS(MPI_Win_lock_all(0, win), MPI_ERR_RMA_CONFLICT);
     MTEST_OK(MPI_Win_start(self, 0, win));
     MTEST_CLASS(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);
     MTEST_CLASS(MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC);

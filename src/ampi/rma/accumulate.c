@@ -41,7 +41,9 @@ static inline int check_types(struct ampi_rma *rma)
         return MPI_SUCCESS; /* no elements: programs ask in this way whether a function works */
     if (BASE_UNLIKELY(to->size_bytes == 0 || from->size_bytes == 0))
         return MPI_SUCCESS;
-    if (BASE_UNLIKELY(to->basic == AMPI_BASIC_NONE || from->basic != to->basic))
+    if (BASE_UNLIKELY(
+            to->basic == AMPI_BASIC_NONE || from->basic != to->basic ||
+            (rma->result.type && rma->result.type->basic != to->basic && rma->result.type->size_bytes > 0)))
         return ampi_win_raise(rma->win, MPI_ERR_TYPE,
                               "the datatypes must consist of one predefined type, the same on both sides");
     if (BASE_UNLIKELY(!rma->op->kernels[to->basic]))

@@ -373,6 +373,9 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
     if (object->is_exposed)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
                               "the window is exposed already: call MPI_Win_wait first");
+    if (object->access == AMPI_ACCESS_LOCK_ALL ||
+        (object->access == AMPI_ACCESS_LOCK && ampi_win_bit(object->open_to, object->rank)))
+        return ampi_win_raise(object, MPI_ERR_RMA_CONFLICT, "this rank has locked its own window");
     if (object->access == AMPI_ACCESS_FENCE && (error = ampi_epoch_check_closed(object)))
         return error;
     if ((error = check_group(object, group, &origins)))

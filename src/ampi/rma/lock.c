@@ -233,6 +233,9 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
     if ((error = ampi_epoch_check_closed(object)))
         return error;
+    if (object->is_exposed)
+        return ampi_win_raise(object, MPI_ERR_RMA_CONFLICT,
+                              "the window of this rank is exposed by MPI_Win_post");
     if ((error = take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1)))
         return ampi_rma_raise_remote(object, error);
     if (object->shared->is_remote && (error = ampi_rma_remote_lock_all(object))) {
