@@ -271,7 +271,15 @@ struct fake_function {
 /* Before its first launch on the current device: waits for the device. Lock held. */
 void fake_load(struct fake_function *function);
 
-CUresult fake_run_kernel(struct fake_op *op);
+/* What a launch says but for the stream. */
+struct fake_launch {
+    CUfunction function;
+    uint64_t blocks, threads;
+    void **params, **extra;
+};
+
+/* A launch in the current context as an operation. Lock held. */
+CUresult fake_launch_op(const struct fake_launch *launch, struct fake_op **op_out);
 
 /* ---- Copies and fills (copy.c) ---- */
 
@@ -321,8 +329,10 @@ bool fake_event_is_pending(struct fake_event *event);
 
 struct fake_node {
     struct fake_op *op;
-    struct fake_nodes after; /* what it comes after */
-    int n_refs;              /* the graph, and what was instantiated from it */
+    struct fake_nodes after;            /* what it comes after */
+    int n_refs;                         /* the graph, what was instantiated from it, and copies */
+    struct fake_node *original;         /* whose operation it has; NULL: its own */
+    const struct fake_node *stands_for; /* in an executable graph: the graph's node; only compared */
     bool is_marked;
 };
 

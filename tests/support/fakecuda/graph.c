@@ -15,10 +15,13 @@ static void unref_node(struct fake_node *node)
     if (--node->n_refs > 0)
         return;
     fake_nodes_clear(&node->after);
-    if (node->op && node->op->type == CU_GRAPH_NODE_TYPE_GRAPH)
-        unref_exec(node->op->object);
-    if (node->op)
+    if (node->original) {
+        unref_node(node->original);
+    } else {
+        if (node->op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+            unref_exec(node->op->object);
         fake_op_free(node->op);
+    }
     free(node);
 }
 
@@ -113,6 +116,42 @@ FAKE_EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
     return error;
 }
 
+/* ---- Clones ---- */
+
+/* A node's place in its graph. */
+static size_t place_in(const struct fake_nodes *nodes, const struct fake_node *node)
+{
+    size_t i = 0;
+
+    while (nodes->list[i] != node)
+        i++;
+    return i;
+}
+
+/* Nodes have no parameters that can be set, so the copies share them. */
+FAKE_EXPORT CUresult cuGraphClone(CUgraph *clone_out, CUgraph original)
+{
+    CUresult error = fake_enter(__func__);
+    struct fake_graph *graph = (struct fake_graph *)original, *clone;
+
+    if (error)
+        return error;
+    if (!original || !clone_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    clone = fake_graph_create();
+    for (size_t i = 0; i < graph->nodes.n; i++) {
+        struct fake_node *from = graph->nodes.list[i], *to = fake_graph_add(clone, from->op);
+        to->original = from;
+        from->n_refs++;
+        for (size_t k = 0; k < from->after.n; k++)
+            fake_nodes_add(&to->after, clone->nodes.list[place_in(&graph->nodes, from->after.list[k])]);
+    }
+    *clone_out = (CUgraph)clone;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
 /* ---- Executable graphs ---- */
 
 struct fake_exec {
@@ -121,6 +160,14 @@ struct fake_exec {
     int n_refs;              /* its handle, and launches that are under way */
     struct fake_wait latest; /* launch: the next waits for it */
 };
+
+/* The driver changes an executable graph for its next launches; here it has to be at rest. */
+static void wait_for_launches(const struct fake_exec *exec)
+{
+    struct fake_wait latest = exec->latest;
+
+    fake_wait_for(&(struct fake_waits){&latest, latest.stream != NULL});
+}
 
 static void take_nodes(struct fake_exec *exec, const struct fake_graph *graph)
 {
@@ -171,24 +218,35 @@ FAKE_EXPORT CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
     return error;
 }
 
-/* Takes graphs with the same kinds of nodes, in the same order. */
+/* True if both have the same kinds of nodes in the same order, also in their child graphs. */
+static bool are_alike(const struct fake_nodes *a, const struct fake_nodes *b)
+{
+    bool are = a->n == b->n;
+
+    for (size_t i = 0; i < a->n && are; i++) {
+        const struct fake_op *first = a->list[i]->op, *second = b->list[i]->op;
+        are = first->type == second->type;
+        if (are && first->type == CU_GRAPH_NODE_TYPE_GRAPH)
+            are = are_alike(&((struct fake_exec *)first->object)->nodes,
+                            &((struct fake_exec *)second->object)->nodes);
+    }
+    return are;
+}
+
+/* Takes graphs that are alike. */
 FAKE_EXPORT CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph graph_handle,
                                        CUgraphExecUpdateResultInfo *info)
 {
     struct fake_exec *exec = (struct fake_exec *)handle;
     struct fake_graph *graph = (struct fake_graph *)graph_handle;
     CUresult error = fake_enter(__func__);
-    bool is_alike;
 
     if (error)
         return error;
     memset(info, 0, sizeof *info);
     pthread_mutex_lock(&fake_lock);
-    is_alike = exec->nodes.n == graph->nodes.n;
-    for (size_t i = 0; i < exec->nodes.n && is_alike; i++)
-        is_alike = exec->nodes.list[i]->op->type == graph->nodes.list[i]->op->type;
-    if (is_alike) {
-        fake_wait_for(&(struct fake_waits){&exec->latest, exec->latest.stream != NULL});
+    if (are_alike(&exec->nodes, &graph->nodes)) {
+        wait_for_launches(exec);
         take_nodes(exec, graph);
     } else {
         info->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -243,31 +301,106 @@ static CUresult run_graph(struct fake_op *launch)
 }
 
 /* A copy of the child's nodes, which run one after the other. */
+static struct fake_op *create_child(const struct fake_graph *child)
+{
+    struct fake_exec *copy = calloc(1, sizeof *copy);
+    struct fake_op *op = fake_op_create(run_graph);
+
+    copy->n_refs = 1;
+    take_nodes(copy, child);
+    op->type = CU_GRAPH_NODE_TYPE_GRAPH;
+    op->object = copy;
+    return op;
+}
+
+/* Lock held. */
+static CUgraphNode add_node(CUgraph graph, struct fake_op *op, const CUgraphNode *dependencies, size_t n)
+{
+    struct fake_node *node = fake_graph_add((struct fake_graph *)graph, op);
+
+    for (size_t i = 0; i < n; i++)
+        fake_nodes_add(&node->after, (struct fake_node *)dependencies[i]);
+    return (CUgraphNode)node;
+}
+
 FAKE_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node_out, CUgraph graph,
                                               const CUgraphNode *dependencies, size_t n, CUgraph child)
 {
     CUresult error = fake_enter(__func__);
-    struct fake_exec *copy;
-    struct fake_node *node;
-    struct fake_op *op;
 
     if (error)
         return error;
     if (!graph || !child || graph == child || (n && !dependencies))
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    copy = calloc(1, sizeof *copy);
-    copy->n_refs = 1;
-    take_nodes(copy, (struct fake_graph *)child);
-    op = fake_op_create(run_graph);
-    op->type = CU_GRAPH_NODE_TYPE_GRAPH;
-    op->object = copy;
-    node = fake_graph_add((struct fake_graph *)graph, op);
-    for (size_t i = 0; i < n; i++)
-        fake_nodes_add(&node->after, (struct fake_node *)dependencies[i]);
-    *node_out = (CUgraphNode)node;
+    *node_out = add_node(graph, create_child((struct fake_graph *)child), dependencies, n);
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *node_out, CUgraph graph,
+                                          const CUgraphNode *dependencies, size_t n,
+                                          const CUDA_KERNEL_NODE_PARAMS *params)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+    struct fake_op *op;
+
+    if (error)
+        return error;
+    if (!graph || !params || (n && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    error = fake_launch_op(
+        &(struct fake_launch){params->func, (uint64_t)params->gridDimX * params->gridDimY * params->gridDimZ,
+                              (uint64_t)params->blockDimX * params->blockDimY * params->blockDimZ,
+                              params->kernelParams, params->extra},
+        &op);
+    if (!error)
+        *node_out = add_node(graph, op, dependencies, n);
+    pthread_mutex_unlock(&fake_lock);
+    return error;
+}
+
+/* The place of a graph's node in what was instantiated from the graph; exec->nodes.n: it is not there. */
+static size_t find_node(const struct fake_exec *exec, const struct fake_node *node)
+{
+    size_t i = 0;
+
+    while (i < exec->nodes.n && exec->nodes.list[i] != node && exec->nodes.list[i]->stands_for != node)
+        i++;
+    return i;
+}
+
+/* For the executable graph alone. */
+FAKE_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec handle, CUgraphNode node, CUgraph child)
+{
+    struct fake_exec *exec = (struct fake_exec *)handle;
+    CUresult error = fake_enter(__func__);
+    struct fake_node *made;
+    size_t i;
+
+    if (error)
+        return error;
+    if (!exec || !node || !child)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    i = find_node(exec, (struct fake_node *)node);
+    if (i == exec->nodes.n || exec->nodes.list[i]->op->type != CU_GRAPH_NODE_TYPE_GRAPH ||
+        !are_alike(&((struct fake_exec *)exec->nodes.list[i]->op->object)->nodes,
+                   &((struct fake_graph *)child)->nodes)) {
+        error = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        wait_for_launches(exec);
+        made = calloc(1, sizeof *made);
+        made->op = create_child((struct fake_graph *)child);
+        made->n_refs = 1;
+        made->stands_for = (struct fake_node *)node;
+        unref_node(exec->nodes.list[i]);
+        exec->nodes.list[i] = made;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return error;
 }
 
 static void launch_is_over(struct fake_op *launch)

@@ -275,13 +275,63 @@ static __thread struct {
     unsigned n_removed; /* how many ranges were gone then */
 } reached[64];
 
-CUresult fake_run_kernel(struct fake_op *op)
+static CUresult run_kernel(struct fake_op *op)
 {
     memset(reached, 0, sizeof reached);
     fake_running = op->context;
     ((struct fake_function *)op->object)->run(op->captured);
     fake_running = NULL;
     return op->context->broken;
+}
+
+/* ---- Launches ---- */
+
+static bool may_run(struct fake_op *op)
+{
+    return !fake.are_kernels_held;
+}
+
+/* The arguments: in one piece (CU_LAUNCH_PARAM_BUFFER_POINTER), or as the one parameter of a kernel whose
+ * size is known. NULL: neither. */
+static const void *arguments_of(const struct fake_launch *launch, size_t *n_bytes_out)
+{
+    const struct fake_function *function = (const struct fake_function *)launch->function;
+    const void *args = NULL;
+
+    *n_bytes_out = 0;
+    if (launch->params) {
+        *n_bytes_out = function->args_bytes;
+        return function->args_bytes && !launch->extra ? launch->params[0] : NULL;
+    }
+    for (void **extra = launch->extra; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2)
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            args = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *n_bytes_out = *(size_t *)extra[1];
+    return args;
+}
+
+CUresult fake_launch_op(const struct fake_launch *launch, struct fake_op **op_out)
+{
+    struct fake_function *function = (struct fake_function *)launch->function;
+    size_t args_bytes;
+    const void *args = function ? arguments_of(launch, &args_bytes) : NULL;
+    struct fake_op *op;
+
+    if (!function || (function->context && function->context != fake_current()))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!args || args_bytes > 32764 || launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024)
+        return CUDA_ERROR_INVALID_VALUE;
+    fake_load(function);
+    op = fake_op_create(run_kernel);
+    op->is_ready = may_run;
+    op->type = CU_GRAPH_NODE_TYPE_KERNEL;
+    op->context = fake_current();
+    op->object = function;
+    op->captured = malloc(args_bytes);
+    memcpy(op->captured, args, args_bytes);
+    *op_out = op;
+    return CUDA_SUCCESS;
 }
 
 /* ---- What kernels reach ---- */
