@@ -20,38 +20,6 @@ static struct etest begin_test(void)
 
 /* ---- Halos ---- */
 
-enum halo { RECVS_FIRST, SENDS_FIRST, MIXED, BLOCKING, HALOS };
-
-static void halo_step(struct etest *test, enum halo order, CUdeviceptr own, CUdeviceptr from_left,
-                      CUdeviceptr from_right, unsigned n)
-{
-    int left = (mtest_rank + mtest_size - 1) % mtest_size, right = (mtest_rank + 1) % mtest_size;
-    MPI_Request requests[5] = {[4] = MPI_REQUEST_NULL};
-    int is_odd = order == MIXED && mtest_rank % 2;
-
-    gtest_launch_update(own, n, 3, (unsigned)mtest_rank + 1, test->cuda);
-    for (int turn = 0; turn < 2; turn++)
-        if ((turn == 0) == (order == SENDS_FIRST || is_odd)) {
-            MTEST_OK(
-                MPIX_Isend_enqueue((void *)own, (int)n, MPI_UNSIGNED, left, 2, test->comm, &requests[2]));
-            MTEST_OK(MPIX_Isend_enqueue_c((void *)own, n, MPI_UNSIGNED, right, 1, test->comm, &requests[3]));
-        } else {
-            MTEST_OK(MPIX_Irecv_enqueue((void *)from_left, (int)n, MPI_UNSIGNED, left, 1, test->comm,
-                                        &requests[0]));
-            MTEST_OK(MPIX_Irecv_enqueue_c((void *)from_right, n, MPI_UNSIGNED, right, 2, test->comm,
-                                          &requests[1]));
-        }
-    if (order == MIXED) {
-        MTEST_OK(MPIX_Wait_enqueue(&requests[3], MPI_STATUS_IGNORE));
-        MTEST_OK(MPIX_Wait_enqueue(&requests[0], MPI_STATUS_IGNORE));
-    }
-    MTEST_OK(MPIX_Waitall_enqueue(5, requests, MPI_STATUSES_IGNORE));
-    for (int i = 0; i < 5; i++)
-        MTEST_CHECK(requests[i] == MPI_REQUEST_NULL, "the graph waits, but the program has request %d", i);
-    gtest_launch_mix(own, from_left, n, test->cuda);
-    gtest_launch_mix(own, from_right, n, test->cuda);
-}
-
 static void blocking_step(struct etest *test, CUdeviceptr own, CUdeviceptr from_left, CUdeviceptr from_right,
                           unsigned n)
 {
@@ -74,27 +42,6 @@ static void blocking_step(struct etest *test, CUdeviceptr own, CUdeviceptr from_
         }
     gtest_launch_mix(own, from_left, n, test->cuda);
     gtest_launch_mix(own, from_right, n, test->cuda);
-}
-
-/* The value of this rank after some steps. */
-static unsigned expected(int n_steps)
-{
-    unsigned *values = mtest_alloc((size_t)mtest_size * sizeof *values), value;
-    unsigned *next = mtest_alloc((size_t)mtest_size * sizeof *values);
-
-    memset(values, 0, (size_t)mtest_size * sizeof *values);
-    for (int step = 0; step < n_steps; step++) {
-        for (int i = 0; i < mtest_size; i++)
-            values[i] = 3 * values[i] + (unsigned)i + 1;
-        for (int i = 0; i < mtest_size; i++)
-            next[i] = 5 * (5 * values[i] + values[(i + mtest_size - 1) % mtest_size]) +
-                      values[(i + 1) % mtest_size];
-        memcpy(values, next, (size_t)mtest_size * sizeof *values);
-    }
-    value = values[mtest_rank];
-    free(values);
-    free(next);
-    return value;
 }
 
 /* The ranks capture one after the other; the direction changes with is_reverse. Each launches at once, which is allowed on the fake
@@ -124,7 +71,7 @@ static void halo(enum halo order, unsigned n, int is_reverse)
     GTEST_CU(cuStreamSynchronize(test.cuda));
     graph_launch(&test, exec, 1);
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    etest_expect(own, n, expected(LAUNCHES), "halo");
+    etest_expect(own, n, halo_expected(LAUNCHES), "halo");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* nobody frees what another one's graph waits for */
     GTEST_CU(cuGraphExecDestroy(exec));
     GTEST_CU(cuMemFree(own));
@@ -275,7 +222,7 @@ static void unlike(void)
     etest_end(&test);
 }
 
-/* ---- Graphs of graphs ---- */
+/* ---- Several executable graphs ---- */
 
 /* Two executable graphs of one capture, and one that is updated by a second capture. */
 static void executables(void)
@@ -307,44 +254,10 @@ static void executables(void)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     graph_launch(&test, first, 6);
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    etest_expect(own, N, expected(12), "several executable graphs");
+    etest_expect(own, N, halo_expected(12), "several executable graphs");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     GTEST_CU(cuGraphExecDestroy(first));
     GTEST_CU(cuGraphExecDestroy(second));
-    GTEST_CU(cuMemFree(own));
-    GTEST_CU(cuMemFree(from_left));
-    GTEST_CU(cuMemFree(from_right));
-    etest_end(&test);
-}
-
-/* Messages as parts of an explicit graph: a child graph, and a capture into that graph behind it. */
-static void parts(void)
-{
-    enum { N = 900, LAUNCHES = 5 };
-    struct etest test = begin_test();
-    CUdeviceptr own = etest_alloc(N), from_left = etest_alloc(N), from_right = etest_alloc(N);
-    CUgraph graph, child, same;
-    CUgraphNode node;
-    CUgraphExec exec;
-
-    graph_begin(&test);
-    halo_step(&test, RECVS_FIRST, own, from_left, from_right, N);
-    child = graph_end(&test);
-    GTEST_CU(cuGraphCreate(&graph, 0));
-    GTEST_CU(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
-    GTEST_CU(cuGraphDestroy(child));
-    GTEST_CU(cuStreamBeginCaptureToGraph(test.cuda, graph, &node, NULL, 1, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    halo_step(&test, MIXED, own, from_left, from_right, N);
-    GTEST_CU(cuStreamEndCapture(test.cuda, &same));
-    MTEST_CHECK(same == graph, "the capture has another graph");
-    exec = graph_make(graph);
-    GTEST_CU(cuGraphDestroy(graph));
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    graph_launch(&test, exec, LAUNCHES);
-    GTEST_CU(cuStreamSynchronize(test.cuda));
-    etest_expect(own, N, expected(2 * LAUNCHES), "parts of an explicit graph");
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    GTEST_CU(cuGraphExecDestroy(exec));
     GTEST_CU(cuMemFree(own));
     GTEST_CU(cuMemFree(from_left));
     GTEST_CU(cuMemFree(from_right));
@@ -370,7 +283,7 @@ static void alone(void)
     while (*test.flag == 0)
         ;
     GTEST_CU(cuStreamSynchronize(test.cuda));
-    etest_expect(own, N, expected(LAUNCHES), "an exchange without the PE");
+    etest_expect(own, N, halo_expected(LAUNCHES), "an exchange without the PE");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     GTEST_CU(cuGraphExecDestroy(exec));
     GTEST_CU(cuMemFree(own));
@@ -498,7 +411,6 @@ int main(int argc, char **argv)
             unlike();
         }
         executables();
-        parts();
     }
     return mtest_end();
 }

@@ -10,14 +10,14 @@
 #define STEPS 30
 
 /* Persistent requests of a halo exchange around a ring. */
-struct halo {
+struct ring {
     CUdeviceptr own, from_left, from_right;
     MPI_Request requests[4];
 };
 
-static struct halo begin_halo(struct etest *test)
+static struct ring begin_halo(struct etest *test)
 {
-    struct halo made = {etest_alloc(N), etest_alloc(N), etest_alloc(N), {MPI_REQUEST_NULL}};
+    struct ring made = {etest_alloc(N), etest_alloc(N), etest_alloc(N), {MPI_REQUEST_NULL}};
     int left = (mtest_rank + mtest_size - 1) % mtest_size, right = (mtest_rank + 1) % mtest_size;
 
     MTEST_OK(MPI_Recv_init((void *)made.from_left, N, MPI_UNSIGNED, left, 1, test->comm, &made.requests[0]));
@@ -28,7 +28,7 @@ static struct halo begin_halo(struct etest *test)
     return made;
 }
 
-static void end_halo(struct halo *halo)
+static void end_halo(struct ring *halo)
 {
     for (int i = 0; i < 4; i++)
         MTEST_OK(MPI_Request_free(&halo->requests[i]));
@@ -37,7 +37,7 @@ static void end_halo(struct halo *halo)
     GTEST_CU(cuMemFree(halo->from_right));
 }
 
-static void exchange(struct etest *test, struct halo *halo, MPI_Status *statuses)
+static void exchange(struct etest *test, struct ring *halo, MPI_Status *statuses)
 {
     MPI_Request before[4];
 
@@ -69,7 +69,7 @@ static void advance(unsigned *values)
 static void halos(void)
 {
     struct etest test = etest_begin(0, 0);
-    struct halo halo = begin_halo(&test);
+    struct ring halo = begin_halo(&test);
     static MPI_Status statuses[STEPS][4];
     unsigned values[64] = {0};
     int flag = 0, count;
@@ -114,7 +114,7 @@ static void halos(void)
 static void with_host(void)
 {
     struct etest test = etest_begin(0, 0);
-    struct halo halo = begin_halo(&test);
+    struct ring halo = begin_halo(&test);
     MPI_Status statuses[4];
     unsigned values[64] = {0};
     int left = (mtest_rank + mtest_size - 1) % mtest_size;

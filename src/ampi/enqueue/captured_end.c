@@ -11,10 +11,10 @@
 #include "ampi/datatype/buffer.h"
 #include "base/log.h"
 
-/* Messages that the PEs move have negative tags on the hidden communicator, apart from those of partitioned
+/* Messages that the PEs move have negative tags on the hidden communicator, apart from MPI_ANY_TAG and those of partitioned
  * communication (partitioned.c): one per pair of ends. Between processes it is made of the program's tag and the number
  * of the message among those of the two ranks with that tag, which both ends count. */
-#define PAIR_TAG_FIRST (-2)
+#define PAIR_TAG_FIRST (MPI_ANY_TAG - 1)
 #define PAIRS_MAX 90000000
 #define REMOTE_TAG_BASE (-2140000000)
 #define REMOTE_NUMBERS (1 << 12)
