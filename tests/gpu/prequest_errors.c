@@ -187,6 +187,33 @@ static void wrong_receive(struct wrong wrong, int error_class, int fault)
     right_round(23);
 }
 
+/* The kernels run on another GPU than that of the buffer: the one that is current when the prequest is created. */
+static void other_gpu(int round)
+{
+    CUstream before = stream;
+    int can = 0;
+
+    if (gtest_n_devices > 1)
+        GTEST_CU(cuDeviceCanAccessPeer(&can, 1, 0));
+    if (!can)
+        return;
+    MTEST_OK(MPIX_Prequest_free(&prequests[0]));
+    gtest_select(GTEST_GPU1);
+    GTEST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    MTEST_OK(MPIX_Prequest_create(requests[0], &prequests[0]));
+    for (int i = 0; i < 3; i++) {
+        right_round(round + i);
+        gtest_select(i % 2 ? GTEST_GPU1 : GTEST_GPU0); /* which one is current later does not matter */
+    }
+    MTEST_OK(MPIX_Prequest_free(&prequests[0]));
+    gtest_select(GTEST_GPU1);
+    GTEST_CU(cuStreamDestroy(stream));
+    stream = before;
+    gtest_select(GTEST_GPU0);
+    MTEST_OK(MPIX_Prequest_create(requests[0], &prequests[0]));
+    right_round(round + 3);
+}
+
 int main(int argc, char **argv)
 {
     int is_fatal;
@@ -225,6 +252,7 @@ int main(int argc, char **argv)
     unknown_marks();
     if (ptest_has_queue)
         marked_by_both(30);
+    other_gpu(40);
     wrong_receive((struct wrong){.of = prequests[1], .partition = 1}, MPI_ERR_REQUEST,
                   HEDDLE_PREQUEST_NO_SEND);
     wrong_receive((struct wrong){.of = prequests[1], .partition = PARTS, .is_arrived = 1}, MPI_ERR_ARG,
