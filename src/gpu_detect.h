@@ -117,6 +117,12 @@ static inline bool gpu_facts_hold(const struct gpu_facts *facts)
            facts == &gpu_facts_of_malloc;
 }
 
+/* True if they are about the memory at this address, too, and still right. */
+static inline bool gpu_facts_cover(const struct gpu_facts *facts, const void *addr)
+{
+    return (uintptr_t)addr >= facts->range.from && (uintptr_t)addr < facts->range.to && gpu_facts_hold(facts);
+}
+
 /* Collects the facts about an address. They are right now; they do not hold if the memory there could change unnoticed. On
  * a PE, and only if gpu_is_active. Never switches. */
 void gpu_facts_collect(struct gpu_facts *facts, const void *addr);

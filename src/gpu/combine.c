@@ -115,18 +115,36 @@ static bool is_far(const struct run *run, int out)
 
 /* ---- Planning ---- */
 
-/* True if kernels of the device can use the memory at this address. */
-static bool can_use(int device, const void *addr)
+/* The range of an output, or of an input. is_exact: as it is now, not as it was when it was cached. */
+static struct gpu_range range_of(const struct gpu_combine *combine, int i, const void *addr, bool is_exact)
 {
-    struct gpu_range range = *gpu_find(addr);
+    const struct gpu_facts *facts = combine->facts ? combine->facts[i] : NULL;
 
+    if (facts && gpu_facts_cover(facts, addr))
+        return facts->range;
+    return is_exact ? *gpu_resolve(addr) : *gpu_find(addr);
+}
+
+static struct gpu_range range_of_out(const struct gpu_combine *combine, int i)
+{
+    return range_of(combine, i, combine->outs[i], false);
+}
+
+static struct gpu_range range_of_input(const struct gpu_combine *combine, int i)
+{
+    return range_of(combine, combine->n_outs + i, combine->inputs[i], false);
+}
+
+/* True if kernels of the device can use the memory at this address, which is in this range. */
+static bool can_use(int device, const void *addr, struct gpu_range range)
+{
     return gpu_peer_access_by_kernel(device, addr, &range);
 }
 
 /* A kernel that accesses unmapped memory would destroy the GPU's context. */
-static int check_address(const void *addr)
+static int check_address(const void *addr, struct gpu_range range)
 {
-    return gpu_resolve(addr)->memory == GPU_MEMORY_NOWHERE ? gpu_address_error((uintptr_t)addr) : 0;
+    return range.memory == GPU_MEMORY_NOWHERE ? gpu_address_error((uintptr_t)addr) : 0;
 }
 
 static int check_addresses(const struct gpu_combine *combine)
@@ -134,19 +152,18 @@ static int check_addresses(const struct gpu_combine *combine)
     int error = 0;
 
     for (int i = 0; i < combine->n_outs && !error; i++)
-        error = check_address(combine->outs[i]);
+        error = check_address(combine->outs[i], range_of(combine, i, combine->outs[i], true));
     for (int i = 0; i < combine->n_inputs && !error; i++)
-        error = check_address(combine->inputs[i]);
+        error = check_address(combine->inputs[i],
+                              range_of(combine, combine->n_outs + i, combine->inputs[i], true));
     if (combine->old && !error)
-        error = check_address(combine->old);
+        error = check_address(combine->old, *gpu_resolve(combine->old));
     return error;
 }
 
 /* The GPU that owns the memory; -1: none. */
-static int device_at(const void *addr)
+static int device_of(struct gpu_range range)
 {
-    struct gpu_range range = *gpu_find(addr);
-
     return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
 }
 
@@ -155,9 +172,9 @@ static int choose_device(const struct gpu_combine *combine)
     int device = combine->device;
 
     for (int i = 0; device < 0 && i < combine->n_outs; i++)
-        device = device_at(combine->outs[i]);
+        device = device_of(range_of_out(combine, i));
     for (int i = 0; device < 0 && i < combine->n_inputs; i++)
-        device = device_at(combine->inputs[i]);
+        device = device_of(range_of_input(combine, i));
     return device;
 }
 
@@ -168,17 +185,17 @@ static void plan(struct run *run)
 
     run->near = -1;
     for (int i = 0; i < combine->n_inputs; i++) {
-        run->is_staged[i] = !can_use(run->device, combine->inputs[i]);
+        run->is_staged[i] = !can_use(run->device, combine->inputs[i], range_of_input(combine, i));
         run->n_staged += run->is_staged[i];
     }
     for (int i = 0; i < combine->n_outs; i++) {
-        bool far = !can_use(run->device, combine->outs[i]);
+        bool far = !can_use(run->device, combine->outs[i], range_of_out(combine, i));
         run->is_staged[combine->n_inputs + i] = far;
         run->n_far += far;
-        if (!far && run->near < 0 && device_at(combine->outs[i]) >= 0)
+        if (!far && run->near < 0 && device_of(range_of_out(combine, i)) >= 0)
             run->near = i;
     }
-    run->is_old_far = combine->old && !can_use(run->device, combine->old);
+    run->is_old_far = combine->old && !can_use(run->device, combine->old, *gpu_find(combine->old));
     run->has_work = (run->n_far > 0 && run->near < 0) || combine->n_inputs >= GPU_COMBINE_ADDRESSES;
 }
 

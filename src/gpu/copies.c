@@ -34,10 +34,17 @@ bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *ex
     return true;
 }
 
-bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known)
+static bool can_use(int device, const void *addr, const struct gpu_facts *facts, struct gpu_known *known)
 {
-    return gpu_module.image && gpu_kernel_can_use(device, copy->dst, NULL, known) &&
-           gpu_kernel_can_use(device, copy->src, NULL, known);
+    return gpu_kernel_can_use(device, addr, facts && gpu_facts_cover(facts, addr) ? &facts->range : NULL,
+                              known);
+}
+
+bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
+                    const struct gpu_facts *src_facts, struct gpu_known *known)
+{
+    return gpu_module.image && can_use(device, copy->dst, dst_facts, known) &&
+           can_use(device, copy->src, src_facts, known);
 }
 
 static void all_done(struct gpu_ticket *ticket, int error)

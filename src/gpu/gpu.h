@@ -315,9 +315,7 @@ struct gpu_data {
 /* True if the facts say all about the memory at this address, which is the data's. */
 static inline bool gpu_data_is_known(const struct gpu_data *data, uintptr_t at)
 {
-    const struct gpu_facts *facts = data->facts;
-
-    return facts && at >= facts->range.from && at < facts->range.to && gpu_facts_hold(facts);
+    return data->facts && gpu_facts_cover(data->facts, (const void *)at);
 }
 
 /* Consecutive bytes. */
@@ -458,8 +456,9 @@ struct gpu_known {
     } entries[16];
 };
 
-/* True if the device's kernels can use both ends, and both are valid. */
-bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known);
+/* True if the device's kernels can use both ends, and both are valid. Facts: about the ends' memory; NULL: none. */
+bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
+                    const struct gpu_facts *src_facts, struct gpu_known *known);
 
 /* True if the device's kernels can use the memory at this address, and it is valid. exact: the range of the address, which
  * holds now; NULL: the driver is asked. */
@@ -499,6 +498,9 @@ struct gpu_combine {
     void *const *outs;         /* n_outs of them, each consecutive elements; may be among the inputs */
     const void *const *inputs; /* n_inputs, each consecutive elements in any memory */
     void *old;                 /* gets input 0's elements, apart from all others; NULL: not needed */
+    /* About the memory of the outs, and behind these of the inputs; each and all may be NULL: none. They must live until it is
+     * done. */
+    const struct gpu_facts *const *facts;
     int n_outs;
     int n_inputs;
     int64_t count_elems;

@@ -188,7 +188,8 @@ bool gpu_can_combine(int op, int type)
     return false;
 }
 
-bool gpu_copies_can(int device, const struct gpu_copy *copy, struct gpu_known *known)
+bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
+                    const struct gpu_facts *src_facts, struct gpu_known *known)
 {
     return false;
 }

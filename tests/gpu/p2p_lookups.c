@@ -7,8 +7,7 @@
  */
 #include <unistd.h>
 
-#include "device.h"
-#include "fakecuda.h"
+#include "lookups.h"
 
 #define ROUNDS 8
 #define PARTS 4
@@ -16,21 +15,6 @@
 
 static int peer;
 static int is_near; /* all pairs of ranks are in one process each: the lookups are counted */
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle counters[2];
-
-static void open_counters(void)
-{
-    static const char *const names[] = {"heddle_device_hits", "heddle_device_misses"};
-    int provided, index, count;
-
-    MTEST_OK(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
-    MTEST_OK(MPI_T_pvar_session_create(&session));
-    for (int i = 0; i < 2; i++) {
-        MTEST_OK(MPI_T_pvar_get_index(names[i], MPI_T_PVAR_CLASS_COUNTER, &index));
-        MTEST_OK(MPI_T_pvar_handle_alloc(session, index, NULL, &counters[i], &count));
-    }
-}
 
 static void find_near(void)
 {
@@ -40,21 +24,6 @@ static void find_near(void)
                           MPI_STATUS_IGNORE));
     is_near = own == other;
     MTEST_OK(MPI_Allreduce(MPI_IN_PLACE, &is_near, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD));
-}
-
-/* Lookups of this PE in the cache, and queries to the (fake) driver. */
-static unsigned long long count_lookups(void)
-{
-    unsigned long long hits, misses;
-
-    MTEST_OK(MPI_T_pvar_read(session, counters[0], &hits));
-    MTEST_OK(MPI_T_pvar_read(session, counters[1], &misses));
-    return hits + misses;
-}
-
-static int count_queries(void)
-{
-    return fakecuda_is_here() ? fakecuda_calls("cuPointerGetAttributes") : 0;
 }
 
 /* One message in each direction. */
@@ -118,14 +87,14 @@ static void play_counted(struct exchange *x, unsigned long long *lookups_out, in
     int queries;
 
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    lookups = count_lookups();
-    queries = count_queries();
+    lookups = lookups_count();
+    queries = lookups_queries();
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     for (int round = 0; round < ROUNDS; round++)
         play(x, round);
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-    *lookups_out = count_lookups() - lookups;
-    *queries_out = count_queries() - queries;
+    *lookups_out = lookups_count() - lookups;
+    *queries_out = lookups_queries() - queries;
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
@@ -318,7 +287,7 @@ int main(int argc, char **argv)
     peer = mtest_rank ^ 1;
     gtest_init();
     MTEST_OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    open_counters();
+    lookups_open();
     find_near();
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         for (int is_partitioned = 0; is_partitioned < 2; is_partitioned++) {

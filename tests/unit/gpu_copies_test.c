@@ -73,7 +73,7 @@ static void check(char *to, char *from, int device, int n, int64_t most)
             skip = skip / 16 * 16;
         }
         list[i] = (struct gpu_copy){to + at, from + skip, n_bytes};
-        ULT_CHECK(gpu_copies_can(device, &list[i], &known));
+        ULT_CHECK(gpu_copies_can(device, &list[i], NULL, NULL, &known));
         memcpy(want + at, source + skip, n_bytes);
         at += n_bytes + (size_t)random_in(0, 3);
     }
@@ -111,7 +111,7 @@ static bool can(const struct gpu_copy *copy)
 {
     struct gpu_known known = {0};
 
-    return gpu_copies_can(0, copy, &known);
+    return gpu_copies_can(0, copy, NULL, NULL, &known);
 }
 
 static void refused(void *arg)

@@ -123,7 +123,7 @@ static void *direct_allgather(const struct ampi_exchange *x)
 {
     struct ampi_coll_args *args = local_args(x, 0);
     struct ampi_coll_block all = {args->recv.buf, args->recv.count * x->slot->state->n_members,
-                                  args->recv.type};
+                                  args->recv.type, NULL};
 
     return n_local_of(x) == 1 && remote_of(x)->is_blocked && !args->recv.counts ? usable(x, all) : NULL;
 }
@@ -210,7 +210,7 @@ static void *result_of(const struct ampi_exchange *x, MPI_Count count)
 
     if (n_local_of(x) > 1 || (x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE && !ampi_coll_is_root(args)))
         return NULL;
-    return usable(x, (struct ampi_coll_block){args->recv.buf, count, args->recv.type});
+    return usable(x, (struct ampi_coll_block){args->recv.buf, count, args->recv.type, NULL});
 }
 
 static bool plan_reduction(struct ampi_exchange *x)
@@ -242,7 +242,7 @@ static bool plan_reduction(struct ampi_exchange *x)
         ampi_reduction_blocks(x, x->own, &from, &to);
     }
     if (n_local_of(x) == 1)
-        send = usable(x, (struct ampi_coll_block){ampi_coll_input(last), r->count, r->type});
+        send = usable(x, (struct ampi_coll_block){ampi_coll_input(last), r->count, r->type, NULL});
     if (!(is_scattered && ampi_coll_is_in_place(&last->send)))
         recv = to > from ? result_of(x, to - from) : NULL;
     x->reduction = r;
@@ -282,8 +282,8 @@ static void fill_reduction(struct ampi_exchange *x)
     if (n_local_of(x) > 1)
         ampi_reduction_combine_local(x);
     else
-        ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type},
-                       (struct ampi_coll_block){ampi_coll_input(last), r->count, r->type});
+        ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type, NULL},
+                       (struct ampi_coll_block){ampi_coll_input(last), r->count, r->type, NULL});
 }
 
 /* reduction.c distributes results from a complete vector. */

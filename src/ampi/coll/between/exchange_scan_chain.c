@@ -142,8 +142,8 @@ static void end(struct ampi_exchange *x)
     const void *result = x->own > 0 ? r->result : is_exclusive(x) ? args->recv.buf : r->elems;
 
     if (!r->is_mismatch && result != args->recv.buf)
-        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, r->count, args->recv.type},
-                       (struct ampi_coll_block){(void *)(uintptr_t)result, r->count, r->type});
+        ampi_coll_move(args, (struct ampi_coll_block){args->recv.buf, r->count, args->recv.type, NULL},
+                       (struct ampi_coll_block){(void *)(uintptr_t)result, r->count, r->type, NULL});
 }
 
 void ampi_exchange_scan_chain(struct ampi_exchange *x)

@@ -359,10 +359,10 @@ void ampi_reduction_start(struct ampi_exchange *x)
     if (x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE && !gpu_is_used())
         r->is_own = ampi_coll_is_root(last) && r->elems == last->recv.buf;
     if (x->device < 0 && ampi_device_has(r->elems, r->count, r->type)) {
-        struct ampi_coll_block input = {r->elems, r->count, r->type};
+        struct ampi_coll_block input = {r->elems, r->count, r->type, NULL};
         r->elems = r->home ? r->home : ampi_reduction_alloc(x, r->count);
         r->is_own = true;
-        ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type}, input);
+        ampi_coll_move(last, (struct ampi_coll_block){r->elems, r->count, r->type, NULL}, input);
     }
 }
 
@@ -406,8 +406,8 @@ static void give(struct ampi_coll_args *args, const struct ampi_reduction *r,
     elems = ampi_reduction_at(r, piece->elems, from - piece->from);
     dst = ampi_type_address(args->recv.buf, (from - first) * args->recv.type->extent_bytes);
     if (dst != elems)
-        ampi_coll_move(args, (struct ampi_coll_block){dst, to - from, args->recv.type},
-                       (struct ampi_coll_block){elems, to - from, r->type});
+        ampi_coll_move(args, (struct ampi_coll_block){dst, to - from, args->recv.type, NULL},
+                       (struct ampi_coll_block){elems, to - from, r->type, NULL});
 }
 
 void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduction_piece *piece)

@@ -17,6 +17,10 @@ void ampi_coll_device_set_error(struct ampi_coll_args *args, int error)
 
 static bool has(const struct ampi_coll_buf *buf)
 {
+    const struct ampi_coll_memory *memory = buf->memory;
+
+    if (memory && memory->changes == atomic_load_explicit(&gpu_change_count, memory_order_acquire))
+        return memory->is_on_device;
     if (buf->is_w) {
         for (int i = 0; i < buf->n_blocks; i++) {
             struct ampi_coll_block block = ampi_coll_block(buf, i);

@@ -25,6 +25,11 @@ static char *block_at(const struct ampi_coll_args *args, size_t n_bytes)
     return ampi_type_address(block.buf, block.type->true_lb_bytes);
 }
 
+static const struct ampi_coll_known *known_of(const struct ampi_coll_args *args)
+{
+    return ampi_coll_whole(&args->recv).known;
+}
+
 static size_t size_of(const struct ampi_coll_args *root)
 {
     return (size_t)(root->recv.count * root->recv.type->size_bytes);
@@ -40,10 +45,10 @@ uint64_t ampi_coll_gpu_plan_bcast(const struct ampi_coll_slot *slot)
     if (n_bytes < SLICES_FROM || slot->state->remote || slot->state->shared->is_inter ||
         !block_at(root, n_bytes) || !gpu_can_combine(GPU_OP_BOR, GPU_TYPE_UINT64))
         return 0;
-    root_gpu = ampi_coll_gpu_of(block_at(root, n_bytes));
+    root_gpu = ampi_coll_gpu_of(known_of(root), block_at(root, n_bytes));
     for (int i = 0; i < slot->state->n_members; i++) {
         char *at = block_at(slot->args[i], n_bytes);
-        int gpu = at ? ampi_coll_gpu_of(at) : -1;
+        int gpu = at ? ampi_coll_gpu_of(known_of(slot->args[i]), at) : -1;
         if (gpu < 0)
             return 0;
         gpus |= (uint64_t)1 << gpu;
@@ -72,10 +77,11 @@ static void pass_on(const struct ampi_coll_slot *slot, int gpu, size_t from, siz
         ampi_coll_slice_create(gpu, ampi_op_predefined[(uintptr_t)MPI_BOR - AMPI_OP_FIRST], type,
                                (MPI_Count)(to - from) / type->extent_bytes, 1, slot->state->n_members - 1);
 
-    ampi_coll_slice_add_input(slice, block_at(root, n_bytes) + from);
+    ampi_coll_slice_add_input(slice, block_at(root, n_bytes) + from, known_of(root));
     for (int i = 0; i < slot->state->n_members; i++)
         if (slot->args[i] != root)
-            ampi_coll_slice_add_output(slice, block_at(slot->args[i], n_bytes) + from);
+            ampi_coll_slice_add_output(slice, block_at(slot->args[i], n_bytes) + from,
+                                       known_of(slot->args[i]));
     ampi_coll_slice_start(slice, n_bytes >= STEPS_FROM);
 }
 

@@ -90,9 +90,9 @@ void ampi_coll_device_end(struct ampi_coll_pe *part)
         part->then(part);
 }
 
-static int gpu_at(const void *addr)
+static int gpu_at(const struct ampi_coll_known *known, const void *addr)
 {
-    const struct gpu_range *range = gpu_find(addr);
+    const struct gpu_range *range = ampi_coll_range_at(known, addr);
 
     return range->memory == GPU_MEMORY_DEVICE ? range->device : -1;
 }
@@ -105,8 +105,8 @@ static void set_copy(struct pending_move *pending, struct ampi_coll_block dst, s
         return;
     pending->copy.dst = ampi_type_address(dst.buf, dst.type->true_lb_bytes);
     pending->copy.src = ampi_type_address(src.buf, src.type->true_lb_bytes);
-    pending->from_gpu = gpu_at(pending->copy.src);
-    pending->to_gpu = gpu_at(pending->copy.dst);
+    pending->from_gpu = gpu_at(src.known, pending->copy.src);
+    pending->to_gpu = gpu_at(dst.known, pending->copy.dst);
     if (pending->from_gpu >= 0 && pending->to_gpu >= 0)
         pending->copy.n_bytes = pending->move.n_bytes;
 }
@@ -116,11 +116,15 @@ bool ampi_coll_gpu_move(struct ampi_coll_args *to, struct ampi_coll_block dst, s
     struct stage *stage = own_stage();
     struct pending_move *pending;
 
-    if (!ampi_device_has(dst.buf, dst.count, dst.type) && !ampi_device_has(src.buf, src.count, src.type))
+    if (!ampi_coll_device_has_block(&dst) && !ampi_coll_device_has_block(&src))
         return false;
     pending = base_calloc(1, sizeof *pending, "a collective on GPUs");
     pending->move.dst = ampi_type_gpu_data(dst.buf, dst.count, dst.type);
     pending->move.src = ampi_type_gpu_data(src.buf, src.count, src.type);
+    pending->move.dst.facts = dst.known ? &dst.known->facts : NULL;
+    pending->move.src.facts = src.known ? &src.known->facts : NULL;
+    if (dst.known && src.known && !dst.known->is_shared)
+        pending->move.memo = &dst.known->memo;
     pending->move.n_bytes = base_min_u64(pending->move.dst.size_bytes, pending->move.src.size_bytes);
     pending->part = stage->part;
     pending->to = to;
@@ -290,7 +294,8 @@ static bool goes_together(const struct pending_move *pending, struct together *t
     has_many_sources =
         __builtin_popcountll(together->sources[pending->to_gpu]) > 1 && is_aligned(&pending->copy);
     return (pending->copy.n_bytes <= together->most_bytes || has_many_sources) &&
-           gpu_copies_can(pending->to_gpu, &pending->copy, &together->known);
+           gpu_copies_can(pending->to_gpu, &pending->copy, pending->move.dst.facts, pending->move.src.facts,
+                          &together->known);
 }
 
 /* Removes the moves that can be merged from the list, and starts them. */
@@ -321,6 +326,7 @@ struct piece {
     struct broadcast *broadcast;
     const void *input;
     void **outs;
+    const struct gpu_facts **facts; /* of the outs and the input */
 };
 struct broadcast {
     struct pending_move *moves; /* the receivers */
@@ -328,6 +334,7 @@ struct broadcast {
     int n_running; /* pieces in progress */
     int error;
     void **outs;
+    const struct gpu_facts **facts;
     struct piece pieces[PIECES];
 };
 
@@ -342,6 +349,7 @@ static void piece_done(struct piece *piece, int error)
         return;
     free_moves(broadcast->moves, broadcast->error);
     free(broadcast->outs);
+    free(broadcast->facts);
     free(broadcast);
     ampi_coll_device_end(part);
 }
@@ -371,13 +379,16 @@ static void set_piece(struct piece *piece, size_t from, size_t n_bytes, bool has
 
     for (const struct pending_move *pending = has_crossing ? first->next : first; pending;
          pending = pending->next) {
+        piece->facts[n] = pending->move.dst.facts;
         piece->outs[n++] = (char *)pending->copy.dst + from;
         bits |= (uintptr_t)piece->outs[n - 1];
     }
     piece->input = (const char *)(has_crossing ? first->copy.dst : first->copy.src) + from;
+    piece->facts[n] = has_crossing ? first->move.dst.facts : first->move.src.facts;
     bits |= (uintptr_t)piece->input;
     piece->combine = (struct gpu_combine){.outs = piece->outs,
                                           .inputs = &piece->input,
+                                          .facts = piece->facts,
                                           .n_outs = n,
                                           .n_inputs = 1,
                                           .count_elems = (int64_t)(bits % 8 ? n_bytes : n_bytes / 8),
@@ -408,11 +419,14 @@ static void start_spread(struct pending_move *moves, int n)
     if (has_crossing && n_bytes < PIECE_LEAST)
         n_bytes = PIECE_LEAST;
     broadcast->part->n_moves++;
+    broadcast->facts =
+        base_malloc((size_t)(n + 1) * PIECES * sizeof(struct gpu_facts *), "a collective on GPUs");
     broadcast->n_running = 1; /* held until all pieces are started */
     for (int p = 0; left > 0 && !error; p++, from += n_bytes, left -= n_bytes) {
         struct piece *piece = &broadcast->pieces[p];
         piece->broadcast = broadcast;
         piece->outs = broadcast->outs + p * n;
+        piece->facts = broadcast->facts + p * (n + 1);
         if (n_bytes > left)
             n_bytes = left;
         set_piece(piece, from, n_bytes, has_crossing);
@@ -428,6 +442,7 @@ static void start_spread(struct pending_move *moves, int n)
     free_moves(moves, error); /* none could be started */
     broadcast->part->n_moves--;
     free(broadcast->outs);
+    free(broadcast->facts);
     free(broadcast);
 }
 

@@ -34,9 +34,14 @@ static void *first_byte(void *buf, const struct ampi_type *type)
 }
 
 /* The GPU that owns a buffer; -1: none. */
-static int gpu_of(void *buf, const struct ampi_type *type)
+static int gpu_of_result(const struct ampi_coll_args *args, const struct ampi_type *type)
 {
-    return ampi_coll_gpu_of(first_byte(buf, type));
+    return ampi_coll_gpu_of(ampi_coll_whole(&args->recv).known, first_byte(args->recv.buf, type));
+}
+
+static int gpu_of_input(const struct ampi_coll_args *args, const struct ampi_type *type)
+{
+    return ampi_coll_gpu_of(ampi_coll_input_known(args), first_byte(ampi_coll_input(args), type));
 }
 
 static uint64_t bit_of(int device)
@@ -72,11 +77,11 @@ static bool take_survey(const struct ampi_coll_slot *slot, const struct ampi_col
         if (is_target(args, root)) {
             if (!ampi_coll_is_plain(args, type))
                 return false;
-            survey->targets |= bit_of(gpu_of(args->recv.buf, type));
+            survey->targets |= bit_of(gpu_of_result(args, type));
             survey->n_targets++;
         }
         if (args && args->send.type) {
-            int gpu = gpu_of(ampi_coll_input(args), type);
+            int gpu = gpu_of_input(args, type);
             survey->inputs |= bit_of(gpu);
             if (survey->first < 0)
                 survey->first = gpu;
@@ -153,7 +158,8 @@ static struct ampi_coll_slice *make_slice(const struct ampi_coll_slot *slot, int
         ampi_coll_slice_create(gpu, slot->last->op, type, count, sources.n, n_outs);
 
     for (int i = sources.first; i < sources.first + sources.n; i++)
-        ampi_coll_slice_add_input(slice, elem_at(ampi_coll_input(slot->args[i]), type, from));
+        ampi_coll_slice_add_input(slice, elem_at(ampi_coll_input(slot->args[i]), type, from),
+                                  ampi_coll_input_known(slot->args[i]));
     return slice;
 }
 
@@ -172,7 +178,8 @@ static void reduce_slice(const struct ampi_coll_slot *slot, int gpu, struct ampi
 
     for (int i = targets.first; i < targets.first + targets.n; i++)
         if (is_target(slot->args[i], NULL))
-            ampi_coll_slice_add_output(slice, elem_at(slot->args[i]->recv.buf, type, from));
+            ampi_coll_slice_add_output(slice, elem_at(slot->args[i]->recv.buf, type, from),
+                                       ampi_coll_whole(&slot->args[i]->recv).known);
     ampi_coll_slice_start(slice, has_steps(type, slot->last->send.count));
 }
 
@@ -233,13 +240,13 @@ static int choose_gpu(const struct ampi_coll_slot *slot, const struct ampi_coll_
                       struct ampi_coll_span sources)
 {
     const struct ampi_type *type = slot->last->send.type;
-    int gpu = slot->gpus == AMPI_COLL_ANY_GPU ? gpu_of(args->recv.buf, type) : __builtin_ctzll(slot->gpus);
+    int gpu = slot->gpus == AMPI_COLL_ANY_GPU ? gpu_of_result(args, type) : __builtin_ctzll(slot->gpus);
 
     for (int i = 0; i < sources.n && gpu < 0; i++)
-        gpu = gpu_of(ampi_coll_input(slot->args[sources.first + i]), type);
+        gpu = gpu_of_input(slot->args[sources.first + i], type);
     for (int i = 0; i < slot->state->n_members && gpu < 0; i++)
         if (is_target(slot->args[i], NULL))
-            gpu = gpu_of(slot->args[i]->recv.buf, type);
+            gpu = gpu_of_result(slot->args[i], type);
     return gpu < 0 ? 0 : gpu;
 }
 
@@ -256,7 +263,8 @@ void ampi_coll_gpu_scatter_result(struct ampi_coll_slot *slot, int part, const s
         return;
     slice = make_slice(slot, gpu, sources, 1, from, count);
     if (!is_held) {
-        ampi_coll_slice_add_output(slice, first_byte(args->recv.buf, type));
+        ampi_coll_slice_add_output(slice, first_byte(args->recv.buf, type),
+                                   ampi_coll_whole(&args->recv).known);
     } else {
         held = base_calloc(1, sizeof *held, "a reduction on GPUs");
         held->args = args;
@@ -265,7 +273,7 @@ void ampi_coll_gpu_scatter_result(struct ampi_coll_slot *slot, int part, const s
         held->memory = gpu_scratch_get(gpu, held->n_bytes, &error);
         held->next = slot->parts[part].held;
         slot->parts[part].held = held;
-        ampi_coll_slice_add_output(slice, held->memory);
+        ampi_coll_slice_add_output(slice, held->memory, NULL);
     }
     if (BASE_UNLIKELY(error))
         ampi_coll_slice_fail(slice, error);

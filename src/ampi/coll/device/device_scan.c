@@ -225,9 +225,9 @@ static void start_slice(struct ampi_coll_slot *slot, int gpu, MPI_Count from, MP
 
 /* ---- Distribution ---- */
 
-static uint64_t gpu_bit(void *buf, const struct ampi_type *type)
+static uint64_t gpu_bit(void *buf, const struct ampi_type *type, const struct ampi_coll_known *known)
 {
-    int gpu = ampi_coll_gpu_of(ampi_type_address(buf, type->true_lb_bytes));
+    int gpu = ampi_coll_gpu_of(known, ampi_type_address(buf, type->true_lb_bytes));
 
     return gpu < 0 ? 0 : (uint64_t)1 << gpu;
 }
@@ -241,12 +241,12 @@ uint64_t ampi_coll_gpu_plan_scan(const struct ampi_coll_slot *slot, bool is_excl
     if (slot->state->remote || !ampi_coll_gpu_any(slot) || !ampi_coll_device_has_kernel(last->op, type))
         return 0;
     for (int i = 0; i < slot->state->n_members; i++) {
-        inputs |= gpu_bit(ampi_coll_input(slot->args[i]), type);
+        inputs |= gpu_bit(ampi_coll_input(slot->args[i]), type, ampi_coll_input_known(slot->args[i]));
         if (is_exclusive && i == 0)
             continue;
         if (!ampi_coll_is_plain(slot->args[i], type))
             return 0;
-        outputs |= gpu_bit(slot->args[i]->recv.buf, type);
+        outputs |= gpu_bit(slot->args[i]->recv.buf, type, ampi_coll_whole(&slot->args[i]->recv).known);
     }
     if ((inputs | outputs) == 0)
         return 0;

@@ -30,8 +30,9 @@
 
 /* A contribution or a receiver. */
 struct end {
-    char *addr;      /* address of element 0 of the slice */
-    int gpu;         /* -1: host memory */
+    char *addr;                    /* address of element 0 of the slice */
+    const struct gpu_facts *facts; /* about its memory; NULL: none */
+    int gpu;                       /* -1: host memory */
     bool is_grouped; /* contribution: combined in "before"; receiver: gets its result in "after" */
     bool is_operand; /* contribution: "combine" reads it, for its group if it is grouped */
 };
@@ -72,9 +73,9 @@ static uint64_t bit_of(int gpu)
     return gpu < 0 ? 0 : (uint64_t)1 << gpu;
 }
 
-int ampi_coll_gpu_of(const void *addr)
+int ampi_coll_gpu_of(const struct ampi_coll_known *known, const void *addr)
 {
-    const struct gpu_range *range = gpu_find(addr);
+    const struct gpu_range *range = ampi_coll_range_at(known, addr);
 
     if (range->memory < GPU_MEMORY_MANAGED)
         return -1;
@@ -116,6 +117,8 @@ static void *scratch_of(const struct piece *piece, int gpu)
 struct task {
     struct gpu_combine combine;
     struct piece *piece;
+    const struct gpu_facts **facts; /* behind the addresses: about their memory */
+    int n;
     void *addrs[]; /* outputs, then inputs */
 };
 
@@ -149,12 +152,28 @@ static void task_done(struct gpu_combine *combine, int error)
 
 static struct task *make_task(const struct ampi_coll_slice *slice)
 {
-    return base_malloc(sizeof(struct task) + (size_t)(slice->n_inputs + slice->n_outs + 1) * sizeof(void *),
-                       "a reduction on GPUs");
+    size_t n_most = (size_t)(slice->n_inputs + slice->n_outs + 1);
+    struct task *made = base_malloc(sizeof *made + 2 * n_most * sizeof(void *), "a reduction on GPUs");
+
+    made->facts = (const struct gpu_facts **)(made->addrs + n_most);
+    made->n = 0;
+    return made;
 }
 
-/* Starts a task whose n_outs outputs and n_inputs inputs are in addrs. */
-static void start_task(struct task *task, struct piece *piece, int gpu, int n_outs, int n_inputs)
+/* The next output or input. facts NULL: scratch memory. */
+static void add(struct task *task, void *addr, const struct gpu_facts *facts)
+{
+    task->addrs[task->n] = addr;
+    task->facts[task->n++] = facts;
+}
+
+static void add_end(struct task *task, const struct piece *piece, const struct end *end)
+{
+    add(task, at(piece, end), end->facts);
+}
+
+/* Starts a task to which n_outs outputs and then the inputs were added. */
+static void start_task(struct task *task, struct piece *piece, int gpu, int n_outs)
 {
     struct ampi_coll_slice *slice = piece->slice;
     int error;
@@ -163,7 +182,8 @@ static void start_task(struct task *task, struct piece *piece, int gpu, int n_ou
     task->combine = (struct gpu_combine){.outs = task->addrs,
                                          .inputs = (const void *const *)task->addrs + n_outs,
                                          .n_outs = n_outs,
-                                         .n_inputs = n_inputs,
+                                         .n_inputs = task->n - n_outs,
+                                         .facts = task->facts,
                                          .count_elems = (int64_t)ampi_op_elems(slice->type, piece->count),
                                          .device = gpu,
                                          .is_aside = piece->step == STEP_AFTER,
@@ -184,25 +204,22 @@ static void start_before(struct piece *piece, int gpu)
 {
     struct ampi_coll_slice *slice = piece->slice;
     struct task *task = make_task(slice);
-    int n = 0;
 
-    task->addrs[n++] = scratch_of(piece, gpu);
+    add(task, scratch_of(piece, gpu), NULL);
     for (int i = 0; i < slice->n_inputs; i++)
         if (slice->ends[i].is_grouped && slice->ends[i].gpu == gpu)
-            task->addrs[n++] = at(piece, &slice->ends[i]);
-    start_task(task, piece, gpu, 1, n - 1);
+            add_end(task, piece, &slice->ends[i]);
+    start_task(task, piece, gpu, 1);
 }
 
-/* Appends the outputs of "combine" on a GPU (-1: the host) to the first n addresses; returns the new
- * number. */
-static int add_outs(const struct piece *piece, void **addrs, int n, int gpu)
+/* Adds the outputs of "combine" on a GPU (-1: the host). */
+static void add_outs(const struct piece *piece, struct task *task, int gpu)
 {
     const struct ampi_coll_slice *slice = piece->slice;
 
     for (int i = 0; i < slice->n_outs; i++)
         if (slice->outs[i].gpu == gpu && !slice->outs[i].is_grouped)
-            addrs[n++] = at(piece, &slice->outs[i]);
-    return n;
+            add_end(task, piece, &slice->outs[i]);
 }
 
 /* A GPU writes to itself first, then to the next one, and so on, so that not all write to the same one at
@@ -211,33 +228,36 @@ static void start_combine(struct piece *piece)
 {
     struct ampi_coll_slice *slice = piece->slice;
     struct task *task = make_task(slice);
-    int gpu = slice->gpu, n = 0, n_outs;
+    int gpu = slice->gpu, n_outs;
     uint64_t left = gpu ? slice->targets >> gpu | slice->targets << (GPU_BITS - gpu) : slice->targets;
 
     for (; left; left &= left - 1)
-        n = add_outs(piece, task->addrs, n, (gpu + __builtin_ctzll(left)) % GPU_BITS);
-    n_outs = n = add_outs(piece, task->addrs, n, -1);
+        add_outs(piece, task, (gpu + __builtin_ctzll(left)) % GPU_BITS);
+    add_outs(piece, task, -1);
+    n_outs = task->n;
     for (int i = 0; i < slice->n_inputs; i++) {
         const struct end *end = &slice->ends[i];
-        if (end->is_operand)
-            task->addrs[n++] = end->is_grouped ? scratch_of(piece, end->gpu) : at(piece, end);
+        if (end->is_operand && end->is_grouped)
+            add(task, scratch_of(piece, end->gpu), NULL);
+        else if (end->is_operand)
+            add_end(task, piece, end);
     }
-    start_task(task, piece, slice->gpu, n_outs, n - n_outs);
+    start_task(task, piece, slice->gpu, n_outs);
 }
 
 static void start_after(struct piece *piece, int gpu)
 {
     struct ampi_coll_slice *slice = piece->slice;
     struct task *task = make_task(slice);
-    int n = 0;
+    const struct end *source = NULL;
 
     for (int i = 0; i < slice->n_outs; i++)
         if (slice->outs[i].gpu == gpu && slice->outs[i].is_grouped)
-            task->addrs[n++] = at(piece, &slice->outs[i]);
-    for (int i = 0; i < slice->n_outs; i++)
-        if (slice->outs[i].gpu == gpu && !slice->outs[i].is_grouped)
-            task->addrs[n] = at(piece, &slice->outs[i]);
-    start_task(task, piece, gpu, n, 1);
+            add_end(task, piece, &slice->outs[i]);
+        else if (slice->outs[i].gpu == gpu)
+            source = &slice->outs[i];
+    add_end(task, piece, source);
+    start_task(task, piece, gpu, task->n - 1);
 }
 
 static void start_step(struct piece *piece)
@@ -393,17 +413,26 @@ struct ampi_coll_slice *ampi_coll_slice_create(int gpu, const struct ampi_op *op
     return slice;
 }
 
-void ampi_coll_slice_add_input(struct ampi_coll_slice *slice, void *addr)
+static struct end make_end(void *addr, const struct ampi_coll_known *known)
 {
-    slice->ends[slice->n_inputs++] =
-        (struct end){.addr = addr, .gpu = ampi_coll_gpu_of(addr), .is_operand = true};
+    return (struct end){
+        .addr = addr, .facts = known ? &known->facts : NULL, .gpu = ampi_coll_gpu_of(known, addr)};
 }
 
-void ampi_coll_slice_add_output(struct ampi_coll_slice *slice, void *addr)
+void ampi_coll_slice_add_input(struct ampi_coll_slice *slice, void *addr, const struct ampi_coll_known *known)
+{
+    struct end *end = &slice->ends[slice->n_inputs++];
+
+    *end = make_end(addr, known);
+    end->is_operand = true;
+}
+
+void ampi_coll_slice_add_output(struct ampi_coll_slice *slice, void *addr,
+                                const struct ampi_coll_known *known)
 {
     struct end *end = &slice->outs[slice->n_outs++];
 
-    *end = (struct end){.addr = addr, .gpu = ampi_coll_gpu_of(addr)};
+    *end = make_end(addr, known);
     slice->targets |= bit_of(end->gpu);
 }
 

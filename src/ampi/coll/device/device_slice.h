@@ -21,9 +21,11 @@ struct ampi_coll_slice *ampi_coll_slice_create(int gpu, const struct ampi_op *op
                                                const struct ampi_type *type, MPI_Count count, int n_inputs,
                                                int n_outs);
 
-/* addr: the first element. */
-void ampi_coll_slice_add_input(struct ampi_coll_slice *slice, void *addr);
-void ampi_coll_slice_add_output(struct ampi_coll_slice *slice, void *addr);
+/* addr: the first element; known: about its memory, NULL: nothing. */
+void ampi_coll_slice_add_input(struct ampi_coll_slice *slice, void *addr,
+                               const struct ampi_coll_known *known);
+void ampi_coll_slice_add_output(struct ampi_coll_slice *slice, void *addr,
+                                const struct ampi_coll_known *known);
 
 /* Drops the slice instead of starting it: sets an error for all members. */
 void ampi_coll_slice_fail(struct ampi_coll_slice *slice, int error);
@@ -33,7 +35,7 @@ void ampi_coll_slice_fail(struct ampi_coll_slice *slice, int error);
 void ampi_coll_slice_start(struct ampi_coll_slice *slice, bool has_steps);
 
 /* The GPU that owns an address; -1: none. A stale answer only costs time. */
-int ampi_coll_gpu_of(const void *addr);
+int ampi_coll_gpu_of(const struct ampi_coll_known *known, const void *addr);
 
 /* True if grouping contributions does not change the result. */
 bool ampi_coll_can_regroup(const struct ampi_op *op, const struct ampi_type *type);

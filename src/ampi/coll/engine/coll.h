@@ -106,6 +106,7 @@ static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf
     side->type = NULL;
     side->counts = side->displs = NULL;
     side->types = NULL;
+    side->memory = NULL;
     side->n_blocks = 0;
     side->is_w = side->has_large_counts = side->has_large_displs = false;
 }
@@ -149,6 +150,14 @@ static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, 
     side->has_large_counts = has_large_counts;
     side->has_large_displs = has_large_displs;
 }
+
+/* ---- What persistent collectives remember (known.c) ---- */
+
+/* Before a start, on the member's PE: looks up the memory of the buffers, if it may have changed since the last start. Never
+ * switches. */
+void ampi_coll_memory_look(struct ampi_coll_args *args);
+
+void ampi_coll_memory_free(struct ampi_coll_args *args);
 
 /* ---- Checks (coll_check.c): raise the right class, or return MPI_SUCCESS ---- */
 
@@ -269,7 +278,7 @@ static inline MPI_Aint ampi_coll_displ(const struct ampi_coll_buf *buf, int i)
 /* A buffer that consists of one block. */
 static inline struct ampi_coll_block ampi_coll_whole(const struct ampi_coll_buf *buf)
 {
-    return (struct ampi_coll_block){buf->buf, buf->count, buf->type};
+    return (struct ampi_coll_block){buf->buf, buf->count, buf->type, buf->memory ? buf->memory->known : NULL};
 }
 
 /* Block i of a buffer with one block per peer. */
@@ -287,6 +296,8 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
         disp_bytes = i * buf->count * buf->type->extent_bytes;
     }
     block.buf = ampi_type_address(buf->buf, disp_bytes);
+    if (BASE_UNLIKELY(buf->memory != NULL))
+        block.known = &buf->memory->known[buf->n_blocks ? i : 1];
     return block;
 }
 
@@ -392,7 +403,7 @@ static inline unsigned char *ampi_coll_packed(const struct ampi_coll_slot *slot,
 static inline struct ampi_coll_block ampi_coll_bytes(const void *bytes, size_t n_bytes)
 {
     return (struct ampi_coll_block){(void *)(uintptr_t)bytes, (MPI_Count)n_bytes,
-                                    ampi_type_predefined[(uintptr_t)MPI_BYTE - AMPI_TYPE_FIRST]};
+                                    ampi_type_predefined[(uintptr_t)MPI_BYTE - AMPI_TYPE_FIRST], NULL};
 }
 
 /* Copies a few bytes; usually 8. */
@@ -459,7 +470,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
 static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 {
     if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
-        ampi_coll_device_has_data(block->buf, block->count, block->type))
+        ampi_coll_device_has_block(block))
         return NULL;
     return ampi_type_address(block->buf, block->type->true_lb_bytes);
 }

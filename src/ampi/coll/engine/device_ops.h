@@ -16,11 +16,29 @@ struct ampi_coll_args;
 struct ampi_coll_pe;
 struct ampi_coll_slot;
 
+/* What a persistent collective remembers about the memory of a block, from start to start. The member's PE collects it before the
+ * member arrives; until the operation is over, all PEs read it. */
+struct ampi_coll_known {
+    struct gpu_facts facts;    /* about the first byte of data */
+    struct gpu_move_memo memo; /* of the moves into the block, for the PE that makes them */
+    bool is_shared;            /* by all parts of a buffer: no memo */
+};
+
+/* The same of a buffer. */
+struct ampi_coll_memory {
+    uint64_t changes;  /* gpu_change_count when all of it was known; 0: some has to be looked up again */
+    bool is_on_device; /* the first byte of some block is */
+    int n;
+    /* Of each block; or of the whole buffer, and of blocks that are its parts. */
+    struct ampi_coll_known known[];
+};
+
 /* A part of a member's buffer. */
 struct ampi_coll_block {
     void *buf;
     MPI_Count count;
-    const struct ampi_type *type; /* may be NULL if count is 0 */
+    const struct ampi_type *type;  /* may be NULL if count is 0 */
+    struct ampi_coll_known *known; /* NULL: nothing */
 };
 
 /* Consecutive members of a slot. */
@@ -83,6 +101,21 @@ static inline void ampi_coll_device_flush(void)
 static inline bool ampi_coll_device_has_data(const void *buf, MPI_Count count, const struct ampi_type *type)
 {
     return ampi_device_has(buf, count, type);
+}
+
+/* The range of memory at an address of the block, from what is known or from the PE's cache. */
+static inline const struct gpu_range *ampi_coll_range_at(const struct ampi_coll_known *known,
+                                                         const void *addr)
+{
+    return known && gpu_facts_cover(&known->facts, addr) ? &known->facts.range : gpu_find(addr);
+}
+
+/* As ampi_coll_device_has_data. */
+static inline bool ampi_coll_device_has_block(const struct ampi_coll_block *block)
+{
+    return gpu_is_used() && block->count > 0 && block->type->size_bytes > 0 &&
+           ampi_coll_range_at(block->known, ampi_type_address(block->buf, block->type->true_lb_bytes))
+                   ->memory >= GPU_MEMORY_MANAGED;
 }
 
 /* Requests a move of the current stage, if either block is in GPU memory; else returns false. It is started

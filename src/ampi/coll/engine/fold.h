@@ -51,6 +51,15 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
     return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
 }
 
+/* What is known about its memory; NULL: nothing. */
+static inline struct ampi_coll_known *ampi_coll_input_known(const struct ampi_coll_args *args)
+{
+    const struct ampi_coll_memory *memory =
+        ampi_coll_is_in_place(&args->send) ? args->recv.memory : args->send.memory;
+
+    return memory ? (struct ampi_coll_known *)memory->known : NULL;
+}
+
 /* Combines elements from .. from + count - 1 of the members' contributions into out's elements 0 .. count -
  * 1, which must not overlap any of them. Type and predefined operation are slot->last's; a user's operation
  * is a different object on each part. */

@@ -103,6 +103,7 @@ static void release(struct ampi_request *request)
         free(held->arrays[i]);
     for (int i = 0; i < held->n_types; i++)
         ampi_type_unref(held->types[i]);
+    ampi_coll_memory_free(&held->args);
     if (held->args.op)
         ampi_op_unref(held->args.op);
     if (held->series)
@@ -119,12 +120,14 @@ static void start_held(struct ampi_request *request, bool is_own_call)
     request->state = AMPI_REQUEST_ACTIVE;
     ampi_status_set_empty(&request->status);
     args->error = args->is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-    if (held->series)
+    if (held->series) {
+        ampi_coll_memory_look(args);
         ampi_coll_start_series(args, request, held->series, held->n_starts++, is_own_call);
-    else if (is_own_call)
+    } else if (is_own_call) {
         ampi_coll_start(args, request);
-    else
+    } else {
         ampi_coll_start_elsewhere(args, request);
+    }
 }
 
 static int start(struct ampi_request *request)

@@ -74,7 +74,8 @@ void ampi_coll_put_input(const struct ampi_coll_slot *slot, const struct ampi_co
     (void)slot;
     if (args->send.type)
         ampi_coll_put(out, 0,
-                      (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type});
+                      (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type,
+                                               ampi_coll_input_known(args)});
 }
 
 /* ---- Unpacking ---- */

@@ -69,10 +69,11 @@ struct ampi_coll_buf {
     const void *counts;        /* v and w forms: the user's int or MPI_Count array; NULL: `count` for all */
     const void *displs;        /* v forms: the user's int or MPI_Aint array, in extents; w forms: in bytes */
     const MPI_Datatype *types; /* w forms: the user's array; NULL: `type` for all */
-    int n_blocks;              /* entries of these arrays */
-    bool is_w;                 /* a w form: one type per block */
-    bool has_large_counts;     /* counts are MPI_Count */
-    bool has_large_displs;     /* displs are MPI_Aint */
+    struct ampi_coll_memory *memory; /* of a persistent collective that may use GPUs (known.c); NULL: none */
+    int n_blocks;                    /* entries of these arrays */
+    bool is_w;                       /* a w form: one type per block */
+    bool has_large_counts;           /* counts are MPI_Count */
+    bool has_large_displs;           /* displs are MPI_Aint */
 };
 
 /* A member's arguments. Lives on the stack of a blocking call or in the request's extra. */

@@ -37,9 +37,9 @@ static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span
         for (int i = targets.first; i < targets.first + targets.n; i++) {
             struct ampi_coll_args *args = slot->args[i];
             struct ampi_coll_block dst = {ampi_type_address(args->recv.buf, from * type->extent_bytes), count,
-                                          args->recv.type};
+                                          args->recv.type, NULL};
             if (!args->is_remote)
-                ampi_coll_copy_block(args, dst, (struct ampi_coll_block){scratch.elems, count, type},
+                ampi_coll_copy_block(args, dst, (struct ampi_coll_block){scratch.elems, count, type, NULL},
                                      is_stream);
         }
     }
