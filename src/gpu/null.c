@@ -199,6 +199,11 @@ int gpu_copies_start(struct gpu_copies *copies)
     return unreachable();
 }
 
+int gpu_copies_now(int device, const struct gpu_copy *copies, int n)
+{
+    return unreachable();
+}
+
 int gpu_combine_start(struct gpu_combine *combine)
 {
     return unreachable();

@@ -26,11 +26,13 @@ static int device_at(const void *addr)
 static int device_of(const struct ampi_rma_piece *pieces, int n_pieces)
 {
     struct gpu_known known = {0};
-    int device = gpu_module.image ? device_at((const void *)pieces[0].address) : -1;
+    int device = device_at((const void *)pieces[0].address);
 
-    for (int i = 0; i < n_pieces && device >= 0; i++)
-        if (!gpu_kernel_can_use(device, (const void *)pieces[i].address, NULL, &known))
+    for (int i = 0; i < n_pieces && device >= 0; i++) {
+        void *piece = (void *)pieces[i].address;
+        if (!gpu_copies_can(device, &(struct gpu_copy){piece, piece, pieces[i].n_bytes}, NULL, NULL, &known))
             device = -1;
+    }
     return device;
 }
 
