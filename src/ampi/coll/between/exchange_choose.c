@@ -104,12 +104,12 @@ static bool has_one_rank_each(const struct ampi_exchange *x)
 }
 
 /* They send whole vectors up the tree, where each is combined while it is copied. Above this size it
- * pays that all combine. */
+ * pays that all combine. All have to choose the same, so it does not depend on the memory of the own buffers. */
 #define CLIMBING_BYTES ((size_t)512 << 10)
 
 static bool is_climbing(const struct ampi_exchange *x, size_t n_bytes)
 {
-    return has_one_rank_each(x) && n_bytes < CLIMBING_BYTES && x->device < 0 && is_on_node(x);
+    return has_one_rank_each(x) && n_bytes < CLIMBING_BYTES && is_on_node(x);
 }
 
 void ampi_exchange_choose(struct ampi_exchange *x, enum ampi_coll_kind kind, size_t n_bytes)
