@@ -142,6 +142,13 @@ static bool is_waited_for(const struct fake_op *op, bool is_sync)
     return is_sync && op->from_range && !(is_on_device(op->to_range) && is_on_device(op->from_range));
 }
 
+/* A synchronous call on the range returns before the last operation of the stream is done. */
+static void note_pending(struct fake_range *range, struct fake_stream *stream)
+{
+    range->sync_stream = stream;
+    range->sync_number = stream->n_queued;
+}
+
 #define TAKEN_ALONG ((size_t)64 << 10)
 
 static bool waits_before(const struct fake_copy *what)
@@ -171,6 +178,8 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
     fake_queue(stream, op);
     if (is_waited)
         fake_wait_stream(stream);
+    else if (is_sync && fake_range_at(what->to))
+        note_pending(fake_range_at(what->to), stream);
     return is_waited ? stream->context->broken : CUDA_SUCCESS;
 }
 
@@ -208,6 +217,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
 {
     size_t row_bytes = what->n * what->value_bytes;
     struct fake_op *op;
+    bool is_waited;
 
     if (!fake_range_at(what->to))
         return CUDA_ERROR_INVALID_VALUE;
@@ -219,7 +229,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
         free(op);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    is_sync &= op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops;
+    is_waited = is_sync && (op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops);
     op->type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->value = what->value;
     op->value_bytes = what->value_bytes;
@@ -227,9 +237,11 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
     op->n_rows = what->n_rows;
     op->to_pitch = what->pitch;
     fake_queue(stream, op);
-    if (is_sync)
+    if (is_waited)
         fake_wait_stream(stream);
-    return is_sync ? stream->context->broken : CUDA_SUCCESS;
+    else if (is_sync)
+        note_pending(fake_range_at(what->to), stream);
+    return is_waited ? stream->context->broken : CUDA_SUCCESS;
 }
 
 CUresult fake_fill(const char *function, const struct fake_fill *what, CUstream handle, bool is_sync)

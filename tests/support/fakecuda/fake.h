@@ -97,8 +97,10 @@ struct fake_range {
     bool is_unborn;            /* the stream has not come to its allocation yet, or a graph has freed it */
     bool is_freed;             /* a stream will free it */
     bool is_sync_memops;       /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-    bool is_open[FAKE_DEVICES_MAX]; /* VMM: to which devices cuMemSetAccess has opened it */
-    int n_refs;                     /* its existence, and operations that are under way */
+    struct fake_stream *sync_stream; /* of the last synchronous call that is not over; NULL: none */
+    uint64_t sync_number;            /* its operation there */
+    bool is_open[FAKE_DEVICES_MAX];  /* VMM: to which devices cuMemSetAccess has opened it */
+    int n_refs;                      /* its existence, and operations that are under way */
 };
 
 /* The range that an address lies in; NULL: host memory, or nothing. Lock held. */

@@ -69,6 +69,17 @@ FAKE_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribu
     return error;
 }
 
+/* The calls on the range that were to be synchronous are over when it returns, as CUDA guarantees. */
+static void set_sync_memops(struct fake_range *range, bool is_sync)
+{
+    struct fake_wait pending = {range->sync_stream, range->sync_number};
+
+    range->is_sync_memops = is_sync;
+    range->sync_stream = NULL;
+    if (is_sync && pending.stream)
+        fake_wait_for(&(struct fake_waits){&pending, 1});
+}
+
 FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                            CUdeviceptr address)
 {
@@ -81,7 +92,7 @@ FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribut
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
     if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        range->is_sync_memops = *(const unsigned *)value != 0;
+        set_sync_memops(range, *(const unsigned *)value != 0);
     else
         error = CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_unlock(&fake_lock);
