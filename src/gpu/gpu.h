@@ -141,6 +141,9 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
 /* Lets the stream go on, once it has been let go on at all earlier holds. Never switches. */
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 
+/* Starts what the streams of the calling PE have come to, before the PE's next poll would. Never switches. */
+void gpu_sync_catch_up(void);
+
 /* Suspends the caller while there are so many points and holds that another one might have to wait for room in
  * the stream. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);

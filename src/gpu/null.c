@@ -270,6 +270,8 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
 
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold) {}
 
+void gpu_sync_catch_up(void) {}
+
 void gpu_sync_make_room(struct gpu_sync *sync) {}
 
 bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)

@@ -377,6 +377,14 @@ static int poll_one(struct gpu_pe *pe, struct gpu_sync *sync)
     return n_reached;
 }
 
+void gpu_sync_catch_up(void)
+{
+    struct gpu_pe *pe = gpu_pe_here();
+
+    if (pe && pe->syncs)
+        (void)gpu_sync_poll(pe);
+}
+
 int gpu_sync_poll(struct gpu_pe *pe)
 {
     struct gpu_sync *sync = pe->syncs, *next;

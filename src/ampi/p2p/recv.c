@@ -163,6 +163,7 @@ struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_r
 {
     struct ampi_request *request = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
 
+    ampi_p2p_catch_up(args->comm);
     ampi_recv_fill(request, args);
     ampi_type_ref(args->type);
     start_active(request, args);
@@ -173,6 +174,7 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
 {
     struct ampi_request request;
 
+    ampi_p2p_catch_up(args->comm);
     if (BASE_UNLIKELY(args->source == MPI_PROC_NULL)) {
         ampi_status_set_proc_null(&request.status);
     } else if (!ampi_recv_try(self, args, &request.status)) {

@@ -269,6 +269,7 @@ struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_s
 {
     struct ampi_request *request;
 
+    ampi_p2p_catch_up(args->comm);
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
         return &ampi_request_done;
     request = ampi_request_create(self, &ampi_send_kind, args->comm, false);
@@ -282,6 +283,7 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
 {
     struct ampi_request request;
 
+    ampi_p2p_catch_up(args->comm);
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
         return MPI_SUCCESS;
     ampi_request_init_on_stack(&request, self, &ampi_send_kind, args->comm);
