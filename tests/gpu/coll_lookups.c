@@ -175,11 +175,13 @@ static void check(struct collective *c, const char *when)
     free(expected);
 }
 
-static int is_counted(enum kind kind)
+/* Without peer access, reductions look up the memory that they copy through, and large data may need more of it in any round, which
+ * changes mappings. */
+static int is_counted(const struct collective *c)
 {
-    int is_reduction = kind <= REDUCE || kind == REDUCE_SCATTER;
+    int is_reduction = c->kind <= REDUCE || c->kind == REDUCE_SCATTER;
 
-    return is_near && (has_peers || !is_reduction);
+    return is_near && (has_peers || (!is_reduction && c->n <= 2000));
 }
 
 /* When the library first uses a way it makes streams and memory for it, which changes mappings: the counts become 0 after
@@ -189,7 +191,7 @@ static void test_counts(struct collective *c)
     unsigned long long lookups = 0;
     int queries = 0, is_any = 1;
 
-    for (int i = 0; i < (is_counted(c->kind) ? WINDOWS_MAX : 2) && is_any; i++) {
+    for (int i = 0; i < (is_counted(c) ? WINDOWS_MAX : 2) && is_any; i++) {
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         lookups = lookups_count();
         queries = lookups_queries();
@@ -203,8 +205,8 @@ static void test_counts(struct collective *c)
         is_any = lookups > 0 || queries > 0;
         MTEST_OK(MPI_Allreduce(MPI_IN_PLACE, &is_any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD));
     }
-    MTEST_CHECK(!is_counted(c->kind) || !is_any, "%s of %d: %llu lookups, %d queries in %d rounds",
-                names[c->kind], c->n, lookups, queries, ROUNDS);
+    MTEST_CHECK(!is_counted(c) || !is_any, "%s of %d: %llu lookups, %d queries in %d rounds", names[c->kind],
+                c->n, lookups, queries, ROUNDS);
 }
 
 /* Both buffers are freed, and allocated again: the addresses may be the same or not, so it is a new request if not. */
