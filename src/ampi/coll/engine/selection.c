@@ -94,7 +94,8 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                            .large_from = SIZE_MAX},
     [AMPI_COLL_PAST_CACHES] = {"past-caches", "all ranks' receive buffers", (size_t)32 << 20, 0,
                                .large_from = SIZE_MAX},
-    [AMPI_COLL_ONE_COPY] = {"one-copy", "a block of one rank of a process for one of another", 16384, 0},
+    [AMPI_COLL_ONE_COPY] = {"one-copy", "a block of one rank of a process for one of another", 16384, 0,
+                            .large_from = 0},
     [AMPI_COLL_NODE_MEMORY] = {"node-memory", "a message to a process of the node", 8192, 0,
                                .large_from = SIZE_MAX},
 };
