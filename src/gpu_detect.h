@@ -104,6 +104,12 @@ static inline bool gpu_is_device(const void *addr)
     return gpu_is_used() && gpu_find(addr)->memory >= GPU_MEMORY_MANAGED;
 }
 
+/* The GPU that owns the memory; -1: none. */
+static inline int gpu_range_device(struct gpu_range range)
+{
+    return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
+}
+
 /* Memory ends, or is mapped. Any thread. */
 static inline void gpu_count_change(void)
 {
@@ -117,10 +123,13 @@ static inline bool gpu_facts_hold(const struct gpu_facts *facts)
            facts == &gpu_facts_of_malloc;
 }
 
-/* True if they are about the memory at this address, too, and still right. */
-static inline bool gpu_facts_cover(const struct gpu_facts *facts, const void *addr)
+/* The range of an address, if the facts are about it and still right; else NULL. facts may be NULL. */
+static inline const struct gpu_range *gpu_facts_range(const struct gpu_facts *facts, const void *addr)
 {
-    return (uintptr_t)addr >= facts->range.from && (uintptr_t)addr < facts->range.to && gpu_facts_hold(facts);
+    return facts && (uintptr_t)addr >= facts->range.from && (uintptr_t)addr < facts->range.to &&
+                   gpu_facts_hold(facts)
+               ? &facts->range
+               : NULL;
 }
 
 /* Collects the facts about an address. They are right now; they do not hold if the memory there could change unnoticed. On

@@ -118,10 +118,10 @@ static bool is_far(const struct run *run, int out)
 /* The range of an output, or of an input. is_exact: as it is now, not as it was when it was cached. */
 static struct gpu_range range_of(const struct gpu_combine *combine, int i, const void *addr, bool is_exact)
 {
-    const struct gpu_facts *facts = combine->facts ? combine->facts[i] : NULL;
+    const struct gpu_range *known = gpu_facts_range(combine->facts ? combine->facts[i] : NULL, addr);
 
-    if (facts && gpu_facts_cover(facts, addr))
-        return facts->range;
+    if (known)
+        return *known;
     return is_exact ? *gpu_resolve(addr) : *gpu_find(addr);
 }
 
@@ -161,20 +161,14 @@ static int check_addresses(const struct gpu_combine *combine)
     return error;
 }
 
-/* The GPU that owns the memory; -1: none. */
-static int device_of(struct gpu_range range)
-{
-    return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
-}
-
 static int choose_device(const struct gpu_combine *combine)
 {
     int device = combine->device;
 
     for (int i = 0; device < 0 && i < combine->n_outs; i++)
-        device = device_of(range_of_out(combine, i));
+        device = gpu_range_device(range_of_out(combine, i));
     for (int i = 0; device < 0 && i < combine->n_inputs; i++)
-        device = device_of(range_of_input(combine, i));
+        device = gpu_range_device(range_of_input(combine, i));
     return device;
 }
 
@@ -192,7 +186,7 @@ static void plan(struct run *run)
         bool far = !can_use(run->device, combine->outs[i], range_of_out(combine, i));
         run->is_staged[combine->n_inputs + i] = far;
         run->n_far += far;
-        if (!far && run->near < 0 && device_of(range_of_out(combine, i)) >= 0)
+        if (!far && run->near < 0 && gpu_range_device(range_of_out(combine, i)) >= 0)
             run->near = i;
     }
     run->is_old_far = combine->old && !can_use(run->device, combine->old, *gpu_find(combine->old));

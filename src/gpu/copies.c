@@ -34,17 +34,12 @@ bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *ex
     return true;
 }
 
-static bool can_use(int device, const void *addr, const struct gpu_facts *facts, struct gpu_known *known)
-{
-    return gpu_kernel_can_use(device, addr, facts && gpu_facts_cover(facts, addr) ? &facts->range : NULL,
-                              known);
-}
-
 bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
                     const struct gpu_facts *src_facts, struct gpu_known *known)
 {
-    return gpu_module.image && can_use(device, copy->dst, dst_facts, known) &&
-           can_use(device, copy->src, src_facts, known);
+    return gpu_module.image &&
+           gpu_kernel_can_use(device, copy->dst, gpu_facts_range(dst_facts, copy->dst), known) &&
+           gpu_kernel_can_use(device, copy->src, gpu_facts_range(src_facts, copy->src), known);
 }
 
 static void all_done(struct gpu_ticket *ticket, int error)

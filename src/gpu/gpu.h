@@ -318,7 +318,7 @@ struct gpu_data {
 /* True if the facts say all about the memory at this address, which is the data's. */
 static inline bool gpu_data_is_known(const struct gpu_data *data, uintptr_t at)
 {
-    return data->facts && gpu_facts_cover(data->facts, (const void *)at);
+    return gpu_facts_range(data->facts, (const void *)at) != NULL;
 }
 
 /* Consecutive bytes. */

@@ -28,9 +28,7 @@ static bool can_use(int device, const void *addr)
 /* The GPU whose kernel does it; -1: none. */
 static int device_of(const struct gpu_swap *swap)
 {
-    struct gpu_range range = *gpu_find(swap->target);
-
-    return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
+    return gpu_range_device(*gpu_find(swap->target));
 }
 
 bool gpu_swap_can(const struct gpu_swap *swap)

@@ -158,10 +158,8 @@ int gpu_wait_poll(struct gpu_pe *pe)
 static void notice_points(void)
 {
     struct ult *entered = gpu_wait_enter();
-    struct gpu_pe *pe = gpu_pe_here();
 
-    if (pe && pe->syncs)
-        (void)gpu_sync_poll(pe);
+    gpu_sync_catch_up();
     gpu_wait_leave(entered);
 }
 

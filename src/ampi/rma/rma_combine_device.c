@@ -14,19 +14,11 @@
 
 /* ---- Packed data and pieces ---- */
 
-/* The GPU that owns the memory at an address; -1: none. */
-static int device_at(const void *addr)
-{
-    struct gpu_range range = *gpu_find(addr);
-
-    return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
-}
-
 /* The GPU whose kernels can use all pieces; -1: none. */
 static int device_of(const struct ampi_rma_piece *pieces, int n_pieces)
 {
     struct gpu_known known = {0};
-    int device = device_at((const void *)pieces[0].address);
+    int device = gpu_range_device(*gpu_find((const void *)pieces[0].address));
 
     for (int i = 0; i < n_pieces && device >= 0; i++) {
         void *piece = (void *)pieces[i].address;
@@ -214,7 +206,8 @@ static int combine_on_device(const struct ampi_rma *rma)
     struct ampi_type *type = type_with_kernel(rma->op, rma->target.type->basic);
     size_t n_bytes =
         (size_t)base_min_u64((uint64_t)ampi_rma_bytes(&rma->target), (uint64_t)ampi_rma_bytes(&rma->origin));
-    int device = device_at(ampi_type_address(rma->target.buf, rma->target.type->true_lb_bytes)), error = 0;
+    const void *first = ampi_type_address(rma->target.buf, rma->target.type->true_lb_bytes);
+    int device = gpu_range_device(*gpu_find(first)), error = 0;
     size_t memory_bytes = n_bytes * (are_consecutive(rma, &rma->origin) ? 1 : 2);
     char *memory = device >= 0 && type ? gpu_scratch_get(device, memory_bytes, &error) : NULL;
 

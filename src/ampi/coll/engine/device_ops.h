@@ -107,7 +107,9 @@ static inline bool ampi_coll_device_has_data(const void *buf, MPI_Count count, c
 static inline const struct gpu_range *ampi_coll_range_at(const struct ampi_coll_known *known,
                                                          const void *addr)
 {
-    return known && gpu_facts_cover(&known->facts, addr) ? &known->facts.range : gpu_find(addr);
+    const struct gpu_range *range = gpu_facts_range(known ? &known->facts : NULL, addr);
+
+    return range ? range : gpu_find(addr);
 }
 
 /* As ampi_coll_device_has_data. */
