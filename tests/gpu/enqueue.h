@@ -98,4 +98,18 @@ static inline void etest_expect(CUdeviceptr address, unsigned n, unsigned value,
     free(got);
 }
 
+/* The values of all ranks of a ring after a step: each changes its own, and mixes in those of its left and right neighbors. */
+static inline void etest_halo_step(unsigned *values)
+{
+    unsigned *next = mtest_alloc((size_t)mtest_size * sizeof *values);
+
+    for (int i = 0; i < mtest_size; i++)
+        values[i] = 3 * values[i] + (unsigned)i + 1;
+    for (int i = 0; i < mtest_size; i++)
+        next[i] =
+            5 * (5 * values[i] + values[(i + mtest_size - 1) % mtest_size]) + values[(i + 1) % mtest_size];
+    memcpy(values, next, (size_t)mtest_size * sizeof *values);
+    free(next);
+}
+
 #endif

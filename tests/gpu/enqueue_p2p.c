@@ -55,7 +55,6 @@ static void halo(unsigned n)
     int left = (mtest_rank + mtest_size - 1) % mtest_size, right = (mtest_rank + 1) % mtest_size;
     CUdeviceptr own = etest_alloc(n), from_left = etest_alloc(n), from_right = etest_alloc(n);
     unsigned *values = mtest_alloc((size_t)mtest_size * sizeof *values);
-    unsigned *next = mtest_alloc((size_t)mtest_size * sizeof *values);
 
     for (int i = 0; i < mtest_size; i++)
         values[i] = 0;
@@ -76,12 +75,7 @@ static void halo(unsigned n)
                         i);
         gtest_launch_mix(own, from_left, n, test.cuda);
         gtest_launch_mix(own, from_right, n, test.cuda);
-        for (int i = 0; i < mtest_size; i++)
-            values[i] = 3 * values[i] + (unsigned)i + 1;
-        for (int i = 0; i < mtest_size; i++)
-            next[i] = 5 * (5 * values[i] + values[(i + mtest_size - 1) % mtest_size]) +
-                      values[(i + 1) % mtest_size];
-        memcpy(values, next, (size_t)mtest_size * sizeof *values);
+        etest_halo_step(values);
         if (step == 1)
             etest_release(&test); /* statuses is about to go */
         if (step == 1)
@@ -94,7 +88,6 @@ static void halo(unsigned n)
     GTEST_CU(cuStreamSynchronize(test.cuda));
     etest_expect(own, n, values[mtest_rank], "halo");
     free(values);
-    free(next);
     GTEST_CU(cuMemFree(own));
     GTEST_CU(cuMemFree(from_left));
     GTEST_CU(cuMemFree(from_right));

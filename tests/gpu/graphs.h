@@ -98,20 +98,13 @@ static inline void halo_step(struct etest *test, enum halo order, CUdeviceptr ow
 static inline unsigned halo_expected(int n_steps)
 {
     unsigned *values = mtest_alloc((size_t)mtest_size * sizeof *values), value;
-    unsigned *next = mtest_alloc((size_t)mtest_size * sizeof *values);
 
     memset(values, 0, (size_t)mtest_size * sizeof *values);
     for (int step = 0; step < n_steps; step++) {
-        for (int i = 0; i < mtest_size; i++)
-            values[i] = 3 * values[i] + (unsigned)i + 1;
-        for (int i = 0; i < mtest_size; i++)
-            next[i] = 5 * (5 * values[i] + values[(i + mtest_size - 1) % mtest_size]) +
-                      values[(i + 1) % mtest_size];
-        memcpy(values, next, (size_t)mtest_size * sizeof *values);
+        etest_halo_step(values);
     }
     value = values[mtest_rank];
     free(values);
-    free(next);
     return value;
 }
 
