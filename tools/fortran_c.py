@@ -7,6 +7,9 @@ from fortran_table import HANDLES, NO_FORTRAN, VALUES, is_count, read_all
 
 INTS = {"error", "int", "keyval", "rank", "tag"}
 
+# Lengths of texts that are too long for the stack of a rank or thread.
+LONG_TEXTS = {"MPI_MAX_LIBRARY_VERSION_STRING"}
+
 
 def c_scalar(param, large):
     """C type of a number that Fortran and C have in the same form, or None."""
@@ -104,9 +107,13 @@ class Body:
         self.params.append(f"{'' if out else 'const '}char *{name}")
         self.lens.append(f"size_t {name}_len")
         if out:
-            self.locals.append(f"char c_{name}[{param.length}];")
+            is_long = param.length in LONG_TEXTS
+            self.locals.append(f"char *c_{name} = fort_alloc({param.length});" if is_long else
+                               f"char c_{name}[{param.length}];")
             self.args.append(f"c_{name}")
             self.after.append(f"if (error == MPI_SUCCESS)\n        fort_text_out({name}, {name}_len, c_{name});")
+            if is_long:
+                self.after.append(f"free(c_{name});")
         else:
             is_info = "true" if self.function.base.startswith("Info_") else "false"
             self.locals.append(f"struct fort_text c_{name};")

@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-void base_place_of(const char *name, char *path, size_t path_bytes)
+char *base_place_of(const char *name)
 {
     Dl_info info;
     const char *end;
+    char *path;
+    int length;
 
     if (dladdr((void *)(uintptr_t)base_place_of, &info) && (end = strrchr(info.dli_fname, '/')))
-        snprintf(path, path_bytes, "%.*s/heddle/%s", (int)(end - info.dli_fname), info.dli_fname, name);
+        length = asprintf(&path, "%.*s/heddle/%s", (int)(end - info.dli_fname), info.dli_fname, name);
     else
-        snprintf(path, path_bytes, "%s", name);
+        length = asprintf(&path, "%s", name);
+    return length >= 0 ? path : NULL;
 }

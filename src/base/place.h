@@ -7,8 +7,8 @@
 
 #include "base/base.h"
 
-/* Stores the path of one of Heddle's shared objects that are loaded on demand: in the folder heddle/ next
- * to this library. */
-void base_place_of(const char *name, char *path, size_t path_bytes);
+/* The path of one of Heddle's shared objects that are loaded on demand: in the folder heddle/ next to this library. The
+ * caller frees it; NULL: out of memory. */
+char *base_place_of(const char *name) BASE_MUST_CHECK;
 
 #endif

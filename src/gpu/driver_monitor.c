@@ -350,15 +350,16 @@ static const struct link_map *place_sentinel(void)
 {
     static void *handles[2];
     static int turn;
-    char name[32], path[4096];
+    char name[32], *path;
     struct link_map *map = NULL;
 
     turn = !turn;
     if (handles[turn])
         dlclose(handles[turn]);
     snprintf(name, sizeof name, "sentinel_%d.so", turn);
-    base_place_of(name, path, sizeof path);
-    handles[turn] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    path = base_place_of(name);
+    handles[turn] = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    free(path);
     if (!handles[turn] || dlinfo(handles[turn], RTLD_DI_LINKMAP, &map) != 0) {
         base_log_verbose(1, "device buffers are not recognized if CUDA is loaded later: %s", dlerror());
         return NULL;

@@ -10,6 +10,8 @@
  */
 #include "gpu/gpu_pack.h"
 
+#include "base/log.h"
+
 #include <string.h>
 
 #include "gpu/jobs.h"
@@ -178,7 +180,7 @@ static bool has_small_blocks(const struct gpu_box *box)
 static int move_table(struct gpu_queue *queue, const struct gpu_box *box, size_t offset, size_t n_bytes,
                       uintptr_t flat, bool is_pack)
 {
-    struct gpu_jobs jobs;
+    struct gpu_jobs *jobs; /* too large for a rank's stack */
     struct gpu_job_side layout = {.box = *box, .skip_bytes = offset};
     struct gpu_job_side memory = {.box = gpu_box_of_memory((const void *)flat, n_bytes)};
     size_t unit = gpu_jobs_unit(&layout, &memory, n_bytes);
@@ -188,9 +190,13 @@ static int move_table(struct gpu_queue *queue, const struct gpu_box *box, size_t
         return move_odd(queue, box, offset, n_bytes, flat, is_pack);
     if (unit < GPU_JOBS_UNIT_LEAST && n_bytes > GPU_JOBS_UNALIGNED_MAX)
         return GPU_JOBS_UNFIT;
-    gpu_jobs_begin(&jobs);
-    error = gpu_jobs_add(&jobs, queue, is_pack ? &memory : &layout, is_pack ? &layout : &memory, n_bytes);
-    return error ? error : gpu_jobs_launch(&jobs, queue);
+    jobs = base_malloc(sizeof *jobs, "arguments of a kernel");
+    gpu_jobs_begin(jobs);
+    error = gpu_jobs_add(jobs, queue, is_pack ? &memory : &layout, is_pack ? &layout : &memory, n_bytes);
+    if (!error)
+        error = gpu_jobs_launch(jobs, queue);
+    free(jobs);
+    return error;
 }
 
 bool gpu_data_is_block(const struct gpu_data *data, void **first_out)

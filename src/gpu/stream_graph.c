@@ -303,7 +303,7 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
 
 /* ---- Nodes ---- */
 
-/* A stream of the device, and operations that one call of the driver adds to it. */
+/* A stream of the device, and operations that one call of the driver adds to it. Too large for a rank's stack. */
 struct nodes {
     int device;
     CUstream stream;
@@ -425,7 +425,7 @@ static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int
 int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
                   struct gpu_graph_end *const *waits, int n_waits)
 {
-    struct nodes nodes = {.device = sync->device};
+    struct nodes *nodes;
     struct gpu_call call;
     CUstreamCaptureMode mode;
     CUcontext before;
@@ -433,17 +433,20 @@ int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, in
 
     if (error)
         return error;
-    nodes.stream = call.stream;
+    nodes = base_calloc(1, sizeof *nodes, "operations of a graph");
+    nodes->device = sync->device;
+    nodes->stream = call.stream;
     mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
     for (int i = 0; i < n_waits; i++)
         waits[i]->is_awaited = true;
-    error = add_starts(&nodes, starts, n_starts);
+    error = add_starts(nodes, starts, n_starts);
     if (!error)
-        error = add_holds(&nodes, waits, n_waits);
+        error = add_holds(nodes, waits, n_waits);
     for (int i = 0; i < n_waits; i++)
         waits[i]->is_awaited = false;
     (void)gpu_sync_relax(mode);
     gpu_sync_end(sync, before);
+    free(nodes);
     return error;
 }
 

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +32,20 @@ static void name_of(pid_t pid, char *name, size_t name_bytes)
     snprintf(name, name_bytes, NAME_START "%d", (int)pid);
 }
 
+/* The path of a file of the folder; the caller frees it. NULL: there is no folder, or no memory. */
+static char *path_of(const char *name)
+{
+    char *path;
+
+    return folder_path && asprintf(&path, "%s/%s", folder_path, name) >= 0 ? path : NULL;
+}
+
 int image_lock_folder_enter(void)
 {
-    char path[PATH_MAX];
-    int lock;
+    char *path = path_of(NAME_START "lock");
+    int lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
 
-    if (!folder_path)
-        return -1;
-    snprintf(path, sizeof path, "%s/" NAME_START "lock", folder_path);
-    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    free(path);
     while (lock >= 0 && flock(lock, LOCK_EX) != 0)
         if (errno != EINTR) {
             close(lock);
@@ -59,16 +63,15 @@ void image_lock_folder_leave(int lock)
 /* One line per wait and per description. Reads until the first line that is neither. */
 static void read_file(const char *name, struct image_lock_waits *waits)
 {
-    char path[PATH_MAX];
+    char *path = path_of(name);
     struct image_lock_wait wait = {.pid = (pid_t)atoi(name + strlen(NAME_START))};
     struct image_lock_held held = {.pid = wait.pid};
     uintmax_t device, inode;
     intmax_t first, last;
     int is_exclusive;
-    FILE *file;
+    FILE *file = path ? fopen(path, "re") : NULL;
 
-    snprintf(path, sizeof path, "%s/%s", folder_path, name);
-    file = fopen(path, "re");
+    free(path);
     while (file) {
         bool is_added;
 
@@ -110,16 +113,16 @@ void image_lock_folder_read(struct image_lock_waits *waits)
 
 void image_lock_folder_write(const struct image_lock_waits *waits)
 {
-    char path[PATH_MAX], name[64];
-    FILE *file;
+    char name[64], *path;
+    FILE *file = NULL;
 
     name_of(getpid(), name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s", folder_path, name);
-    if (waits->n_waits == 0) {
+    path = path_of(name);
+    if (path && waits->n_waits == 0)
         unlink(path);
-        return;
-    }
-    file = fopen(path, "we");
+    else if (path)
+        file = fopen(path, "we");
+    free(path);
     if (!file)
         return;
     for (size_t i = 0; i < waits->n_waits; i++) {

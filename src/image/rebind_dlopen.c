@@ -14,41 +14,44 @@
 #include "base/log.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The folder of the module, from ld.so. (dlinfo's RTLD_DI_ORIGIN crashes if ld.so has not needed it
- * before.) */
-static bool origin_of(const struct image_module *module, char folder[PATH_MAX])
+/* The folder of the module, from ld.so; the caller frees it. NULL: not known. (dlinfo's RTLD_DI_ORIGIN crashes if ld.so
+ * has not needed it before.) */
+static char *origin_of(const struct image_module *module)
 {
     bool is_program = module == &image_program.modules[0];
-    char *slash;
+    char *folder = is_program ? realpath("/proc/self/exe", NULL) : strdup(module->name);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
 
-    if (is_program ? !realpath("/proc/self/exe", folder)
-                   : snprintf(folder, PATH_MAX, "%s", module->name) >= PATH_MAX)
-        return false;
-    slash = strrchr(folder, '/');
-    if (slash)
+    if (slash) {
         *slash = '\0';
-    return slash != NULL;
+        return folder;
+    }
+    free(folder);
+    return NULL;
 }
 
-/* Replaces $ORIGIN at the beginning of the path. Returns false if it is not there. */
-static bool expand_origin(const struct image_module *module, const char *path, char expanded[PATH_MAX])
+/* Replaces $ORIGIN at the beginning of the path. The caller frees the result; NULL: it is not there. */
+static char *expand_origin(const struct image_module *module, const char *path)
 {
     static const char *const origins[] = {"$ORIGIN", "${ORIGIN}"};
-    char folder[PATH_MAX];
+    char *folder, *expanded;
 
     for (size_t i = 0; i < BASE_COUNT(origins); i++) {
         size_t len = strlen(origins[i]);
 
-        if (strncmp(path, origins[i], len) == 0 && (path[len] == '/' || path[len] == '\0') &&
-            origin_of(module, folder))
-            return snprintf(expanded, PATH_MAX, "%s%s", folder, path + len) < PATH_MAX;
+        if (strncmp(path, origins[i], len) != 0 || (path[len] != '/' && path[len] != '\0') ||
+            !(folder = origin_of(module)))
+            continue;
+        if (asprintf(&expanded, "%s%s", folder, path + len) < 0)
+            expanded = NULL;
+        free(folder);
+        return expanded;
     }
-    return false;
+    return NULL;
 }
 
 /* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
@@ -98,14 +101,14 @@ void *image_dlopen(const char *path, int mode, const void *code)
 {
     struct image *image = image_find(code);
     const struct image_module *caller = image ? image_module_at(image, code) : NULL, *module;
-    char expanded[PATH_MAX];
+    char *expanded;
     void *handle;
 
     if (!image || !path || !path[0])
         return dlopen(path, mode);
-    if (caller && expand_origin(caller, path, expanded))
-        path = expanded;
-    handle = load(image, caller, path, mode);
+    expanded = caller ? expand_origin(caller, path) : NULL;
+    handle = load(image, caller, expanded ? expanded : path, mode);
+    free(expanded);
     module = handle ? image_module_of_map(handle) : NULL;
     if (module && module->group > 0) {
         image_group_enter(image, module->group);

@@ -130,8 +130,9 @@ static size_t copy_cursors(struct ampi_cursor *dst, struct ampi_cursor *src, siz
     return n_bytes - left;
 }
 
-size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
-                              const void *src, MPI_Count src_count, const struct ampi_type *src_type)
+BASE_NOINLINE size_t ampi_type_copy_general(void *dst, MPI_Count dst_count, const struct ampi_type *dst_type,
+                                            const void *src, MPI_Count src_count,
+                                            const struct ampi_type *src_type)
 {
     MPI_Count dst_bytes = dst_count * dst_type->size_bytes;
     MPI_Count src_bytes = src_count * src_type->size_bytes;
@@ -151,7 +152,7 @@ static void set_flat(struct ampi_cursor *cursor, const void *buf, size_t n_bytes
     cursor->run = (struct ampi_cursor_run){(uintptr_t)buf, (int64_t)n_bytes, n_bytes, n_bytes > 0, 0};
 }
 
-size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes)
+BASE_NOINLINE size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes)
 {
     struct ampi_cursor flat;
 
@@ -159,7 +160,7 @@ size_t ampi_cursor_pack(struct ampi_cursor *cursor, void *out, size_t n_bytes)
     return copy_cursors(&flat, cursor, n_bytes);
 }
 
-size_t ampi_cursor_unpack(struct ampi_cursor *cursor, const void *in, size_t n_bytes)
+BASE_NOINLINE size_t ampi_cursor_unpack(struct ampi_cursor *cursor, const void *in, size_t n_bytes)
 {
     struct ampi_cursor flat;
 

@@ -164,6 +164,12 @@ static inline struct ampi_rank *ampi_enter(const char *call)
     return self;
 }
 
+/* The running rank, behind ampi_enter: for the body that an `int` and a `_c` function share. */
+static inline struct ampi_rank *ampi_entered(void)
+{
+    return ult_self()->owner;
+}
+
 /* For reports: the function that the calling rank is in; from: the address of the call. */
 static inline void ampi_rank_set_call(const char *call, const void *from)
 {

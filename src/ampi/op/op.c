@@ -99,8 +99,8 @@ static void apply_user(const struct ampi_op *op, const void *in, void *inout, MP
 static void apply_in_pieces(ampi_op_kernel_fn kernel, size_t stride_bytes, const void *in, void *inout,
                             MPI_Count count, struct ampi_type *type)
 {
-    _Alignas(16) char a[4096];
-    _Alignas(16) char b[4096];
+    _Alignas(16) char a[1024];
+    _Alignas(16) char b[1024];
     size_t piece_bytes = sizeof a / stride_bytes * stride_bytes;
     struct ampi_cursor from, get, put;
 

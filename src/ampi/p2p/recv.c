@@ -187,11 +187,12 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
     return ampi_p2p_result(args->comm, &request.status);
 }
 
-AMPI_EXPORT(Recv);
-ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag,
-                                          MPI_Comm comm, MPI_Status *status)
+/* MPI_Recv and MPI_Recv_c. */
+static ULT_JUMPS_BACK BASE_NOINLINE BASE_FLATTEN int recv_either(void *buf, MPI_Count count,
+                                                                 MPI_Datatype datatype, int source, int tag,
+                                                                 MPI_Comm comm, MPI_Status *status)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Recv");
+    struct ampi_rank *self = ampi_entered();
     struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
     int error = ampi_check_recv(self, datatype, comm, &args);
 
@@ -200,15 +201,18 @@ ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Recv(void *buf, int count, MPI_Datatype dat
     return ampi_recv_blocking(self, &args, status);
 }
 
-AMPI_EXPORT(Recv_c);
-ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source,
-                                            int tag, MPI_Comm comm, MPI_Status *status)
+AMPI_EXPORT(Recv);
+int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Status *status)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Recv_c");
-    struct ampi_recv_args args = {.buf = buf, .count = count, .source = source, .tag = tag};
-    int error = ampi_check_recv(self, datatype, comm, &args);
+    ampi_enter("MPI_Recv");
+    return recv_either(buf, count, datatype, source, tag, comm, status);
+}
 
-    if (BASE_UNLIKELY(error))
-        return error;
-    return ampi_recv_blocking(self, &args, status);
+AMPI_EXPORT(Recv_c);
+int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                MPI_Status *status)
+{
+    ampi_enter("MPI_Recv_c");
+    return recv_either(buf, count, datatype, source, tag, comm, status);
 }

@@ -157,7 +157,7 @@ bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args)
 }
 
 /* Queues a request whose memory is known: is_device. */
-static void queue(struct ampi_rank *self, struct ampi_request *request)
+static BASE_NOINLINE void queue(struct ampi_rank *self, struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
     size_t n_bytes = (size_t)(p2p->count * p2p->type->size_bytes);
@@ -294,11 +294,11 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
     return ampi_p2p_result(args->comm, &request.status);
 }
 
-AMPI_EXPORT(Send);
-ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest,
-                                          int tag, MPI_Comm comm)
+/* MPI_Send and MPI_Send_c. */
+static ULT_JUMPS_BACK BASE_NOINLINE BASE_FLATTEN int
+send_either(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Send");
+    struct ampi_rank *self = ampi_entered();
     struct ampi_send_args args = {
         .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
     int error = ampi_check_send(self, datatype, comm, &args);
@@ -308,16 +308,16 @@ ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Send(const void *buf, int count, MPI_Dataty
     return ampi_send_blocking(self, &args);
 }
 
-AMPI_EXPORT(Send_c);
-ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest,
-                                            int tag, MPI_Comm comm)
+AMPI_EXPORT(Send);
+int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
-    struct ampi_rank *self = ampi_enter("MPI_Send_c");
-    struct ampi_send_args args = {
-        .buf = buf, .count = count, .dest = dest, .tag = tag, .mode = AMPI_SEND_STANDARD};
-    int error = ampi_check_send(self, datatype, comm, &args);
+    ampi_enter("MPI_Send");
+    return send_either(buf, count, datatype, dest, tag, comm);
+}
 
-    if (BASE_UNLIKELY(error))
-        return error;
-    return ampi_send_blocking(self, &args);
+AMPI_EXPORT(Send_c);
+int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    ampi_enter("MPI_Send_c");
+    return send_either(buf, count, datatype, dest, tag, comm);
 }

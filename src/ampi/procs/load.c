@@ -9,6 +9,7 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ampi/procs/procs.h"
@@ -23,24 +24,35 @@ static const char *const libraries[] = {"libucm.so.0", "libucs.so.0", "libuct.so
  * --target` for the package libucx-cu12 or -cu13. */
 static const char *const folders[] = {"", "/lib", "/lib64", "/libucx/lib"};
 
-static bool find_folder(const char *given, char *folder, size_t folder_bytes)
+/* The path of a library in a subfolder of the given folder. */
+static char *path_in(const char *given, const char *folder, const char *library)
 {
-    char path[4096];
+    char *path;
 
+    if (asprintf(&path, "%s%s/%s", given, folder, library) < 0)
+        base_fatal(1, "+ucx %s: out of memory", given);
+    return path;
+}
+
+/* The subfolder with the libraries; NULL: none. */
+static const char *find_folder(const char *given)
+{
     for (size_t i = 0; i < BASE_COUNT(folders); i++) {
-        snprintf(folder, folder_bytes, "%s%s", given, folders[i]);
-        snprintf(path, sizeof path, "%s/libucp.so.0", folder);
-        if (access(path, F_OK) == 0)
-            return true;
+        char *path = path_in(given, folders[i], "libucp.so.0");
+        bool is_there = access(path, F_OK) == 0;
+
+        free(path);
+        if (is_there)
+            return folders[i];
     }
-    return false;
+    return NULL;
 }
 
 static void load_ucx(const char *given)
 {
-    char folder[4000], path[4096];
+    const char *folder = find_folder(given);
 
-    if (!find_folder(given, folder, sizeof folder))
+    if (!folder)
         base_fatal(
             2, "+ucx %s: there is no libucp.so.0 in this folder, nor in lib, lib64 or libucx/lib below it",
             given);
@@ -49,10 +61,12 @@ static void load_ucx(const char *given)
             base_fatal(2, "+ucx %s: %s is in this process already: the program is linked with its own UCX",
                        given, libraries[i]);
     for (size_t i = 0; i < BASE_COUNT(libraries); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, libraries[i]);
+        char *path = path_in(given, folder, libraries[i]);
+
         /* Global and lazy: so ucm finds ucs, which is loaded later. */
         if (!dlopen(path, RTLD_LAZY | RTLD_GLOBAL))
             base_fatal(2, "+ucx %s: %s", given, dlerror());
+        free(path);
     }
 }
 
@@ -69,14 +83,10 @@ static const char *const settings[][2] = {
 const struct machine *ampi_procs_load(const char *ucx)
 {
     const char *given = secure_getenv("HEDDLE_MACHINE");
-    char path[4096];
+    char *path;
     void *library;
     const struct machine *machine;
 
-    if (given)
-        snprintf(path, sizeof path, "%s", given);
-    else
-        base_place_of("machine_ucx.so", path, sizeof path);
     if (base_is_privileged())
         base_fatal(
             1, "this program has rights that its caller lacks (setuid, setgid or capabilities), so it cannot "
@@ -85,12 +95,14 @@ const struct machine *ampi_procs_load(const char *ucx)
         setenv(settings[i][0], settings[i][1], 0);
     if (ucx)
         load_ucx(ucx);
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    path = given ? strdup(given) : base_place_of("machine_ucx.so");
+    library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library)
         base_fatal(1, "this job has several processes, but the transport between them cannot be loaded: %s",
                    dlerror());
     machine = dlsym(library, MACHINE_SYMBOL);
     if (!machine)
         base_fatal(1, "%s is not a machine for this library: %s", path, dlerror());
+    free(path);
     return machine;
 }

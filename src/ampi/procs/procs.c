@@ -213,7 +213,7 @@ static int source_of(const void *header)
 
 static void say_machine(void)
 {
-    char text[4096 + 128];
+    char text[1024];
 
     if (!ampi_machine->describe || ampi_job.proc_id != 0)
         return;

@@ -80,13 +80,14 @@ static int raise_range(struct ampi_rma *rma, int64_t first, int64_t end)
 /* True if every block of the data is attached. */
 static bool are_attached(struct ampi_rma *rma)
 {
-    struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
+    struct ampi_rma_piece pieces[AMPI_RMA_PIECES];
     struct ampi_cursor cursor;
     size_t n_bytes;
     int n;
 
     ampi_cursor_init(&cursor, rma->target.buf, rma->target.count, rma->target.type);
-    while ((n = ampi_rma_next_pieces(&cursor, 1, AMPI_RMA_PIECE_BYTES, pieces, &n_bytes)) > 0)
+    while ((n = ampi_rma_next_pieces(&cursor, 1, AMPI_RMA_PIECE_BYTES, pieces, AMPI_RMA_PIECES, &n_bytes)) >
+           0)
         for (int i = 0; i < n; i++)
             if (!ampi_win_is_attached(rma->at, pieces[i].address, pieces[i].address + pieces[i].n_bytes))
                 return false;

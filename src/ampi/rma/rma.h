@@ -169,11 +169,13 @@ struct ampi_rma_piece {
 /* Maximum number of bytes that are combined at a time if layouts differ. */
 #define AMPI_RMA_PIECE_BYTES 1024
 
-/* Iterates over the target's data: outputs the next ranges of up to max_bytes, which is a multiple of
- * elem_bytes. Returns their number, 0 at the end, and their bytes. */
-#define AMPI_RMA_PIECES_MAX 512
+/* Number of ranges in an array on a rank's stack, which may be small. */
+#define AMPI_RMA_PIECES 64
+
+/* Iterates over the target's data: outputs the next ranges, at most n_max, of up to most_bytes, which is rounded down to a
+ * multiple of elem_bytes. Returns their number, 0 at the end, and their bytes. */
 int ampi_rma_next_pieces(struct ampi_cursor *cursor, size_t elem_bytes, size_t most_bytes,
-                         struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX], size_t *n_bytes_out);
+                         struct ampi_rma_piece *pieces, int n_max, size_t *n_bytes_out);
 
 /* Data bytes of one element of a basic type, pairs as a whole; 1: not a basic type. */
 size_t ampi_rma_elem_bytes(enum ampi_basic basic);

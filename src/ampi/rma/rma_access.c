@@ -57,18 +57,18 @@ static int own_pe(const struct ampi_win *win)
 
 /* The next stretches of a side behind its first `done` bytes of data. */
 static int pieces_at(struct ampi_cursor *cursor, MPI_Count done, size_t most_bytes,
-                     struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX])
+                     struct ampi_rma_piece pieces[AMPI_RMA_PIECES])
 {
     size_t n_bytes;
 
     if (cursor->packed_bytes != done)
         ampi_cursor_seek(cursor, done);
-    return ampi_rma_next_pieces(cursor, 1, most_bytes, pieces, &n_bytes);
+    return ampi_rma_next_pieces(cursor, 1, most_bytes, pieces, AMPI_RMA_PIECES, &n_bytes);
 }
 
 static bool has_large_pieces(const struct ampi_rma_side *side)
 {
-    struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
+    struct ampi_rma_piece pieces[AMPI_RMA_PIECES];
     struct ampi_cursor cursor;
     size_t n_bytes;
     int n;
@@ -76,7 +76,7 @@ static bool has_large_pieces(const struct ampi_rma_side *side)
     if (ampi_type_is_block(side->type, side->count))
         return true;
     ampi_cursor_init(&cursor, side->buf, side->count, side->type);
-    n = ampi_rma_next_pieces(&cursor, 1, SIZE_MAX, pieces, &n_bytes);
+    n = ampi_rma_next_pieces(&cursor, 1, SIZE_MAX, pieces, AMPI_RMA_PIECES, &n_bytes);
     return n_bytes / (size_t)n >= DIRECT_PIECE_BYTES_MIN;
 }
 
@@ -84,13 +84,12 @@ static bool has_large_pieces(const struct ampi_rma_side *side)
 static int copy_all(int proc_id, bool is_put, const struct ampi_rma_side *own,
                     const struct ampi_rma_side *other, MPI_Count n_bytes)
 {
-    struct ampi_rma_piece here[AMPI_RMA_PIECES_MAX], there[AMPI_RMA_PIECES_MAX];
+    struct ampi_rma_piece here[AMPI_RMA_PIECES], there[AMPI_RMA_PIECES];
     struct ampi_cursor at_here, at_there;
     int result = MACHINE_DONE, n_here, n_there;
     size_t copied;
 
-    _Static_assert(sizeof here[0] == sizeof(struct machine_piece) &&
-                       AMPI_RMA_PIECES_MAX <= MACHINE_PIECES_MAX,
+    _Static_assert(sizeof here[0] == sizeof(struct machine_piece) && AMPI_RMA_PIECES <= MACHINE_PIECES_MAX,
                    "the machine takes them as they are");
     ampi_cursor_init(&at_here, own->buf, own->count, own->type);
     ampi_cursor_init(&at_there, other->buf, other->count, other->type);

@@ -62,13 +62,12 @@ static int end_with_element(struct ampi_cursor *cursor, size_t elem_bytes, struc
 }
 
 int ampi_rma_next_pieces(struct ampi_cursor *cursor, size_t elem_bytes, size_t most_bytes,
-                         struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX], size_t *n_bytes_out)
+                         struct ampi_rma_piece *pieces, int n_max, size_t *n_bytes_out)
 {
     size_t left = most_bytes / elem_bytes * elem_bytes, all = left;
     int n = 0;
 
-    while (left > 0 && n < AMPI_RMA_PIECES_MAX &&
-           (cursor->run.n_blocks > 0 || ampi_cursor_next_run(cursor))) {
+    while (left > 0 && n < n_max && (cursor->run.n_blocks > 0 || ampi_cursor_next_run(cursor))) {
         struct ampi_cursor_run *run = &cursor->run;
         size_t n_bytes = base_min_u64(run->block - run->used, left);
         pieces[n++] = (struct ampi_rma_piece){run->ptr + run->used, n_bytes};
@@ -124,9 +123,8 @@ static void combine_pairs(ampi_op_kernel_fn kernel, enum ampi_basic basic, const
                           size_t n_bytes)
 {
     const struct ampi_type *type = ampi_rma_type_of(basic);
-    _Alignas(16) char a[AMPI_RMA_PIECE_BYTES * 2],
-        b[AMPI_RMA_PIECE_BYTES * 2]; /* padding is smaller than the data */
-    size_t most = AMPI_RMA_PIECE_BYTES / (size_t)type->size_bytes * (size_t)type->size_bytes;
+    _Alignas(16) char a[AMPI_RMA_PIECE_BYTES], b[AMPI_RMA_PIECE_BYTES];
+    size_t most = sizeof a / (size_t)type->extent_bytes * (size_t)type->size_bytes;
     struct ampi_cursor cursor;
 
     for (size_t at = 0; at < n_bytes; at += most) {
@@ -216,7 +214,7 @@ int ampi_rma_combine_layouts(const struct ampi_rma *rma)
     const struct ampi_rma_side *from = &rma->origin, *to = &rma->target, *result = &rma->result;
     bool has_input = rma->op->predefined != MPI_NO_OP;
     enum ampi_basic basic = to->type->basic;
-    struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
+    struct ampi_rma_piece pieces[AMPI_RMA_PIECES];
     _Alignas(16) char in[AMPI_RMA_PIECE_BYTES], fetched[AMPI_RMA_PIECE_BYTES];
     struct ampi_cursor get, put, at;
     size_t elem_bytes = ampi_rma_elem_bytes(basic), n_bytes, has;
@@ -227,8 +225,8 @@ int ampi_rma_combine_layouts(const struct ampi_rma *rma)
     if (result->type)
         ampi_cursor_init(&put, result->buf, result->count, result->type);
     ampi_cursor_init(&at, to->buf, to->count, to->type);
-    while (!error &&
-           (n = ampi_rma_next_pieces(&at, elem_bytes, AMPI_RMA_PIECE_BYTES, pieces, &n_bytes)) > 0) {
+    while (!error && (n = ampi_rma_next_pieces(&at, elem_bytes, AMPI_RMA_PIECE_BYTES, pieces, AMPI_RMA_PIECES,
+                                               &n_bytes)) > 0) {
         has = has_input ? ampi_cursor_pack(&get, in, n_bytes) : n_bytes;
         while (n_bytes > has) { /* the origin has less data than the target has room for */
             size_t cut = base_min_u64(n_bytes - has, pieces[n - 1].n_bytes);

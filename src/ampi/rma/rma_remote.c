@@ -15,6 +15,9 @@
 /* Maximum data size of a message. */
 #define DATA_BYTES ((size_t)128 << 10)
 
+/* Maximum number of ranges in a message. */
+#define MESSAGE_PIECES 512
+
 /* The same if the target pulls it. The target's PE does nothing else meanwhile. */
 #define PULLED_BYTES ((size_t)1 << 20)
 
@@ -311,7 +314,7 @@ static void input_take(struct input *input, char *out, size_t n_bytes)
 static void send_all(struct operation *operation, struct ampi_rma *rma, struct ampi_rma_head head,
                      struct input *input, size_t n_bytes)
 {
-    struct ampi_rma_piece pieces[AMPI_RMA_PIECES_MAX];
+    struct ampi_rma_piece *pieces = base_malloc(MESSAGE_PIECES * sizeof *pieces, "a one-sided operation");
     size_t elem_bytes = ampi_rma_elem_bytes((enum ampi_basic)head.basic);
     char *data = input ? base_malloc(base_min_u64(n_bytes, DATA_BYTES) + 1, "a one-sided operation") : NULL;
     struct ampi_cursor at;
@@ -320,7 +323,7 @@ static void send_all(struct operation *operation, struct ampi_rma *rma, struct a
     ampi_cursor_init(&at, rma->target.buf, rma->target.count, rma->target.type);
     while (done < n_bytes) {
         head.n_pieces = (uint32_t)ampi_rma_next_pieces(
-            &at, elem_bytes, base_min_u64(n_bytes - done, DATA_BYTES), pieces, &some);
+            &at, elem_bytes, base_min_u64(n_bytes - done, DATA_BYTES), pieces, MESSAGE_PIECES, &some);
         head.n_bytes = some;
         if (input)
             input_take(input, data, some);
@@ -328,6 +331,7 @@ static void send_all(struct operation *operation, struct ampi_rma *rma, struct a
         done += some;
     }
     free(data);
+    free(pieces);
     end_sending(operation);
 }
 

@@ -93,8 +93,8 @@ void ampi_coll_swap(struct ampi_coll_args *a, struct ampi_coll_block block_a, st
 {
     size_t a_bytes = ampi_coll_block_bytes(&block_a);
     size_t b_bytes = ampi_coll_block_bytes(&block_b);
-    char piece_a[2048];
-    char piece_b[2048];
+    char piece_a[1024];
+    char piece_b[1024];
     struct ampi_cursor get_a, get_b, put_a, put_b;
 
     if (a_bytes != b_bytes)

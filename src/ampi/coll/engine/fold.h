@@ -36,7 +36,7 @@ static inline size_t ampi_coll_elems_bytes(const struct ampi_type *type, MPI_Cou
 struct ampi_coll_scratch {
     void *elems;
     void *allocated; /* NULL: the elements are in space */
-    _Alignas(64) char space[4096];
+    _Alignas(64) char space[1024];
 };
 void ampi_coll_scratch_init(struct ampi_coll_scratch *scratch, const struct ampi_type *type, MPI_Count count);
 void ampi_coll_scratch_fini(struct ampi_coll_scratch *scratch);
