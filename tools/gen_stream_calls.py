@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes src/gpu/stream_calls.h: the functions of CUDA's driver that work on a stream, from CUDA's headers.
+"""Writes src/gpu/rank/stream_calls.h: the functions of CUDA's driver that work on a stream, from CUDA's headers.
 
-    tools/gen_stream_calls.py /usr/local/cuda > src/gpu/stream_calls.h
+    tools/gen_stream_calls.py /usr/local/cuda > src/gpu/rank/stream_calls.h
 
     tools/gen_stream_calls.py --by-hand          prints the hand-written functions
 
@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-# Functions written by hand: waits, creation and destruction of streams, captures, launches, copies that may be repeated. src/gpu/stream_api.h and guard.c have them.
+# Functions written by hand: waits, creation and destruction of streams, captures, launches, copies that may be repeated. src/gpu/rank/stream_api.h and guard.c have them.
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * blocked_driver: the driver calls of one thread that block while another thread is in a driver call that
- * waits for a kernel; and the capacity of a stream before a submission to it waits. No MPI. src/gpu/aside.c
+ * waits for a kernel; and the capacity of a stream before a submission to it waits. No MPI. src/gpu/rank/aside.c
  * and flow.c are based on these results.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 blocked_driver.cu -o blocked_driver -lcuda

@@ -2,7 +2,7 @@
  *
  * waiting_calls: finds the CUDA calls that wait for a kernel in an unrelated non-blocking stream: their time
  * on an idle GPU, beside a kernel of 3 ms on the same GPU, and beside one on another GPU with peer access
- * both ways. No MPI. src/gpu/guard.c intercepts the calls that wait.
+ * both ways. No MPI. src/gpu/rank/guard.c intercepts the calls that wait.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 waiting_calls.cu -o waiting_calls -lcuda
  *      ./waiting_calls

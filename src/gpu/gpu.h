@@ -17,7 +17,7 @@
 #define GPU_GPU_H
 
 #include "base/layout.h"
-#include "gpu/queue.h"
+#include "gpu/copy/queue.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
@@ -50,7 +50,7 @@ int gpu_device_of_self(void);
 /* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */
 const char *gpu_error_text(int error);
 
-/* ---- The program's use of CUDA (gpu/guard.h) ---- */
+/* ---- The program's use of CUDA (gpu/rank/guard.h) ---- */
 
 /* Set three options: whether each rank has its own default streams ("private" or "shared"), whether a rank
  * that waits for a GPU lets others run ("suspend" or "block"), and whether repeated launches become a graph
@@ -71,7 +71,7 @@ extern bool (*gpu_is_code_of_rank)(const void *address);
 /* True if the running rank has no pending MPI request. On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 
-/* A query that the PE repeats until the driver answers it. Private to src/gpu/waits.h. */
+/* A query that the PE repeats until the driver answers it. Private to src/gpu/rank/waits.h. */
 struct gpu_question {
     struct gpu_question *next;
     void (*answered)(struct gpu_question *question); /* on the PE, from its progress; may free it */

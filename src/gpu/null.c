@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 #include "gpu/gpu.h"
-#include "gpu/guard.h"
-#include "gpu/nccl.h"
-#include "gpu/gpu_pack.h"
-#include "gpu/query.h"
-#include "gpu/scheduler.h"
-#include "gpu/driver_symbols.h"
-#include "gpu/driver_monitor.h"
+#include "gpu/rank/guard.h"
+#include "gpu/nccl/nccl.h"
+#include "gpu/copy/gpu_pack.h"
+#include "gpu/driver/query.h"
+#include "gpu/streams/scheduler.h"
+#include "gpu/driver/driver_symbols.h"
+#include "gpu/driver/driver_monitor.h"
 
 bool gpu_monitor_watch(void)
 {

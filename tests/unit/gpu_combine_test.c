@@ -11,7 +11,7 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/op/op.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/queue.h"
+#include "gpu/copy/queue.h"
 #include "fakecuda.h"
 #include "gpu_device.h"
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "fakecuda.h"
-#include "gpu/driver_monitor.h"
+#include "gpu/driver/driver_monitor.h"
 #include "gpu_detect.h"
 
 #define MIB ((size_t)1 << 20)

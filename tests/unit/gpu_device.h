@@ -9,7 +9,7 @@
 #include <cuda.h>
 
 #include "gpu/gpu.h"
-#include "gpu/query.h"
+#include "gpu/driver/query.h"
 #include "ult_job.h"
 
 /* Opens the driver and makes device 0's primary context current. On a ULT. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fakecuda.h"
-#include "gpu/jobs.h"
+#include "gpu/copy/jobs.h"
 #include "gpu_types.h"
 
 #define AT_ONCE 6

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fakecuda.h"
-#include "gpu/queue.h"
+#include "gpu/copy/queue.h"
 #include "gpu_device.h"
 
 #define N_BYTES ((size_t)3 << 20)

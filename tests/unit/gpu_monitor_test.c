@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/guard.h"
-#include "gpu/driver_symbols.h"
+#include "gpu/rank/guard.h"
+#include "gpu/driver/driver_symbols.h"
 #include "gpu_detect.h"
-#include "gpu/driver_monitor.h"
+#include "gpu/driver/driver_monitor.h"
 
 /* A library that is not loaded yet. */
 #define OTHER_LIBRARY "libresolv.so.2"
@@ -128,7 +128,7 @@ START_TEST(a_driver_that_the_program_closes_stays)
 }
 END_TEST
 
-/* What dlsym and cuGetProcAddress give for the functions that wait for the GPU are ours (gpu/guard.h). */
+/* What dlsym and cuGetProcAddress give for the functions that wait for the GPU are ours (gpu/rank/guard.h). */
 static void check_guarded(void *(*find)(void *driver, const char *name))
 {
     void *driver = load_driver(), *function = NULL;

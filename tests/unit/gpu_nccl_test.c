@@ -13,7 +13,7 @@
 
 #include "fakecuda.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 #include "gpu_device.h"
 
 #define COUNT 30000

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "ampi/datatype/gpu_data.h"
-#include "gpu/gpu_pack.h"
-#include "gpu/queue.h"
+#include "gpu/copy/gpu_pack.h"
+#include "gpu/copy/queue.h"
 #include "gpu_device.h"
 #include "gpu_types.h"
 

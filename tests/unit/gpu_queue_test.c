@@ -9,8 +9,8 @@
 
 #include "fakecuda.h"
 #include "gpu/gpu.h"
-#include "gpu/pe_state.h"
-#include "gpu/query.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/driver/query.h"
 #include "ult_job.h"
 
 #define N 5000

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "gpu/query.h"
-#include "gpu/driver_monitor.h"
+#include "gpu/driver/query.h"
+#include "gpu/driver/driver_monitor.h"
 #include "gpu_detect.h"
 
 #define THINGS 48

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "fakecuda.h"
-#include "gpu/guard.h"
+#include "gpu/rank/guard.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/queue.h"
-#include "gpu/resident.h"
+#include "gpu/copy/queue.h"
+#include "gpu/copy/resident.h"
 #include "gpu_device.h"
 
 #define N_BYTES ((size_t)256 << 10)

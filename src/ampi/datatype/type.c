@@ -8,7 +8,7 @@
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
-#include "gpu/gpu_pack.h"
+#include "gpu/copy/gpu_pack.h"
 
 /* Bounds, sizes and displacements must stay below this, so that sums of two of them cannot overflow. */
 #define LIMIT ((__int128)1 << 62)

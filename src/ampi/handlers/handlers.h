@@ -10,7 +10,7 @@
 #define AMPI_HANDLERS_H
 
 #include "ampi/comm/comm.h"
-#include "gpu/scheduler.h"
+#include "gpu/streams/scheduler.h"
 
 /* What the ranks of a set tell each other at the start. Addresses have a meaning within a process only. */
 struct ampi_handlers_card {

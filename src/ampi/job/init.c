@@ -10,7 +10,7 @@
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 
 static int init(const char *call, int required, int *provided)
 {

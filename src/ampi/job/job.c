@@ -33,7 +33,7 @@
 #include "ampi/datatype/type.h"
 #include "base/cores.h"
 #include "base/log.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 #include "gpu_detect.h"
 #include "gpu/gpu.h"
 #include "image/image.h"

@@ -14,7 +14,7 @@
 #include "base/options.h"
 #include "base/privilege.h"
 #include "gpu/gpu.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 
 /* Upper limit of ranks on a command line; job_memory.c finds out later how many fit. */
 #define RANKS_MAX 1000000

@@ -6,8 +6,8 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
-#include "gpu/driver_symbols.h"
-#include "gpu/guard.h"
+#include "gpu/driver/driver_symbols.h"
+#include "gpu/rank/guard.h"
 #include "image/image.h"
 
 static void *device_dlsym(void *library, const char *name)

@@ -14,7 +14,7 @@
 #include "ampi/procs/launcher_env.h"
 #include "ampi/object/sanitizer.h"
 #include "base/log.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 
 const struct machine *ampi_machine;
 

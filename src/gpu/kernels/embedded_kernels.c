@@ -4,7 +4,7 @@
  * their names.
  */
 #include "gpu/kernels/kernels.h"
-#include "gpu/queue.h"
+#include "gpu/copy/queue.h"
 
 /* The file, in the library's read-only data. */
 __asm__(".pushsection .rodata\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_kernel.h: messages between CUDA graphs (gpu/stream_graph.c). Each end of a message is a set of blocks in
+ * exchange_kernel.h: messages between CUDA graphs (gpu/streams/stream_graph.c). Each end of a message is a set of blocks in
  * a launch of its rank's graph, one per chunk of the data. The two blocks of a chunk meet in a bit: the one that
  * comes first sets it and ends; the second clears it and copies the chunk. So no block of a chunk ever waits, and data moves
  * as soon as both ends have come, as MPI demands. The block that finishes the last chunk tells both ends. If the graph waits for

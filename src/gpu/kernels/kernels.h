@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * kernels.h: the kernels and their arguments; shared by their callers (gpu/gpu_pack.c, gpu/combine.c) and
+ * kernels.h: the kernels and their arguments; shared by their callers (gpu/copy/gpu_pack.c, gpu/copy/combine.c) and
  * the kernels themselves (kernels.cu), so it is both C and CUDA C++.
  *
  * Addresses are integers: a kernel converts them to pointers with GPU_AT (portable.h), because in the fake
@@ -188,7 +188,7 @@ struct gpu_kernel_pack {
     int64_t words[GPU_PROGRAM_WORDS];
 };
 
-/* ---- The resident kernel, which copies what it is ordered to (gpu/resident.c) ---- */
+/* ---- The resident kernel, which copies what it is ordered to (gpu/copy/resident.c) ---- */
 
 #define GPU_RESIDENT_ORDERS 16 /* capacity of the mailbox */
 #define GPU_RESIDENT_BATCH 8   /* orders that the kernel takes at a time */
@@ -253,7 +253,7 @@ struct gpu_kernel_swap {
     uint32_t n;    /* units */
 };
 
-/* ---- Messages between CUDA graphs (exchange_kernel.h, gpu/stream_graph.c) ---- */
+/* ---- Messages between CUDA graphs (exchange_kernel.h, gpu/streams/stream_graph.c) ---- */
 
 #define GPU_EXCHANGE_MAX 50                   /* ends per launch: the arguments have a limit of 4 KiB */
 #define GPU_EXCHANGE_CHUNKS 32                /* of a message, at most */
@@ -305,7 +305,7 @@ struct gpu_kernel_hold {
     uint64_t words[GPU_HOLD_MAX];
 };
 
-/* ---- Small messages between streams, through slots of the sender's GPU (slot_kernel.h, gpu/stream_slots.c) ---- */
+/* ---- Small messages between streams, through slots of the sender's GPU (slot_kernel.h, gpu/streams/stream_slots.c) ---- */
 
 #define GPU_SLOT_BYTES 4096 /* of a message, at most */
 

@@ -2,7 +2,7 @@
  *
  * resident_kernel.h: a kernel that stays on the GPU for a while and makes the copies that the CPU orders:
  * without driver calls, and without waiting behind the program's kernels. kernels.h has the mailbox,
- * gpu/resident.c the CPU's side.
+ * gpu/copy/resident.c the CPU's side.
  *
  * Before it leaves it reports that, checks for orders a last time, and then reports that it has left.
  * Orders not done by then will never be done, and the CPU does them another way.

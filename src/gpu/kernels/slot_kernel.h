@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slot_kernel.h: small messages between streams (gpu/stream_slots.c). The sender's kernel copies the data into a slot of its
+ * slot_kernel.h: small messages between streams (gpu/streams/stream_slots.c). The sender's kernel copies the data into a slot of its
  * GPU's memory, and never waits. The receiver's kernel waits for the slot to be full, and copies out of it, perhaps from the other
  * GPU. Until the PE knows what has matched, it waits for that first, in pinned memory.
  *

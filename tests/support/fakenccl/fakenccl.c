@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "fakecuda.h"
-#include "gpu/nccl_abi.h"
+#include "gpu/nccl/nccl_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define RANKS_MAX 16

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_nccl.h: large collectives between processes on GPU buffers through NCCL (gpu/nccl.h).
+ * coll_nccl.h: large collectives between processes on GPU buffers through NCCL (gpu/nccl/nccl.h).
  *
  * No rank knows whether another's buffers are in GPU memory. So before each operation that is large enough,
  * the processes vote: each sends some bits to the others, and their intersection decides. A process votes
@@ -27,7 +27,7 @@
 #define AMPI_COLL_NCCL_H
 
 #include "ampi/coll/engine/slot.h"
-#include "gpu/nccl.h"
+#include "gpu/nccl/nccl.h"
 
 struct ampi_exchange;
 struct ampi_coll_nccl;

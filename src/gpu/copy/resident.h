@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * resident.h: small copies by a kernel that stays on the GPU (gpu_resident_us). For the files of src/gpu
+ * alone.
+ */
+#ifndef GPU_RESIDENT_H
+#define GPU_RESIDENT_H
+
+#include "gpu/driver/driver.h"
+#include "gpu/gpu.h"
+#include "gpu/driver/pe_state.h"
+
+/* The kernel left before this order: nothing was copied, use another way. */
+#define GPU_RESIDENT_NOT_DONE (-1)
+
+/* Orders a copy between two blocks of device memory, of one device or two, from the resident kernel on the
+ * source's device. Returns false if it is not there, or cannot access the memory; use another way.
+ * Otherwise ticket->handle is called later, on this PE, with 0, GPU_RESIDENT_NOT_DONE or an error. */
+bool gpu_resident_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
+                       struct gpu_ticket *ticket);
+
+/* Called after gpu_resident_copy returned false and the copy was started another way: launches the device's
+ * kernel if copies come often enough to make it worthwhile. */
+void gpu_resident_call(int device);
+
+/* Handles completed orders. Returns their number. */
+int gpu_resident_poll(struct gpu_pe *pe);
+
+/* True if a launch of a kernel returns when the kernel has ended (CUDA_LAUNCH_BLOCKING). */
+bool gpu_launches_block(void);
+
+/* The number of copies it has made for this PE. */
+uint64_t gpu_resident_count(void);
+
+/* ---- Contexts and waiting calls of the program: any thread (gpu/rank/guard.h) ---- */
+
+/* Loads the kernel on a device whose primary context has just been created: loading waits for work that
+ * runs there. load: cuFuncLoad; NULL: the driver has none. */
+void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
+
+#define GPU_RESIDENT_ALL (-1)     /* devices */
+#define GPU_RESIDENT_NONE (-2)    /* no device */
+#define GPU_RESIDENT_CURRENT (-3) /* device of the thread's current context; for gpu_resident_hold alone */
+
+/* Evicts the kernels of all PEs from this device, and keeps them away until the matching
+ * gpu_resident_release; calls nest. They leave within some microseconds, without the help of any PE. Does
+ * nothing if there was no kernel yet. Returns the argument for gpu_resident_release. */
+int gpu_resident_hold(int device);
+void gpu_resident_release(int device);
+
+#endif

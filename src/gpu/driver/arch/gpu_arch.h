@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu_arch.h: the facts of this CPU that src/gpu needs. A new CPU needs a line here, and a dlsym like that
+ * of gpu_x86_64.S.
+ */
+#ifndef GPU_ARCH_ARCH_H
+#define GPU_ARCH_ARCH_H
+
+/* The symbol version of the first dlsym in the C library. */
+#if defined(__x86_64__)
+#define GPU_ARCH_DLSYM_VERSION "GLIBC_2.2.5"
+#else
+#error "write a dlsym for this CPU, like that of src/gpu/driver/arch/gpu_x86_64.S"
+#endif
+
+#endif

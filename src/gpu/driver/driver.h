@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * driver.h: CUDA's driver as a table of functions that is filled at run time; for the files of src/gpu
+ * alone.
+ *
+ * The library is not linked with libcuda. The list below defines the members of the table, their types
+ * (from cuda.h) and the names to look up. cuda.h turns a name into that of its current version (cuMemAlloc
+ * is cuMemAlloc_v2), in the member as well as in the string.
+ *
+ * Every call goes through gpu_call: an error is recorded for gpu_error_text, and returned.
+ */
+#ifndef GPU_DRIVER_H
+#define GPU_DRIVER_H
+
+#include <cuda.h>
+
+#include "gpu/gpu.h"
+#include "gpu/driver/query.h"
+
+#define GPU_DRIVER_SYMBOLS(X)      \
+    X(cuInit)                      \
+    X(cuDriverGetVersion)          \
+    X(cuGetErrorName)              \
+    X(cuGetErrorString)            \
+    X(cuDeviceGetCount)            \
+    X(cuDeviceGet)                 \
+    X(cuDeviceGetName)             \
+    X(cuDeviceGetAttribute)        \
+    X(cuDeviceGetPCIBusId)         \
+    X(cuDeviceTotalMem)            \
+    X(cuDeviceCanAccessPeer)       \
+    X(cuDevicePrimaryCtxRetain)    \
+    X(cuDevicePrimaryCtxGetState)  \
+    X(cuCtxGetCurrent)             \
+    X(cuCtxSetCurrent)             \
+    X(cuCtxGetDevice)              \
+    X(cuCtxSynchronize)            \
+    X(cuCtxGetStreamPriorityRange) \
+    X(cuCtxEnablePeerAccess)       \
+    X(cuPointerSetAttribute)       \
+    X(cuPointerGetAttributes)      \
+    X(cuMemPoolGetAccess)          \
+    X(cuMemGetAccess)              \
+    X(cuMemAlloc)                  \
+    X(cuMemAllocManaged)           \
+    X(cuMemFree)                   \
+    X(cuMemHostAlloc)              \
+    X(cuMemFreeHost)               \
+    X(cuMemHostGetDevicePointer)   \
+    X(cuMemcpyAsync)               \
+    X(cuMemcpyDtoDAsync)           \
+    X(cuStreamCreateWithPriority)  \
+    X(cuStreamQuery)               \
+    X(cuStreamSynchronize)         \
+    X(cuStreamWaitEvent)           \
+    X(cuEventCreate)               \
+    X(cuEventDestroy)              \
+    X(cuEventQuery)                \
+    X(cuEventRecord)               \
+    X(cuEventSynchronize)          \
+    X(cuStreamWriteValue32)        \
+    X(cuStreamBatchMemOp)          \
+    X(cuModuleLoadData)            \
+    X(cuModuleGetFunction)         \
+    X(cuLaunchKernel)
+
+struct gpu_driver {
+#define GPU_DRIVER_MEMBER(name) __typeof__(&name) name;
+    GPU_DRIVER_SYMBOLS(GPU_DRIVER_MEMBER)
+#undef GPU_DRIVER_MEMBER
+};
+extern struct gpu_driver gpu_driver;
+
+/* Calls a function of the table and returns its CUresult as an int: gpu_call(cuMemFree, (addr)). */
+#define gpu_call(function, arguments) gpu_driver_check(gpu_driver.function arguments, #function)
+
+/* A function of the driver that is seldom needed, so not in the table; NULL: it is missing. */
+void *gpu_driver_find(const char *name) BASE_COLD;
+
+/* The last error of this thread. */
+int gpu_driver_last(void);
+
+/* True for errors that make a context unusable: they come from kernels, and every later call returns them. */
+bool gpu_driver_is_sticky(int error);
+
+/* Records that `function` returned this error, for gpu_error_text on this thread. Returns it. */
+int gpu_driver_record(int error, const char *function) BASE_COLD;
+
+/* The same for an error that concerns an address, which gpu_error_text will print. */
+int gpu_driver_record_address(int error, const char *function, uintptr_t addr) BASE_COLD;
+
+static inline int gpu_driver_check(CUresult result, const char *function)
+{
+    return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_record((int)result, function);
+}
+
+/* The stream of a queue, for other code that queues work there next. (queue.c) */
+CUstream gpu_queue_stream(struct gpu_queue *queue);
+
+/* ---- Devices and contexts (device.c) ---- */
+
+/* "GPU 0: NVIDIA H200, 143771 MiB, PCI 0000:01:00.0" */
+void gpu_device_describe(int device, char *text, size_t text_bytes);
+
+/* The primary context of a device, kept for the rest of the process. NULL: unavailable (error recorded). */
+CUcontext gpu_context_of(int device);
+
+/* True if the device's context has been retained; true if this context is one of those. */
+bool gpu_context_is_held(int device);
+bool gpu_context_is_kept(CUcontext context);
+
+/* cuDevicePrimaryCtxRetain; if this creates the context, loads Heddle's kernels into it. (guard.c) */
+CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
+
+/* Loads a kernel aside (aside.h), if the driver can load kernels separately; its launch will report errors.
+ * May switch. (guard.c) */
+void gpu_guard_load(CUfunction function);
+
+/* Frees memory of the program in a call of MPI, pinned or of a GPU, and returns the driver's error. The driver waits for
+ * all work of the GPU. May switch. (guard.c) */
+int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
+
+/* Frees memory of the library on another thread: the GPU's work may wait for the calling PE. Its context is the memory's,
+ * any for pinned memory. Never switches. (guard.c) */
+void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);
+
+/* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
+ * that it is loaded (since CUDA 12.4). (guard.c) */
+int gpu_guard_tries(CUfunction function);
+
+/* cuCtxSynchronize: waits for all work of the context. (guard.c) */
+CUresult CUDAAPI gpu_guard_synchronize(void);
+CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
+
+/* True if CU_POINTER_ATTRIBUTE_SYNC_MEMOPS has been set for the memory at this address. */
+bool gpu_memory_is_synchronous(CUdeviceptr address);
+
+/* The kind of memory at this address: an enum gpu_memory, from the driver. Unlike gpu_query, it has no side
+ * effects. (device.c) */
+int gpu_memory_type(CUdeviceptr address);
+
+/* Waits for calls of the running rank that have returned before their work was done although CUDA calls
+ * them synchronous. Never switches. (streams.c) */
+void gpu_streams_settle(void);
+
+/* The current context of this thread; NULL: none. */
+static inline CUcontext gpu_context_current(void)
+{
+    CUcontext context = NULL;
+
+    return gpu_driver.cuCtxGetCurrent(&context) == CUDA_SUCCESS ? context : NULL;
+}
+
+/* Makes a context current on this thread; gpu_context_leave restores the previous one. Returns 0 or an
+ * error (recorded); after an error there is nothing to leave. */
+static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out) BASE_MUST_CHECK;
+static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out)
+{
+    CUcontext before = NULL;
+    int error = gpu_call(cuCtxGetCurrent, (&before));
+
+    if (!error && before != wanted)
+        error = gpu_call(cuCtxSetCurrent, (wanted));
+    *before_out = before;
+    return error;
+}
+
+static inline void gpu_context_leave(CUcontext wanted, CUcontext before)
+{
+    if (before != wanted)
+        gpu_driver.cuCtxSetCurrent(before);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pe_state.h: the state of src/gpu per PE; for the files of src/gpu alone.
+ */
+#ifndef GPU_PE_STATE_H
+#define GPU_PE_STATE_H
+
+#include <stdatomic.h>
+
+#include "gpu/copy/queue.h"
+#include "ult/ult.h"
+
+#define GPU_DEVICES_MAX 64
+#define GPU_PLAIN_BUFFERS 64
+
+/* A free pinned block is on one of these lists; the link is in the block itself. */
+struct gpu_block {
+    struct gpu_block *next;
+};
+
+/* A piece of pinned memory that is divided into blocks. */
+struct gpu_pinned_chunk {
+    char *memory; /* GPU_PINNED_LARGE bytes */
+    bool is_cut;  /* into blocks of GPU_PINNED_SMALL */
+};
+
+/* Free memory of one size: some blocks are kept. */
+#define GPU_SCRATCH_CLASSES 12 /* sizes 64 KiB << class, up to 128 MiB; larger ones are not kept */
+#define GPU_SCRATCH_KEPT 32
+struct gpu_scratch {
+    void *blocks[GPU_SCRATCH_KEPT];
+    int n_blocks;
+};
+
+struct gpu_pe {
+    struct ult_source source;                                    /* polls `busy` */
+    struct gpu_queue *busy;                                      /* queues with tickets */
+    struct gpu_queue *queues[GPU_DEVICES_MAX][GPU_STREAM_ROLES]; /* NULL: not created yet */
+    struct gpu_block *pinned_small;                              /* free blocks of GPU_PINNED_SMALL */
+    struct gpu_block *pinned_large;                              /* free blocks of GPU_PINNED_LARGE */
+    struct gpu_pinned_chunk *chunks; /* all pinned memory of this PE, by address */
+    int n_chunks;
+    int chunks_room;
+    struct gpu_scratch scratch[GPU_DEVICES_MAX][GPU_SCRATCH_CLASSES];
+    struct gpu_scratch staging[GPU_SCRATCH_CLASSES]; /* free pinned memory, by the same classes */
+    size_t staging_bytes;                            /* total size, used and free */
+    struct gpu_move *gathered;                       /* moves that begin at the next poll (batch.c) */
+    struct gpu_move **gathered_end;
+    struct gpu_batch *free_batches;
+    struct gpu_question *questions; /* queries to the driver (waits.c) */
+    struct gpu_question **questions_end;
+    struct gpu_sync *syncs;           /* streams with points that have not been reached (stream_sync.c) */
+    struct gpu_sync *spare_syncs;     /* destroyed ones, to be used again */
+    struct gpu_graph_end *graph_ends; /* ends of messages in graphs, to be looked at (stream_graph.c) */
+    struct gpu_watch *watches;        /* memory that kernels of the program write to (watch.c) */
+    struct gpu_pe *next_pe;           /* link of the list of all PEs (drain.c) */
+    atomic_bool is_submitting;        /* a call of the running rank gives work to the driver (drain.h) */
+    struct gpu_repeats *repeats;      /* of the running rank, in the middle of a sequence (repeats.c) */
+    struct gpu_resident *residents;   /* those created so far (resident.c) */
+    /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */
+    uint64_t plain_buffers[GPU_PLAIN_BUFFERS];
+};
+
+/* The calling PE's; NULL: not made yet, or the thread is none, or is one of several that use the PE and calls
+ * from the program's code. */
+static inline struct gpu_pe *gpu_pe_here(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && ult_has_pe(self) ? *ult_pe_slot(ULT_PE_SLOT_GPU) : NULL;
+}
+
+/* The calling PE's, created at the first call (queue.c). */
+struct gpu_pe *gpu_pe_self(void);
+
+/* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
+int gpu_sync_poll(struct gpu_pe *pe);
+
+/* Serves the ends of messages that graphs have reached; returns their number. (stream_graph.c) */
+int gpu_graph_poll(struct gpu_pe *pe);
+
+/* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
+int gpu_watch_poll(struct gpu_pe *pe);
+
+/* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */
+void gpu_sync_load_kernels(int device);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * aside.c: see aside.h.
+ */
+#include "gpu/rank/aside.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "gpu/rank/drain.h"
+#include "gpu/driver/driver.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/copy/resident.h"
+#include "gpu/rank/streams.h"
+#include "gpu/rank/waits.h"
+
+/* A thread. */
+struct helper {
+    struct helper *next;    /* of the idle ones */
+    struct gpu_aside *call; /* its next call; NULL: none */
+    pthread_cond_t wanted;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct helper *idle; /* idle threads; the last one used comes first */
+
+/* The process of the threads: a child of fork has none, and CUDA refuses all calls there. */
+static _Atomic pid_t home;
+
+/* The rank may be suspended. */
+static bool is_useful(void)
+{
+    const struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    return rank && rank->n_captures == 0 && !gpu_wait_is_alone();
+}
+
+bool gpu_aside_is_wanted(const void *caller)
+{
+    return gpu_wait_may_suspend(caller) && is_useful();
+}
+
+bool gpu_aside_is_wanted_in_mpi(void)
+{
+    return gpu_wait_may_suspend_in_mpi() && is_useful();
+}
+
+/* ---- The threads ---- */
+
+/* On the rank's PE. */
+static void wake(struct ult_wakeup *wakeup)
+{
+    struct gpu_aside *call = BASE_CONTAINER(wakeup, struct gpu_aside, wakeup);
+
+    gpu_pe_self()->source.pending--;
+    ult_ready(call->u);
+}
+
+static struct gpu_aside *wait_for_call(struct helper *self)
+{
+    struct gpu_aside *call;
+
+    pthread_mutex_lock(&lock);
+    while (!self->call)
+        pthread_cond_wait(&self->wanted, &lock);
+    call = self->call;
+    self->call = NULL;
+    pthread_mutex_unlock(&lock);
+    return call;
+}
+
+static void be_idle(struct helper *self)
+{
+    pthread_mutex_lock(&lock);
+    self->next = idle;
+    idle = self;
+    pthread_mutex_unlock(&lock);
+}
+
+/* In the call's context. Where the ranks do not share their contexts, there is no other rank to hinder. */
+static void run_call(struct gpu_aside *call)
+{
+    struct gpu_drain drain;
+    int hold;
+
+    if (call->drain_tries == 0 || !gpu_streams_are_private) {
+        call->run(call);
+        return;
+    }
+    hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
+    gpu_drain_begin(&drain, call->context, call->drain_tries);
+    call->run(call);
+    gpu_drain_end(&drain);
+    gpu_resident_release(hold);
+}
+
+/* The call is on the rank's stack and gone once the rank has been woken; a posted call is gone once it has run. */
+static void *help(void *arg)
+{
+    struct helper *self = arg;
+
+    for (;;) {
+        struct gpu_aside *call = wait_for_call(self);
+        struct ult *u = call->u;
+        CUcontext context = call->context;
+        if (context)
+            call->result = gpu_driver.cuCtxSetCurrent(context);
+        if (call->result == CUDA_SUCCESS || !u)
+            run_call(call);
+        if (context)
+            gpu_driver.cuCtxSetCurrent(NULL);
+        be_idle(self);
+        if (u)
+            ult_post_wakeup(u->pe, &call->wakeup);
+    }
+    return NULL;
+}
+
+/* Starts the thread with all signals blocked. */
+static bool start(struct helper *helper)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, NULL, help, helper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        pthread_detach(thread);
+    return !error;
+}
+
+/* Returns false if there is no idle thread and none can be started. */
+static bool give_to_new(struct gpu_aside *call)
+{
+    struct helper *made = base_calloc(1, sizeof *made, "a thread for calls that wait for a GPU");
+
+    pthread_cond_init(&made->wanted, NULL);
+    made->call = call;
+    if (start(made))
+        return true;
+    base_log_verbose(1, "cannot start a thread for calls that wait for a GPU: the PE waits itself");
+    pthread_cond_destroy(&made->wanted);
+    free(made);
+    return false;
+}
+
+static bool give(struct gpu_aside *call)
+{
+    struct helper *helper;
+    pid_t self = getpid(), nobody = 0;
+
+    if (atomic_load(&home) != self && !atomic_compare_exchange_strong(&home, &nobody, self))
+        return false;
+    pthread_mutex_lock(&lock);
+    helper = idle;
+    if (helper) {
+        idle = helper->next;
+        helper->call = call;
+        pthread_cond_signal(&helper->wanted);
+    }
+    pthread_mutex_unlock(&lock);
+    return helper || give_to_new(call);
+}
+
+/* ---- The rank ---- */
+
+CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
+{
+    struct gpu_pe *pe;
+
+    aside->result = CUDA_SUCCESS;
+    aside->context = gpu_context_current();
+    if (!is_wanted) {
+        run_call(aside);
+        return aside->result;
+    }
+    gpu_batch_start_now();
+    aside->u = ult_self();
+    aside->wakeup = (struct ult_wakeup){.handle = wake};
+    pe = gpu_pe_self();
+    pe->source.pending++;
+    if (!give(aside)) {
+        pe->source.pending--;
+        run_call(aside);
+        return aside->result;
+    }
+    ult_suspend();
+    return aside->result;
+}
+
+void gpu_aside_post(struct gpu_aside *aside, CUcontext context)
+{
+    aside->result = CUDA_SUCCESS;
+    aside->context = context;
+    aside->u = NULL;
+    if (!give(aside))
+        run_call(aside);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * current.c: the current CUDA context belongs to the rank, not to the thread.
+ *
+ * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, like errno,
+ * once CUDA is in this process (gpu/driver/driver_monitor.h): a rank keeps its current context, whether it was set
+ * by cudaSetDevice or cuCtxSetCurrent. rank_context.c has the rest of the rank's context stack.
+ *
+ * A rank without a context starts with the primary context of its PE's device, or with none if that is
+ * device 0, the default of CUDA's runtime: at its first turn after CUDA is loaded, or when it loads CUDA
+ * itself.
+ */
+#include "gpu/driver/driver.h"
+#include "gpu/rank/rank_context.h"
+#include "gpu/rank/repeats.h"
+#include "gpu_detect.h"
+#include "ult/ult.h"
+
+int gpu_device_of_self(void)
+{
+    int count = 0, n_pes, index = ult_pe_node_index(ult_self()->pe, &n_pes);
+
+    if (gpu_driver.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return -1;
+    return gpu_device_of_pe(index, n_pes, count);
+}
+
+/* The initial context of a rank. */
+static BASE_COLD CUcontext first_context(void)
+{
+    int device = gpu_device_of_self();
+
+    return device > 0 ? gpu_context_of(device) : NULL;
+}
+
+static void set_current(struct gpu_rank_context *rank, CUcontext context)
+{
+    rank->current = context;
+    rank->has_begun = true;
+}
+
+void gpu_current_swap(struct ult *from, struct ult *to)
+{
+    struct gpu_rank_context *next;
+    CUcontext now = NULL;
+
+    if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
+        return; /* CUDA is absent or not initialized: nothing to save yet */
+    gpu_repeats_break();
+    set_current(gpu_rank_context_of(from), now);
+    next = gpu_rank_context_of(to);
+    if (BASE_UNLIKELY(!next->has_begun))
+        set_current(next, first_context());
+    if (next->current != now)
+        gpu_driver.cuCtxSetCurrent(next->current);
+}
+
+void gpu_current_prepare(void)
+{
+    gpu_call(cuInit, (0));
+}
+
+void gpu_current_begin(void)
+{
+    struct gpu_rank_context *rank;
+    CUcontext now = NULL;
+
+    if (!gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
+        return;
+    rank = gpu_rank_context_of(ult_self());
+    if (rank->has_begun)
+        return;
+    set_current(rank, now ? now : first_context());
+    if (!now && rank->current)
+        gpu_driver.cuCtxSetCurrent(rank->current);
+}

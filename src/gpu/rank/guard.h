@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard.h: intercepts some functions of CUDA's driver:
+ *
+ *      those that wait for all work on a GPU: meanwhile no resident kernel stays there (guard.c)
+ *      those that change contexts, which belong to the thread or the process (rank_context.c)
+ *      those that take a stream, or wait for one (stream_api.c)
+ *
+ * The program gets the driver's functions in three ways, and all lead here. Its copies are bound to the
+ * replacements where it is linked with libcuda (gpu_guarded_at). dlsym, as called by CUDA's runtimes,
+ * returns replacements (gpu/driver/driver_symbols.h). So does cuGetProcAddress, which is itself replaced
+ * (interpose.c). A runtime that got its pointers earlier keeps them, and resident kernels are disabled then
+ * (gpu_monitor_is_late).
+ */
+#ifndef GPU_GUARD_H
+#define GPU_GUARD_H
+
+#include "base/base.h"
+
+/* A function by its name in libcuda. */
+struct gpu_guarded {
+    const char *name;
+    void *function; /* the replacement */
+    int version;    /* first version of CUDA whose cuGetProcAddress has it */
+    const char *why;
+    void **real; /* receives the driver's function */
+};
+
+/* All of them, 0 <= i < gpu_guarded_count(). */
+size_t gpu_guarded_count(void);
+const struct gpu_guarded *gpu_guarded_at(size_t i);
+
+/* Maps a function that dlsym has found by this name in some library to its replacement, if it has one. Any
+ * thread. */
+void *gpu_guard(const char *name, void *function);
+
+/* True if it has returned a replacement: the process calls the driver through a runtime, not directly. */
+bool gpu_guard_has_given(void);
+
+/* The same for the library itself, which is not a rank: contexts and streams are the driver's. */
+void *gpu_guard_library(const char *name, void *function);
+
+/* True if every call of the ranks' that ends memory comes here first: they are copies of the program, and nothing had the
+ * driver's functions before. Then it is counted (gpu_change_count). */
+bool gpu_guard_notices_frees(void);
+
+/* ---- For the files of src/gpu alone ---- */
+
+/* The parts of the table. */
+extern const struct gpu_guarded gpu_waiting_functions[], gpu_context_functions[], gpu_stream_functions[];
+extern const size_t gpu_n_waiting_functions, gpu_n_context_functions, gpu_n_stream_functions;
+
+/* Looks up the driver's functions and opens the driver, if it is present. Any thread. */
+void gpu_guard_find(void);
+
+/* The same for a call that is not a launch or copy: launches that are held back go to the driver first. */
+void gpu_guard_prepare(void);
+
+#endif

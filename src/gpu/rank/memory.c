@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * memory.c: memory of CUDA for the program, as MPI_Alloc_mem and MPI_Win_allocate give it on request.
+ *
+ * It belongs to the rank's current context, or to the primary context of its PE's device where the rank has none yet.
+ */
+#include "gpu/driver/driver.h"
+#include "gpu/gpu.h"
+#include "gpu/rank/repeats.h"
+
+static int allocate(enum gpu_memory kind, size_t n_bytes, CUdeviceptr *memory_out)
+{
+    void *host = NULL;
+    int error;
+
+    if (kind == GPU_MEMORY_DEVICE)
+        return gpu_call(cuMemAlloc, (memory_out, n_bytes));
+    if (kind == GPU_MEMORY_MANAGED)
+        return gpu_call(cuMemAllocManaged, (memory_out, n_bytes, CU_MEM_ATTACH_GLOBAL));
+    error = gpu_call(cuMemHostAlloc, (&host, n_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    *memory_out = (CUdeviceptr)(uintptr_t)host;
+    return error;
+}
+
+int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
+{
+    CUcontext context = NULL, primary = NULL;
+    CUdeviceptr memory = 0;
+    int device, error = gpu_call(cuCtxGetCurrent, (&context));
+
+    if (!error && !context) {
+        device = gpu_device_of_self();
+        primary = gpu_context_of(device > 0 ? device : 0);
+        error = primary ? gpu_call(cuCtxSetCurrent, (primary)) : gpu_driver_last();
+    }
+    if (error)
+        return error;
+    error = allocate(kind, n_bytes, &memory);
+    if (primary)
+        gpu_driver.cuCtxSetCurrent(NULL);
+    if (!error)
+        *memory_out = (void *)(uintptr_t)memory;
+    return error;
+}
+
+int gpu_memory_free(enum gpu_memory kind, void *memory)
+{
+    int error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
+
+    gpu_repeats_forget();
+    return error;
+}

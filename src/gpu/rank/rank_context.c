@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rank_context.c: each rank's view of CUDA's contexts. See rank_context.h.
+ */
+#include "gpu/rank/rank_context.h"
+
+#include <pthread.h>
+
+#include "base/log.h"
+#include "gpu/driver/driver.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/launches.h"
+#include "gpu/copy/resident.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/rank/stream_stock.h"
+#include "gpu/rank/waits.h"
+#include "gpu_detect.h"
+
+struct gpu_contexts_real gpu_contexts_real;
+#define real gpu_contexts_real
+
+/* ---- The rank's stack ---- */
+
+/* The calling rank's; NULL: not a rank, or the driver is unavailable. */
+static struct gpu_rank_context *own(void)
+{
+    struct ult *self = ult_self();
+
+    gpu_guard_prepare();
+    return self && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(self) : NULL;
+}
+
+/* Pushes the previously current context below the new one. */
+static void keep_below(struct gpu_rank_context *rank, CUcontext context)
+{
+    if (!context)
+        return; /* the stack was empty */
+    if (rank->n_below == rank->room) {
+        rank->room = rank->room ? 2 * rank->room : 4;
+        rank->below =
+            base_realloc(rank->below, (size_t)rank->room * sizeof rank->below[0], "a stack of contexts");
+    }
+    rank->below[rank->n_below++] = context;
+}
+
+/* The driver has no current context: the next one of the stack becomes current. */
+static void come_up(struct gpu_rank_context *rank)
+{
+    while (rank->n_below > 0 && real.set_current(rank->below[--rank->n_below]) != CUDA_SUCCESS)
+        ; /* it has been destroyed */
+    gpu_launches_enter(gpu_context_current());
+}
+
+CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = real.set_current(context);
+
+    if (rank && result == CUDA_SUCCESS)
+        gpu_launches_enter(context);
+    if (rank && !context && result == CUDA_SUCCESS)
+        come_up(rank);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_push(CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before;
+    CUresult result;
+
+    if (!rank || !context)
+        return real.push(context);
+    before = gpu_context_current();
+    result = real.set_current(context);
+    if (result == CUDA_SUCCESS) {
+        gpu_launches_enter(context);
+        keep_below(rank, before);
+    }
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = real.pop(context_out);
+
+    if (rank && result == CUDA_SUCCESS)
+        come_up(rank);
+    return result;
+}
+
+/* The driver has created a context and pushed it on the thread's stack. */
+static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUresult result)
+{
+    CUcontext made;
+
+    if (result == CUDA_SUCCESS && rank)
+        gpu_launches_enter(gpu_context_current());
+    if (result != CUDA_SUCCESS || !rank || !before)
+        return result;
+    result = real.pop(&made);
+    return result == CUDA_SUCCESS ? gpu_rank_push(made) : result;
+}
+
+CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? gpu_context_current() : NULL;
+
+    return take_over(rank, before, real.create_v2(context_out, flags, device));
+}
+
+CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
+                                    unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? gpu_context_current() : NULL;
+
+    return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, device));
+}
+
+CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? gpu_context_current() : NULL;
+
+    return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
+}
+
+/* Both functions pop the context if it is current; no resident kernel may be waiting. */
+static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
+{
+    struct gpu_rank_context *rank = own();
+    CUcontext before = rank ? gpu_context_current() : NULL;
+    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
+    CUresult result = function(context);
+
+    gpu_resident_release(hold);
+    if (result == CUDA_SUCCESS) {
+        gpu_launches_forget();
+        gpu_flow_forget_all();
+        gpu_count_change();
+    }
+    if (before && before == context && !gpu_context_current())
+        come_up(rank);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_destroy(CUcontext context)
+{
+    gpu_guard_prepare();
+    return destroy_by(real.destroy, context);
+}
+
+CUresult CUDAAPI gpu_rank_detach(CUcontext context)
+{
+    gpu_guard_prepare();
+    return destroy_by(real.detach, context);
+}
+
+/* ---- Primary contexts ---- */
+
+/* Guards the counters, and calls that are passed on to the driver. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned retained_elsewhere[GPU_DEVICES_MAX]; /* by threads of no rank */
+static CUcontext primaries[GPU_DEVICES_MAX];         /* those retained so far */
+static atomic_int n_ranks;                           /* that have used CUDA */
+
+struct gpu_rank_context *gpu_rank_context_of(struct ult *u)
+{
+    void *state = __atomic_load_n(&u->hook_state, __ATOMIC_ACQUIRE), *other = NULL;
+
+    if (BASE_LIKELY(state != NULL))
+        return state;
+    state = base_calloc(1, sizeof(struct gpu_rank_context), "a rank's CUDA contexts");
+    if (!__atomic_compare_exchange_n(&u->hook_state, &other, state, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        free(state);
+        return other;
+    }
+    atomic_fetch_add(&n_ranks, 1);
+    return state;
+}
+
+static bool is_device(CUdevice device)
+{
+    CUdevice handle;
+
+    return device >= 0 && device < GPU_DEVICES_MAX && gpu_driver.cuDeviceGet &&
+           gpu_driver.cuDeviceGet(&handle, device) == CUDA_SUCCESS;
+}
+
+/* True if only the caller uses the device's context. Lock held. */
+static bool is_alone(CUdevice device)
+{
+    return atomic_load(&n_ranks) <= 1 && !gpu_context_is_held(device);
+}
+
+CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result;
+
+    pthread_mutex_lock(&lock);
+    result = gpu_guard_retain(context_out, device);
+    if (result == CUDA_SUCCESS && is_device(device)) {
+        primaries[device] = *context_out;
+        (rank ? rank->n_retained : retained_elsewhere)[device]++;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* The counter to decrement: a rank's runtime may have been initialised on one of its threads. NULL: all are
+ * 0. */
+static unsigned *find_retained(struct gpu_rank_context *rank, CUdevice device)
+{
+    if (rank && rank->n_retained[device] > 0)
+        return &rank->n_retained[device];
+    return retained_elsewhere[device] > 0 ? &retained_elsewhere[device] : NULL;
+}
+
+/* Calls a function that may destroy the context, while no resident kernel is on the device. */
+static CUresult call_alone(CUresult(CUDAAPI *function)(CUdevice), CUdevice device)
+{
+    int hold = gpu_resident_hold(device);
+    CUresult result = function(device);
+
+    gpu_resident_release(hold);
+    gpu_count_change();
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_release(CUdevice device)
+{
+    struct gpu_rank_context *rank = own();
+    CUresult result = CUDA_SUCCESS;
+    unsigned *n_retained;
+
+    if (!is_device(device))
+        return real.release(device); /* the driver returns the error */
+    pthread_mutex_lock(&lock);
+    n_retained = find_retained(rank, device);
+    if (!n_retained) /* a runtime initialised in a rank may end on another thread, or after all ranks */
+        result = rank ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+    else if (is_alone(device))
+        result = call_alone(real.release, device);
+    if (n_retained && result == CUDA_SUCCESS)
+        --*n_retained;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* Waits for the rank's work in a device's primary context or, if ranks share their streams, for all work;
+ * this also flushes the output of kernels. */
+static CUresult wait_for_device(CUdevice device, const void *caller)
+{
+    CUcontext context = gpu_context_of(device), before;
+    CUresult result;
+
+    if (!context)
+        return (CUresult)gpu_driver_last();
+    if (gpu_streams_synchronize(context, caller, &result))
+        return result;
+    if (gpu_context_enter(context, &before))
+        return (CUresult)gpu_driver_last();
+    result = gpu_driver.cuCtxSynchronize();
+    gpu_context_leave(context, before);
+    return result;
+}
+
+CUresult CUDAAPI gpu_rank_reset(CUdevice device)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUcontext context;
+    unsigned flags;
+    int is_there = 0;
+    bool is_passed_on;
+
+    own();
+    if (!is_device(device))
+        return real.reset(device);
+    pthread_mutex_lock(&lock);
+    context = primaries[device];
+    is_passed_on = is_alone(device);
+    if (is_passed_on)
+        result = call_alone(real.reset, device);
+    pthread_mutex_unlock(&lock);
+    if (is_passed_on) {
+        gpu_streams_forget(context);
+        gpu_stock_forget(context);
+        return result;
+    }
+    if (gpu_driver.cuDevicePrimaryCtxGetState(device, &flags, &is_there) != CUDA_SUCCESS || !is_there)
+        return CUDA_SUCCESS; /* nothing to reset */
+    return wait_for_device(device, GPU_CALLER);
+}
+
+/* ---- The list ---- */
+
+const struct gpu_guarded gpu_context_functions[] = {
+#define ROW(member, parameters, name, version, ours, why) \
+    {name, (void *)ours, version, why, (void **)&gpu_contexts_real.member},
+    GPU_RANK_CONTEXT_FUNCTIONS(ROW)
+#undef ROW
+};
+const size_t gpu_n_context_functions = BASE_COUNT(gpu_context_functions);
+
+/* ---- Flags of contexts ---- */
+
+CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags)
+{
+    own();
+    return is_device(device) && !is_alone(device) ? CUDA_SUCCESS : real.set_device_flags(device, flags);
+}
+
+CUresult CUDAAPI gpu_rank_set_flags(unsigned flags)
+{
+    CUdevice device;
+
+    if (own() && gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && is_device(device) && !is_alone(device))
+        return CUDA_SUCCESS;
+    return real.set_flags(flags);
+}
+
+/* ---- Peers ---- */
+
+/* The device of a primary context; -1: another kind of context. */
+static int device_of_primary(CUcontext context)
+{
+    int device = 0;
+
+    pthread_mutex_lock(&lock);
+    while (device < GPU_DEVICES_MAX && (!context || primaries[device] != context))
+        device++;
+    pthread_mutex_unlock(&lock);
+    return device < GPU_DEVICES_MAX ? device : -1;
+}
+
+bool gpu_rank_is_primary(CUcontext context)
+{
+    return gpu_context_is_kept(context) || device_of_primary(context) >= 0;
+}
+
+CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags)
+{
+    struct gpu_rank_context *rank = own();
+    int from = rank ? device_of_primary(gpu_context_current()) : -1, to = device_of_primary(peer);
+    CUresult result = real.enable_peer(peer, flags);
+
+    if (from < 0 || to < 0 || (result != CUDA_SUCCESS && result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED))
+        return result;
+    if (rank->peers[from] >> to & 1)
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    rank->peers[from] |= (uint64_t)1 << to;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer)
+{
+    struct gpu_rank_context *rank = own();
+    int from = rank ? device_of_primary(gpu_context_current()) : -1, to = device_of_primary(peer);
+
+    if (from < 0 || to < 0)
+        return real.disable_peer(peer);
+    if (!(rank->peers[from] >> to & 1))
+        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    rank->peers[from] &= ~((uint64_t)1 << to);
+    return is_alone(from) ? real.disable_peer(peer) : CUDA_SUCCESS;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_api.c: the stream functions of CUDA's driver, as the program calls them (stream_api.h): each finds
+ * the rank's stream, waits in a way that lets other ranks run, and calls the driver's function.
+ */
+#include "gpu/rank/stream_api.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "gpu/rank/aside.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/rank_context.h"
+#include "gpu/streams/stream_sync.h"
+#include "gpu/rank/waits.h"
+
+struct gpu_stream_real gpu_stream_real;
+#define real gpu_stream_real
+
+/* ---- Host memory ---- */
+
+/* An address of the host or a device; and those in descriptions of copies. */
+#define GPU_CALL_POINTER(address) ((const void *)(uintptr_t)(address))
+#define GPU_CALL_HOST(copy, end)                                                                \
+    (!(copy)                                            ? NULL                                  \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_HOST    ? (copy)->end##Host                     \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? GPU_CALL_POINTER((copy)->end##Device) \
+                                                        : NULL)
+
+/* Up to this size the driver copies data from pageable memory at once, without waiting. */
+#define TAKEN_ALONG ((size_t)64 << 10)
+
+/* The driver copies pageable memory with the CPU's help, when the stream gets there. The PE must not wait
+ * for that: the rank waits for the stream first. */
+void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
+                              const void *caller)
+{
+    if (!gpu_wait_may_lend_pe(caller))
+        return;
+    if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
+        return;
+    if (!gpu_stream_is_captured(stream, NULL))
+        (void)gpu_wait_for_stream(stream, caller); /* the copy returns the error, too */
+}
+
+/* ---- Calls that take a stream ---- */
+
+/* Of a function by its name: known when this is compiled. */
+static inline bool ends_memory(const char *name)
+{
+    static const char free_async[] = "cuMemFreeAsync";
+
+    return strncmp(name, free_async, sizeof free_async - 1) == 0;
+}
+
+#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    static CUresult CUDAAPI call_##name parameters                                  \
+    {                                                                               \
+        struct gpu_call call;                                                       \
+        CUresult result;                                                            \
+        gpu_guard_prepare();                                                        \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);  \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                  \
+            return result;                                                          \
+        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                     \
+            return real.r_##name arguments;                                         \
+        gpu_call_make_room(&call, GPU_CALLER);                                      \
+        if ((bytes) > 0 && gpu_waits_suspend)                                       \
+            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);     \
+        gpu_submit_begin(GPU_CALLER);                                               \
+        result = real.r_##name arguments;                                           \
+        gpu_submit_end();                                                           \
+        if (ends_memory(#name))                                                     \
+            gpu_count_change();                                                     \
+        return result;                                                              \
+    }
+GPU_STREAM_CALLS(FUNCTION)
+#undef FUNCTION
+
+/* ---- Calls that work on the default stream and wait ---- */
+
+/* True if a call on the device memory at this address may return before it is done. */
+static bool may_return(CUdeviceptr address)
+{
+    return !address || (gpu_memory_type(address) == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address));
+}
+
+/* Completes a call that was put on the default stream. Copies within device memory usually need not wait. */
+static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
+{
+    if (!written || !may_return(written) || !may_return(read))
+        return gpu_wait_for_stream(call->stream, caller);
+    gpu_streams_record_early(call);
+    return CUDA_SUCCESS;
+}
+
+/* Calls the driver's own function, on its own default stream, ordered after the rank's work and before
+ * later work. */
+#define CALL_NATIVE(call, caller, function, arguments)           \
+    (result = gpu_wait_for_stream((call).stream, caller),        \
+     result == CUDA_SUCCESS ? (result = function arguments) : 0, \
+     result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY) : result)
+
+/* The driver rejects some copies only in their asynchronous form (unaligned pitches). */
+#define FUNCTION(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, \
+                 read)                                                                                  \
+    static CUresult CUDAAPI call_##name parameters                                                      \
+    {                                                                                                   \
+        struct gpu_call call;                                                                           \
+        CUresult result;                                                                                \
+        gpu_guard_prepare();                                                                            \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT, GPU_CALLER);                        \
+        if (result != CUDA_SUCCESS)                                                                     \
+            return result;                                                                              \
+        if (!call.face) {                                                                               \
+            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                                   \
+            return real.r_##name arguments;                                                             \
+        }                                                                                               \
+        gpu_call_make_room(&call, GPU_CALLER);                                                          \
+        gpu_api_wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                          \
+        gpu_submit_begin(GPU_CALLER);                                                                   \
+        result = real.r_##async async_arguments;                                                        \
+        gpu_submit_end();                                                                               \
+        if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
+            return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);                             \
+        return result != CUDA_SUCCESS ? result : finish(&call, written, read, GPU_CALLER);              \
+    }
+GPU_WAITING_CALLS(FUNCTION)
+#undef FUNCTION
+
+#define FUNCTION(name, version, twin, parameters, arguments)                     \
+    static CUresult CUDAAPI call_##name parameters                               \
+    {                                                                            \
+        struct gpu_call call;                                                    \
+        CUresult result;                                                         \
+        gpu_guard_prepare();                                                     \
+        result = gpu_call_begin(&call, NULL, twin, GPU_CALL_SUBMIT, GPU_CALLER); \
+        if (result != CUDA_SUCCESS)                                              \
+            return result;                                                       \
+        if (!call.face) {                                                        \
+            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);            \
+            return real.r_##name arguments;                                      \
+        }                                                                        \
+        return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);          \
+    }
+GPU_LONELY_CALLS(FUNCTION)
+#undef FUNCTION
+
+/* ---- Waits ---- */
+
+static CUresult synchronize(CUstream stream, bool is_per_thread, const void *caller,
+                            CUresult(CUDAAPI *function)(CUstream))
+{
+    struct gpu_call call;
+    CUresult result;
+
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (call.face || call.stream > CU_STREAM_PER_THREAD)
+        return gpu_wait_for_stream(call.stream, caller);
+    gpu_wait_for_special(call.stream, is_per_thread, caller); /* a stream of the current context */
+    return function(call.stream);
+}
+
+CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream)
+{
+    gpu_guard_prepare();
+    return synchronize(stream, false, GPU_CALLER, real.r_cuStreamSynchronize);
+}
+
+CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream)
+{
+    gpu_guard_prepare();
+    return synchronize(stream, true, GPU_CALLER, real.r_cuStreamSynchronize_ptsz);
+}
+
+CUresult CUDAAPI gpu_api_event_synchronize(CUevent event)
+{
+    gpu_guard_prepare();
+    return gpu_wait_for_event(event, GPU_CALLER);
+}
+
+static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
+                      CUresult(CUDAAPI *function)(CUstream))
+{
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
+
+    if (result == CUDA_SUCCESS)
+        result = function(call.stream);
+    if (result == CUDA_ERROR_NOT_READY)
+        gpu_wait_before_asking_again(caller);
+    else
+        gpu_wait_is_over(caller);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_stream_query(CUstream stream)
+{
+    gpu_guard_prepare();
+    return query(stream, false, GPU_CALLER, real.r_cuStreamQuery);
+}
+
+CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream)
+{
+    gpu_guard_prepare();
+    return query(stream, true, GPU_CALLER, real.r_cuStreamQuery_ptsz);
+}
+
+CUresult CUDAAPI gpu_api_event_query(CUevent event)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = real.r_cuEventQuery(event);
+    if (result == CUDA_ERROR_NOT_READY)
+        gpu_wait_before_asking_again(GPU_CALLER);
+    else
+        gpu_wait_is_over(GPU_CALLER);
+    return result;
+}
+
+/* ---- All of a rank's streams ---- */
+
+#define AWAITED_FEW 16
+
+/* The work to wait for, as it was at the start of the wait. */
+struct awaited {
+    CUstream *streams;
+    CUevent *events;
+    int n_streams;
+    int n_events;
+    CUstream few_streams[AWAITED_FEW];
+    CUevent few_events[AWAITED_FEW];
+};
+
+/* Lock held. False: a stream is being captured. */
+static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct awaited *awaited)
+{
+    size_t n = 2, n_orphans = 0;
+
+    for (const struct gpu_stream *i = face->streams; i; i = i->next)
+        n++;
+    for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
+        n_orphans++;
+    if (n > AWAITED_FEW)
+        awaited->streams = base_malloc(n * sizeof(CUstream), "a rank's streams");
+    if (n_orphans > AWAITED_FEW)
+        awaited->events = base_malloc(n_orphans * sizeof(CUevent), "a rank's streams");
+    for (const struct gpu_stream *i = face->streams; i; i = i->next)
+        awaited->streams[awaited->n_streams++] = i->stream;
+    if (face->thread.stream)
+        awaited->streams[awaited->n_streams++] = face->thread.stream;
+    if (face->base.stream)
+        awaited->streams[awaited->n_streams++] = face->base.stream;
+    for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
+        awaited->events[awaited->n_events++] = i->event;
+    for (int i = 0; i < awaited->n_streams && rank->n_captures > 0; i++)
+        if (gpu_stream_is_captured(awaited->streams[i], NULL))
+            return false;
+    return true;
+}
+
+static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (int i = 0; i < awaited->n_events && result == CUDA_SUCCESS; i++)
+        result = gpu_wait_for_event(awaited->events[i], caller);
+    for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++)
+        result = gpu_wait_for_stream(awaited->streams[i], caller);
+    if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context returns its error */
+        result = gpu_driver.cuStreamQuery(CU_STREAM_LEGACY);
+        if (result == CUDA_ERROR_NOT_READY)
+            result = CUDA_SUCCESS;
+    }
+    return result;
+}
+
+bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct awaited awaited;
+    struct gpu_face *face;
+    bool can_wait = false;
+
+    if (!rank)
+        return false;
+    awaited.streams = awaited.few_streams;
+    awaited.events = awaited.few_events;
+    awaited.n_streams = awaited.n_events = 0;
+    pthread_mutex_lock(&rank->lock);
+    face = gpu_streams_face(rank, context);
+    if (face)
+        can_wait = collect(rank, face, &awaited);
+    pthread_mutex_unlock(&rank->lock);
+    if (face)
+        *result_out = can_wait ? wait_for_all(&awaited, caller) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (awaited.streams != awaited.few_streams)
+        free(awaited.streams);
+    if (awaited.events != awaited.few_events)
+        free(awaited.events);
+    return face != NULL;
+}
+
+/* The driver's wait for all work in a context that the program created. */
+struct synchronize_call {
+    struct gpu_aside aside;
+    CUcontext context;
+};
+
+static void run_synchronize(struct gpu_aside *aside)
+{
+    aside->result = gpu_guard_synchronize();
+}
+
+static void run_synchronize_v2(struct gpu_aside *aside)
+{
+    aside->result = gpu_guard_synchronize_v2(BASE_CONTAINER(aside, struct synchronize_call, aside)->context);
+}
+
+static CUresult synchronize_context(CUcontext context, const void *caller, void (*run)(struct gpu_aside *))
+{
+    struct synchronize_call call = {{.run = run}, context};
+    CUresult result;
+
+    gpu_guard_prepare();
+    return gpu_streams_synchronize(context, caller, &result)
+               ? result
+               : gpu_aside_call(&call.aside, gpu_aside_is_wanted(caller));
+}
+
+CUresult CUDAAPI gpu_api_context_synchronize(void)
+{
+    return synchronize_context(NULL, GPU_CALLER, run_synchronize);
+}
+
+CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context)
+{
+    return synchronize_context(context, GPU_CALLER, run_synchronize_v2);
+}
+
+/* ---- Others ---- */
+
+static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_out,
+                          CUresult(CUDAAPI *function)(CUstream, unsigned *))
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    const struct gpu_stream *known;
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
+
+    if (result == CUDA_SUCCESS)
+        result = function(call.stream, flags_out);
+    if (!rank || result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&rank->lock);
+    known = gpu_streams_find(rank, call.stream);
+    if (call.face || (known && known->is_blocking))
+        *flags_out &= ~(unsigned)CU_STREAM_NON_BLOCKING;
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out)
+{
+    gpu_guard_prepare();
+    return get_flags(stream, false, flags_out, real.r_cuStreamGetFlags);
+}
+
+CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out)
+{
+    gpu_guard_prepare();
+    return get_flags(stream, true, flags_out, real.r_cuStreamGetFlags_ptsz);
+}
+
+static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
+                                CUresult(CUDAAPI *function)(CUstream, CUstream))
+{
+    struct gpu_call first, second;
+    CUresult result = gpu_call_begin(&first, to, is_per_thread, GPU_CALL_ASK, NULL);
+
+    if (result == CUDA_SUCCESS)
+        result = gpu_call_begin(&second, from, is_per_thread, GPU_CALL_ASK, NULL);
+    return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;
+}
+
+CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from)
+{
+    gpu_guard_prepare();
+    return copy_attributes(to, from, false, real.r_cuStreamCopyAttributes);
+}
+
+CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
+{
+    gpu_guard_prepare();
+    return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
+}
+
+/* A callback on a default stream, with the handle that the program passed. */
+struct callback {
+    CUstreamCallback function;
+    CUstream stream;
+    void *data;
+};
+
+/* On a thread of the driver, once. */
+static void CUDA_CB call_back(CUstream stream, CUresult result, void *data)
+{
+    struct callback callback = *(struct callback *)data;
+
+    free(data);
+    callback.function(callback.stream, result, callback.data);
+}
+
+static CUresult add_callback(CUstream stream, bool is_per_thread, struct callback what, unsigned flags,
+                             const void *caller,
+                             CUresult(CUDAAPI *function)(CUstream, CUstreamCallback, void *, unsigned))
+{
+    CUstreamCallback given = what.function;
+    struct callback *kept = NULL;
+    void *data = what.data;
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    gpu_call_make_room(&call, caller);
+    if (call.face && what.function) {
+        data = kept = base_malloc(sizeof *kept, "a callback of a stream");
+        *kept = what;
+        given = call_back;
+    }
+    gpu_submit_begin(caller);
+    result = function(call.stream, given, data, flags);
+    gpu_submit_end();
+    if (result != CUDA_SUCCESS)
+        free(kept);
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
+{
+    gpu_guard_prepare();
+    return add_callback(stream, false, (struct callback){callback, stream, data}, flags, GPU_CALLER,
+                        real.r_cuStreamAddCallback);
+}
+
+CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
+                                           unsigned flags)
+{
+    gpu_guard_prepare();
+    return add_callback(stream, true, (struct callback){callback, stream, data}, flags, GPU_CALLER,
+                        real.r_cuStreamAddCallback_ptsz);
+}
+
+/* If streams of the process wait for messages: a first launch that uploads its graph may wait for them. The program probably
+ * launches in the stream that it has captured; an upload in another one does not help (decision 36). Errors are left to the
+ * launch. May switch. */
+static void upload(CUgraphExec exec, const void *caller)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    CUresult(CUDAAPI * function)(CUgraphExec, CUstream);
+    CUstreamCaptureMode mode;
+    CUstream stream;
+
+    if (!rank || !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
+        return;
+    function = (CUresult(CUDAAPI *)(CUgraphExec, CUstream))gpu_driver_find("cuGraphUpload");
+    stream = rank->captured_last;
+    if (!function || !gpu_streams_find(rank, stream) || gpu_stream_is_captured(stream, NULL))
+        return;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    gpu_submit_begin(caller);
+    (void)function(exec, stream);
+    gpu_submit_end();
+    (void)gpu_sync_relax(mode);
+    (void)gpu_wait_for_stream(stream, caller);
+}
+
+CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
+                                                unsigned long long flags)
+{
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = real.r_cuGraphInstantiateWithFlags(exec_out, graph, flags);
+    if (result == CUDA_SUCCESS)
+        upload(*exec_out, GPU_CALLER);
+    return result;
+}
+
+/* The driver writes its results into the struct. */
+static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters,
+                            bool is_per_thread, const void *caller,
+                            CUresult(CUDAAPI *function)(CUgraphExec *, CUgraph,
+                                                        CUDA_GRAPH_INSTANTIATE_PARAMS *))
+{
+    struct gpu_call call;
+    CUstream stream;
+    CUresult result;
+
+    if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) {
+        result = function(exec_out, graph, parameters);
+        if (result == CUDA_SUCCESS)
+            upload(*exec_out, caller);
+        return result;
+    }
+    stream = parameters->hUploadStream;
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, NULL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    parameters->hUploadStream = call.stream;
+    result = function(exec_out, graph, parameters);
+    parameters->hUploadStream = stream;
+    return result;
+}
+
+CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
+                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+{
+    gpu_guard_prepare();
+    return instantiate(exec_out, graph, parameters, false, GPU_CALLER, real.r_cuGraphInstantiateWithParams);
+}
+
+CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
+{
+    gpu_guard_prepare();
+    return instantiate(exec_out, graph, parameters, true, GPU_CALLER,
+                       real.r_cuGraphInstantiateWithParams_ptsz);
+}
+
+/* ---- The list ---- */
+
+const struct gpu_guarded gpu_stream_functions[] = {
+#define ROW(name, version, parameters, ours, why) \
+    {#name, (void *)ours, version, why, (void **)&gpu_stream_real.r_##name},
+    GPU_STREAM_API_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    {#name, (void *)call_##name, version, "the default stream is the rank's",  \
+     (void **)&gpu_stream_real.r_##name},
+        GPU_STREAM_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, read) \
+    {#name, (void *)call_##name, version, "waits for the default stream", (void **)&gpu_stream_real.r_##name},
+            GPU_WAITING_CALLS(ROW)
+#undef ROW
+#define ROW(name, version, twin, parameters, arguments) \
+    {#name, (void *)call_##name, version, "waits for the default stream", (void **)&gpu_stream_real.r_##name},
+                GPU_LONELY_CALLS(ROW)
+#undef ROW
+};
+const size_t gpu_n_stream_functions = BASE_COUNT(gpu_stream_functions);

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_api.h: the stream functions of CUDA's driver, as the program calls them: the list of hand-written
+ * ones, and the driver's own. Functions that only pass on their stream are generated (stream_calls.h). For
+ * the files of src/gpu alone.
+ */
+#ifndef GPU_STREAM_API_H
+#define GPU_STREAM_API_H
+
+#include <cuda.h>
+
+#include "gpu/rank/stream_calls.h"
+#include "gpu/rank/streams.h"
+
+#if CUDA_VERSION < 12030
+typedef void CUgraphEdgeData;
+#endif
+
+/* ---- Creation and destruction of streams (streams.c) ---- */
+
+CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags);
+CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority);
+CUresult CUDAAPI gpu_stream_destroy(CUstream stream);
+
+/* ---- Captures (capture.c) ---- */
+
+CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream);
+CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+                                           const CUgraphEdgeData *edges, size_t n_nodes,
+                                           CUstreamCaptureMode mode);
+CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out);
+CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out);
+CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out);
+CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out);
+CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode);
+
+/* ---- Waits and queries (stream_api.c) ---- */
+
+CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_query(CUstream stream);
+CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream);
+CUresult CUDAAPI gpu_api_event_synchronize(CUevent event);
+CUresult CUDAAPI gpu_api_event_query(CUevent event);
+CUresult CUDAAPI gpu_api_context_synchronize(void);
+CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context);
+CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
+CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
+CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags);
+CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
+                                           unsigned flags);
+CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
+                                                unsigned long long flags);
+CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
+                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
+CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
+                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
+
+/* Waits for the calling rank's streams in a primary context; NULL: the current one. Returns false if the
+ * rank has no streams of its own there: use the driver's function. May switch. */
+bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
+
+/* ---- Copies that may be repeated, and calls that concern graphs (repeat_calls.c) ---- */
+
+CUresult CUDAAPI gpu_repeat_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes, CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                               CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n_bytes,
+                                                 CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t n_bytes,
+                                                      CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n_bytes, CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t n_bytes,
+                                                      CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                                 CUstream stream);
+CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
+                                                      CUstream stream);
+
+CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
+CUresult CUDAAPI gpu_repeat_attach_ptsz(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
+CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attribute,
+                                          const CUstreamAttrValue *value);
+CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
+                                               const CUstreamAttrValue *value);
+CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags);
+CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
+CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address);
+CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
+
+/* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
+void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
+                              const void *caller);
+
+/* ---- Events of a whole context (context_events.c) ---- */
+
+CUresult CUDAAPI gpu_api_context_record(CUcontext context, CUevent event);
+CUresult CUDAAPI gpu_api_context_wait(CUcontext context, CUevent event);
+
+/* ---- Copies from and to the host (host_copies.c) ---- */
+
+CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
+CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
+
+/* True if this is pageable host memory. NULL: false. */
+bool gpu_host_is_pageable(const void *address);
+
+/* The types of a launch's parameters, including those after the sizes. */
+#define GPU_LAUNCH_TYPES(...) \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, __VA_ARGS__)
+
+/* X(name in libcuda, version of CUDA that introduced it, types of parameters, replacement, why) */
+#define GPU_STREAM_API_CALLS(X)                                                                              \
+    X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
+    X(cuStreamCreateWithPriority, 5050, (CUstream *, unsigned, int), gpu_stream_create_with_priority,        \
+      "belongs to the rank")                                                                                 \
+    X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank")                          \
+    X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank")                       \
+    X(cuStreamSynchronize, 2000, (CUstream), gpu_api_stream_synchronize, "waits")                            \
+    X(cuStreamSynchronize_ptsz, 7000, (CUstream), gpu_api_stream_synchronize_ptsz, "waits")                  \
+    X(cuStreamQuery, 2000, (CUstream), gpu_api_stream_query, "is asked in loops")                            \
+    X(cuStreamQuery_ptsz, 7000, (CUstream), gpu_api_stream_query_ptsz, "is asked in loops")                  \
+    X(cuEventSynchronize, 2000, (CUevent), gpu_api_event_synchronize, "waits")                               \
+    X(cuEventQuery, 2000, (CUevent), gpu_api_event_query, "is asked in loops")                               \
+    X(cuCtxSynchronize, 2000, (void), gpu_api_context_synchronize, "waits for the rank's streams")           \
+    X(cuCtxSynchronize_v2, 13000, (CUcontext), gpu_api_context_synchronize_v2,                               \
+      "waits for the rank's streams")                                                                        \
+    X(cuCtxRecordEvent, 12050, (CUcontext, CUevent), gpu_api_context_record, "is of the rank's streams")     \
+    X(cuCtxWaitEvent, 12050, (CUcontext, CUevent), gpu_api_context_wait, "is of the rank's streams")         \
+    X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "returns the requested flags")   \
+    X(cuStreamGetFlags_ptsz, 7000, (CUstream, unsigned *), gpu_api_stream_flags_ptsz,                        \
+      "returns the requested flags")                                                                         \
+    X(cuStreamCopyAttributes, 11000, (CUstream, CUstream), gpu_api_copy_attributes, "names two streams")     \
+    X(cuStreamCopyAttributes_ptsz, 11000, (CUstream, CUstream), gpu_api_copy_attributes_ptsz,                \
+      "names two streams")                                                                                   \
+    X(cuLaunchKernel, 4000, GPU_LAUNCH_TYPES(CUstream, void **, void **), gpu_launch_kernel,                 \
+      "may load the kernel, and waits for the GPU then")                                                     \
+    X(cuLaunchKernel_ptsz, 7000, GPU_LAUNCH_TYPES(CUstream, void **, void **), gpu_launch_kernel_ptsz,       \
+      "may load the kernel, and waits for the GPU then")                                                     \
+    X(cuLaunchKernelEx, 11060, (const CUlaunchConfig *, CUfunction, void **, void **), gpu_launch_ex,        \
+      "has the stream in a struct")                                                                          \
+    X(cuLaunchKernelEx_ptsz, 11060, (const CUlaunchConfig *, CUfunction, void **, void **),                  \
+      gpu_launch_ex_ptsz, "has the stream in a struct")                                                      \
+    X(cuLaunchCooperativeKernel, 9000, GPU_LAUNCH_TYPES(CUstream, void **), gpu_launch_cooperative,          \
+      "may need every multiprocessor")                                                                       \
+    X(cuLaunchCooperativeKernel_ptsz, 9000, GPU_LAUNCH_TYPES(CUstream, void **),                             \
+      gpu_launch_cooperative_ptsz, "may need every multiprocessor")                                          \
+    X(cuStreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned), gpu_api_add_callback,       \
+      "passes a stream to the callback")                                                                     \
+    X(cuStreamAddCallback_ptsz, 7000, (CUstream, CUstreamCallback, void *, unsigned),                        \
+      gpu_api_add_callback_ptsz, "passes a stream to the callback")                                          \
+    X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync,           \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyAsync_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync_ptsz, \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyHtoDAsync_v2, 3020, (CUdeviceptr, const void *, size_t, CUstream),                             \
+      gpu_repeat_cuMemcpyHtoDAsync_v2, "may be repeated")                                                    \
+    X(cuMemcpyHtoDAsync_v2_ptsz, 7000, (CUdeviceptr, const void *, size_t, CUstream),                        \
+      gpu_repeat_cuMemcpyHtoDAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuMemcpyDtoHAsync_v2, 3020, (void *, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyDtoHAsync_v2,  \
+      "may be repeated")                                                                                     \
+    X(cuMemcpyDtoHAsync_v2_ptsz, 7000, (void *, CUdeviceptr, size_t, CUstream),                              \
+      gpu_repeat_cuMemcpyDtoHAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuMemcpyDtoDAsync_v2, 3020, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                              \
+      gpu_repeat_cuMemcpyDtoDAsync_v2, "may be repeated")                                                    \
+    X(cuMemcpyDtoDAsync_v2_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                         \
+      gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz, "may be repeated")                                               \
+    X(cuStreamAttachMemAsync, 6000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach,            \
+      "must follow the delayed calls")                                                                       \
+    X(cuStreamAttachMemAsync_ptsz, 7000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach_ptsz,  \
+      "must follow the delayed calls")                                                                       \
+    X(cuStreamSetAttribute, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),                    \
+      gpu_repeat_set_attribute, "graphs have attributes")                                                    \
+    X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
+      gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
+    X(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned), gpu_repeat_register, "changes host memory")    \
+    X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
+    X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
+    X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
+    X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec *, CUgraph, unsigned long long),                      \
+      gpu_api_instantiate_with_flags, "uploads while others wait")                                           \
+    X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
+      gpu_api_instantiate, "has a stream in a struct")                                                       \
+    X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \
+      gpu_api_instantiate_ptsz, "has a stream in a struct")                                                  \
+    X(cuStreamBeginCapture, 10000, (CUstream), gpu_capture_begin_v1, "is the rank's only")                   \
+    X(cuStreamBeginCapture_ptsz, 10000, (CUstream), gpu_capture_begin_v1_ptsz, "is the rank's only")         \
+    X(cuStreamBeginCapture_v2, 10010, (CUstream, CUstreamCaptureMode), gpu_capture_begin,                    \
+      "is the rank's only")                                                                                  \
+    X(cuStreamBeginCapture_v2_ptsz, 10010, (CUstream, CUstreamCaptureMode), gpu_capture_begin_ptsz,          \
+      "is the rank's only")                                                                                  \
+    X(cuStreamBeginCaptureToGraph, 12030,                                                                    \
+      (CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUstreamCaptureMode),        \
+      gpu_capture_begin_to, "is the rank's only")                                                            \
+    X(cuStreamBeginCaptureToGraph_ptsz, 12030,                                                               \
+      (CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t, CUstreamCaptureMode),        \
+      gpu_capture_begin_to_ptsz, "is the rank's only")                                                       \
+    X(cuStreamEndCapture, 10000, (CUstream, CUgraph *), gpu_capture_end, "is the rank's only")               \
+    X(cuStreamEndCapture_ptsz, 10000, (CUstream, CUgraph *), gpu_capture_end_ptsz, "is the rank's only")     \
+    X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask,                      \
+      "is the rank's only")                                                                                  \
+    X(cuStreamIsCapturing_ptsz, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask_ptsz,            \
+      "is the rank's only")                                                                                  \
+    X(cuMemcpyDtoH_v2, 3020, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host, "waits")                   \
+    X(cuMemcpyDtoH_v2_ptds, 7000, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host_ptds, "waits")         \
+    X(cuMemcpyHtoD_v2, 3020, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host, "waits")           \
+    X(cuMemcpyHtoD_v2_ptds, 7000, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host_ptds, "waits") \
+    X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *), gpu_capture_exchange_mode,          \
+      "is the rank's, not the thread's")
+
+/* The driver's functions; NULL: missing. Members begin with r_, since cuda.h renames functions by macros.
+ * Set by gpu_guard_prepare. */
+extern struct gpu_stream_real {
+#define GPU_STREAM_REAL(name, version, parameters, ours, why) CUresult(CUDAAPI *r_##name) parameters;
+    GPU_STREAM_API_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+    CUresult(CUDAAPI *r_##name) parameters;
+    GPU_STREAM_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, parameters, arguments, async, async_arguments, from, to, \
+                        written, read)                                                                \
+    CUresult(CUDAAPI *r_##name) parameters;
+    GPU_WAITING_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+#define GPU_STREAM_REAL(name, version, twin, parameters, arguments) CUresult(CUDAAPI *r_##name) parameters;
+    GPU_LONELY_CALLS(GPU_STREAM_REAL)
+#undef GPU_STREAM_REAL
+} gpu_stream_real;
+
+#endif

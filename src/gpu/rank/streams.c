@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * streams.c: a rank's default streams, and their order with its other streams. See streams.h.
+ *
+ * CUDA's order: work on the default stream runs after all earlier work on the rank's blocking streams, and
+ * before all later work on them. Programs that use only one of the two kinds pay for one comparison.
+ */
+#include "gpu/driver/driver_monitor.h"
+#include "gpu/rank/streams.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "gpu/rank/aside.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/rank_context.h"
+#include "gpu/rank/repeats.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/rank/stream_stock.h"
+#include "gpu/rank/waits.h"
+#include "gpu_detect.h"
+
+bool gpu_streams_are_private;
+int gpu_streams_n_ranks;
+struct ult *(*gpu_rank_of_thread)(void);
+
+/* The values of +gpu-streams, +gpu-waits and +gpu-graphs. */
+static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
+
+/* Sets *first_out to whether the text is the first of two words; NULL: it is. False: it is neither. */
+static bool choose(const char *text, const char *first, const char *second, bool *first_out)
+{
+    *first_out = !text || strcmp(text, first) == 0;
+    return *first_out || strcmp(text, second) == 0;
+}
+
+bool gpu_streams_set(const char *text)
+{
+    return choose(text, "private", "shared", &is_private_wanted);
+}
+
+bool gpu_waits_set(const char *text)
+{
+    return choose(text, "suspend", "block", &is_suspending_wanted);
+}
+
+bool gpu_graphs_set(const char *text)
+{
+    return choose(text, "on", "off", &are_graphs_wanted);
+}
+
+/* A runtime that has already looked up functions keeps the driver's: so either all calls are intercepted,
+ * or none. */
+void gpu_streams_begin(int n_ranks)
+{
+    bool is_late = gpu_monitor_is_late();
+
+    if (is_late && n_ranks > 1)
+        base_log_verbose(1, "CUDA was in use before the ranks began: they share its default streams");
+    gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
+    gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
+    gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
+    gpu_streams_n_ranks = n_ranks;
+}
+
+void gpu_waits_make_progress(void)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+    bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_has_given();
+
+    atomic_store_explicit(&gpu_streams_wait_for_pes, true, memory_order_relaxed);
+    if (gpu_waits_suspend || ult_progress_is_started())
+        return;
+    if (can_suspend)
+        gpu_waits_suspend = gpu_waits_are_of_all_code = true;
+    else if (!atomic_flag_test_and_set(&has_said))
+        base_log(
+            "operations of MPI in CUDA streams go on only within calls of MPI, since this process's waits in "
+            "CUDA are not intercepted: use +progress-thread");
+}
+
+/* ---- The streams of a rank ---- */
+
+/* The streams of a rank's context, on any of its threads. */
+static struct gpu_rank_streams *streams_of(struct gpu_rank_context *rank)
+{
+    struct gpu_rank_streams *made = __atomic_load_n(&rank->streams, __ATOMIC_ACQUIRE), *other = NULL;
+
+    if (BASE_LIKELY(made != NULL))
+        return made;
+    made = base_calloc(1, sizeof *made, "a rank's streams");
+    pthread_mutex_init(&made->lock, NULL);
+    made->mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (__atomic_compare_exchange_n(&rank->streams, &other, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return made;
+    pthread_mutex_destroy(&made->lock);
+    free(made);
+    return other;
+}
+
+struct gpu_rank_streams *gpu_streams_of_self(void)
+{
+    struct ult *u = ult_self();
+
+    if (!gpu_streams_are_private)
+        return NULL;
+    if (!u)
+        u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
+    return u && u->world_rank >= 0 ? streams_of(gpu_rank_context_of(u)) : NULL;
+}
+
+struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context)
+{
+    struct gpu_face *face;
+
+    if (!context)
+        context = gpu_context_current();
+    if (!context)
+        return NULL;
+    for (face = rank->faces; face; face = face->next)
+        if (face->context == context)
+            return face;
+    if (!gpu_rank_is_primary(context))
+        return NULL;
+    face = base_calloc(1, sizeof *face, "a rank's streams of a context");
+    face->context = context;
+    face->base.face = face->thread.face = face;
+    face->thread.is_blocking = true;
+    face->next = rank->faces;
+    rank->faces = face;
+    return face;
+}
+
+static struct gpu_stream **bucket_of(struct gpu_rank_streams *rank, CUstream stream)
+{
+    uintptr_t bits = (uintptr_t)stream;
+
+    return &rank->table[(bits >> 4 ^ bits >> 12) % GPU_STREAM_BUCKETS];
+}
+
+struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream)
+{
+    struct gpu_stream *found = *bucket_of(rank, stream);
+
+    while (found && found->stream != stream)
+        found = found->chain;
+    return found;
+}
+
+/* ---- Order ---- */
+
+bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+
+    if (!gpu_stream_real.r_cuStreamGetCaptureInfo ||
+        gpu_stream_real.r_cuStreamGetCaptureInfo(stream, &status, &id) != CUDA_SUCCESS)
+        return false;
+    if (id_out)
+        *id_out = id;
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Invalidates the capture of a stream. False: it is not being captured. */
+static bool spoil(struct gpu_rank_streams *rank, CUstream stream)
+{
+    cuuint64_t id;
+
+    if (!gpu_stream_is_captured(stream, &id))
+        return false;
+    rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
+    return true;
+}
+
+bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all)
+{
+    bool is_found = face->thread.stream && spoil(rank, face->thread.stream);
+
+    for (struct gpu_stream *i = face->streams; i; i = i->next)
+        is_found |= (are_all || i->is_blocking) && spoil(rank, i->stream);
+    return is_found;
+}
+
+CUresult gpu_streams_mark(struct gpu_stream *stream)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (!stream->mark)
+        result = gpu_driver.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING);
+    return result == CUDA_SUCCESS ? gpu_driver.cuEventRecord(stream->mark, stream->stream) : result;
+}
+
+/* Makes the default stream wait for the blocking stream's current work. */
+static CUresult join_one(struct gpu_face *face, struct gpu_stream *stream)
+{
+    CUresult result = gpu_streams_mark(stream);
+
+    if (result == CUDA_SUCCESS)
+        result = gpu_driver.cuStreamWaitEvent(face->base.stream, stream->mark, 0);
+    if (result == CUDA_SUCCESS)
+        stream->has_work = false;
+    return result;
+}
+
+static void drop_orphan(struct gpu_orphan **link)
+{
+    struct gpu_orphan *orphan = *link;
+
+    *link = orphan->next;
+    gpu_driver.cuEventDestroy(orphan->event);
+    free(orphan);
+}
+
+/* Makes the default stream wait for work that destroyed streams had left; work that is done is dropped. */
+static CUresult join_orphans(struct gpu_face *face)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    for (struct gpu_orphan **link = &face->orphans; *link && result == CUDA_SUCCESS;) {
+        struct gpu_orphan *orphan = *link;
+        if (gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY) {
+            drop_orphan(link);
+            continue;
+        }
+        if (orphan->is_blocking)
+            result = gpu_driver.cuStreamWaitEvent(face->base.stream, orphan->event, 0);
+        orphan->is_blocking = false; /* waiting once is enough */
+        link = &orphan->next;
+    }
+    return result;
+}
+
+/* Lock held, the face's context is current. */
+static CUresult join_all(struct gpu_face *face)
+{
+    CUresult result = face->orphans ? join_orphans(face) : CUDA_SUCCESS;
+
+    for (struct gpu_stream *i = face->streams; i && result == CUDA_SUCCESS; i = i->next)
+        if (i->is_blocking && i->has_work)
+            result = join_one(face, i);
+    if (face->thread.has_work && result == CUDA_SUCCESS)
+        result = join_one(face, &face->thread);
+    return result;
+}
+
+static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *face, enum gpu_call_kind kind)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (kind == GPU_CALL_ASK)
+        return CUDA_SUCCESS;
+    /* This invalidates captures of blocking streams (CUDA's rule). */
+    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_streams_spoil(rank, face, false))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
+        result = join_all(face);
+    if (kind == GPU_CALL_SUBMIT)
+        face->n_base++;
+    return result;
+}
+
+/* Orders work on a blocking stream. Lock held; any context may be current. */
+static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+{
+    struct gpu_face *face = stream->face;
+    CUresult result = CUDA_SUCCESS;
+    CUcontext before;
+
+    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_stream_is_captured(stream->stream, NULL))
+        return CUDA_SUCCESS;
+    stream->has_work = true;
+    if (stream->seen == face->n_base)
+        return CUDA_SUCCESS;
+    if (gpu_context_enter(face->context, &before))
+        return (CUresult)gpu_driver_last();
+    if (face->marked != face->n_base) {
+        result = gpu_streams_mark(&face->base);
+        if (result == CUDA_SUCCESS)
+            face->marked = face->n_base;
+    }
+    if (result == CUDA_SUCCESS)
+        result = gpu_driver.cuStreamWaitEvent(stream->stream, face->base.mark, 0);
+    if (result == CUDA_SUCCESS)
+        stream->seen = face->n_base;
+    gpu_context_leave(face->context, before);
+    return result;
+}
+
+/* ---- Calls ---- */
+
+/* Creates a stream in the current context, non-blocking for the driver. It waits for the whole GPU at times: seen on H200s. So
+ * it runs aside if a call from this code may. */
+struct creation {
+    struct gpu_aside aside;
+    CUstream stream;
+    int priority;
+};
+
+static void run_creation(struct gpu_aside *aside)
+{
+    struct creation *creation = BASE_CONTAINER(aside, struct creation, aside);
+
+    aside->result =
+        gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING, creation->priority);
+}
+
+static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
+{
+    struct creation creation = {.aside = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
+                                .priority = priority};
+    CUresult result = gpu_aside_call(&creation.aside, caller && gpu_aside_is_wanted(caller));
+    *stream_out = creation.stream;
+    return result;
+}
+
+/* Gives a default stream of the rank its driver's stream. The face's context is current, the lock is held; it is released
+ * meanwhile. Another thread of the rank may do the same. */
+static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, const void *caller)
+{
+    CUstream made = gpu_stock_take(stream->face->context);
+    CUresult result = CUDA_SUCCESS;
+
+    pthread_mutex_unlock(&rank->lock);
+    if (!made)
+        result = make_stream(&made, 0, caller);
+    pthread_mutex_lock(&rank->lock);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->stream) {
+        gpu_stream_real.r_cuStreamDestroy_v2(made);
+        return CUDA_SUCCESS;
+    }
+    stream->stream = made;
+    if (stream->is_blocking) {
+        stream->face->n_blocking++;
+        rank->n_blocking++;
+    }
+    return stream->face->gate ? gpu_driver.cuStreamWaitEvent(stream->stream, stream->face->gate, 0)
+                              : CUDA_SUCCESS;
+}
+
+/* NULL and the other special handles. Lock held. */
+static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *call, bool is_thread,
+                              enum gpu_call_kind kind, const void *caller)
+{
+    struct gpu_face *face = gpu_streams_face(rank, NULL);
+    struct gpu_stream *stream;
+    CUresult result;
+
+    call->is_of_thread = is_thread && !face;
+    if (!face)
+        return CUDA_SUCCESS; /* the rank's own context, or none: the driver handles it */
+    stream = is_thread ? &face->thread : &face->base;
+    if (BASE_UNLIKELY(!stream->stream)) {
+        result = make(rank, stream, caller);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    call->stream = stream->stream;
+    call->face = face;
+    if (!is_thread)
+        return order_default(rank, face, kind);
+    return kind == GPU_CALL_SUBMIT ? order_blocking(rank, stream) : CUDA_SUCCESS;
+}
+
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
+                           const void *caller)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    CUresult result = CUDA_SUCCESS;
+    struct gpu_stream *known;
+    bool is_thread;
+
+    if (!rank)
+        return CUDA_SUCCESS;
+    if (BASE_LIKELY(ult_self() && gpu_waits_suspend))
+        call->rank = rank;
+    if (call->stream != NULL && call->stream != CU_STREAM_LEGACY && call->stream != CU_STREAM_PER_THREAD) {
+        if (BASE_LIKELY(kind != GPU_CALL_SUBMIT || rank->n_blocking == 0))
+            return CUDA_SUCCESS;
+        pthread_mutex_lock(&rank->lock);
+        known = gpu_streams_find(rank, call->stream);
+        if (known && known->is_blocking)
+            result = order_blocking(rank, known);
+        pthread_mutex_unlock(&rank->lock);
+        return result;
+    }
+    is_thread = call->stream == CU_STREAM_PER_THREAD || (call->stream == NULL && is_per_thread);
+    if (is_thread && !ult_self())
+        return CUDA_SUCCESS; /* an OS thread of the rank has the driver's own per-thread stream */
+    pthread_mutex_lock(&rank->lock);
+    result = order_special(rank, call, is_thread, kind, caller);
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+void gpu_streams_record_early(const struct gpu_call *call)
+{
+    struct gpu_face *face = call->face;
+
+    if (!face->early && gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return;
+    face->has_early = gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS;
+}
+
+void gpu_streams_settle(void)
+{
+    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+
+    for (struct gpu_face *face = rank ? rank->faces : NULL; face; face = face->next) {
+        if (face->has_early)
+            gpu_driver.cuEventSynchronize(face->early);
+        face->has_early = false;
+    }
+}
+
+/* ---- Streams that a rank creates ---- */
+
+/* Creates a stream in the calling thread's context, non-blocking for the driver if that is a primary one. */
+static CUresult create(CUstream *stream_out, unsigned flags, int priority, const void *caller)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct gpu_face *face = NULL;
+    struct gpu_stream *made;
+    CUresult result;
+
+    if (rank) {
+        pthread_mutex_lock(&rank->lock);
+        face = gpu_streams_face(rank, NULL);
+        pthread_mutex_unlock(&rank->lock);
+    }
+    if (!face || !stream_out || (flags != CU_STREAM_DEFAULT && flags != CU_STREAM_NON_BLOCKING))
+        return gpu_stream_real.r_cuStreamCreateWithPriority(stream_out, flags, priority);
+    result = make_stream(stream_out, priority, caller);
+    if (result != CUDA_SUCCESS)
+        return result;
+    made = base_calloc(1, sizeof *made, "a stream of a rank");
+    made->face = face;
+    made->stream = *stream_out;
+    made->is_blocking = flags == CU_STREAM_DEFAULT;
+    pthread_mutex_lock(&rank->lock);
+    made->chain = *bucket_of(rank, made->stream);
+    *bucket_of(rank, made->stream) = made;
+    made->next = face->streams;
+    face->streams = made;
+    face->n_blocking += made->is_blocking;
+    rank->n_blocking += made->is_blocking;
+    if (face->gate)
+        result = gpu_driver.cuStreamWaitEvent(made->stream, face->gate, 0);
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags)
+{
+    gpu_guard_prepare();
+    return create(stream_out, flags, 0, GPU_CALLER);
+}
+
+CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority)
+{
+    gpu_guard_prepare();
+    return create(stream_out, flags, priority, GPU_CALLER);
+}
+
+static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+{
+    struct gpu_stream **link = bucket_of(rank, stream->stream);
+
+    while (*link != stream)
+        link = &(*link)->chain;
+    *link = stream->chain;
+    for (link = &stream->face->streams; *link != stream; link = &(*link)->next)
+        ;
+    *link = stream->next;
+    stream->face->n_blocking -= stream->is_blocking;
+    rank->n_blocking -= stream->is_blocking;
+}
+
+/* Keeps track of the stream's remaining work by its mark, which becomes an orphan. Lock held. */
+static void leave_orphan(struct gpu_stream *stream)
+{
+    struct gpu_face *face = stream->face;
+    struct gpu_orphan *orphan;
+    CUcontext before;
+
+    if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
+        gpu_context_enter(face->context, &before))
+        return;
+    if (gpu_streams_mark(stream) == CUDA_SUCCESS) {
+        orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
+        *orphan = (struct gpu_orphan){face->orphans, stream->mark, stream->is_blocking};
+        face->orphans = orphan;
+        stream->mark = NULL;
+    }
+    gpu_context_leave(face->context, before);
+}
+
+/* Removes the stream from the rank's table. */
+static void forget_stream(CUstream handle)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct gpu_stream *stream;
+
+    if (!rank)
+        return;
+    gpu_repeats_forget_stream(rank, handle);
+    pthread_mutex_lock(&rank->lock);
+    stream = gpu_streams_find(rank, handle);
+    if (stream) {
+        bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
+        if (!is_captured)
+            leave_orphan(stream);
+        unlink_stream(rank, stream);
+        if (stream->mark)
+            gpu_driver.cuEventDestroy(stream->mark);
+        free(stream);
+    }
+    pthread_mutex_unlock(&rank->lock);
+}
+
+CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
+{
+    gpu_guard_prepare();
+    if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
+        forget_stream(stream);
+        gpu_flow_forget(stream);
+    }
+    return gpu_stream_real.r_cuStreamDestroy_v2(stream);
+}
+
+void gpu_streams_forget(CUcontext context)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    if (!rank)
+        return;
+    gpu_launches_forget();
+    gpu_flow_forget_all();
+    pthread_mutex_lock(&rank->lock);
+    for (struct gpu_face **link = &rank->faces; *link;) {
+        struct gpu_face *face = *link;
+        if (face->context != context) {
+            link = &face->next;
+            continue;
+        }
+        while (face->streams) {
+            struct gpu_stream *stream = face->streams;
+            unlink_stream(rank, stream);
+            free(stream);
+        }
+        while (face->orphans) {
+            struct gpu_orphan *orphan = face->orphans;
+            face->orphans = orphan->next;
+            free(orphan);
+        }
+        rank->n_blocking -= face->n_blocking; /* includes the per-thread stream */
+        *link = face->next;
+        free(face);
+    }
+    pthread_mutex_unlock(&rank->lock);
+}

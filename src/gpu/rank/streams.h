@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * streams.h: each rank's view of CUDA's streams. For the files of src/gpu alone.
+ *
+ * CUDA's legacy default stream (NULL) belongs to a context, and all ranks of a process share the primary
+ * contexts: without this, work of one rank on NULL would wait for the blocking streams of all ranks, and
+ * they for it. So each rank has its own default stream in each primary context:
+ *
+ *      NULL, CU_STREAM_LEGACY                 the rank's default stream
+ *      CU_STREAM_PER_THREAD, NULL of _ptsz    the rank's per-thread stream
+ *      all streams that a rank creates        are non-blocking for the driver. The order between the rank's
+ *                                             default stream and its blocking streams is made here, with an
+ *                                             event where one has work that the other has not waited for
+ *      cuCtxSynchronize                       waits for the rank's streams
+ *      captures                               are relaxed for the driver, so that other ranks may make any
+ *                                             call meanwhile (capture.c)
+ *
+ * Contexts that a program creates itself belong to one rank, and the driver's own rules apply there. They
+ * also apply in a process with one rank, and with +gpu-streams shared.
+ */
+#ifndef GPU_STREAMS_H
+#define GPU_STREAMS_H
+
+#include <cuda.h>
+#include <pthread.h>
+
+#include "gpu/copy/batch.h"
+#include "gpu/rank/drain.h"
+#include "gpu/driver/driver.h"
+#include "gpu/rank/flow.h"
+#include "gpu/rank/launches.h"
+
+/* A stream that the library knows of. */
+struct gpu_stream {
+    struct gpu_stream *next;  /* next in its face's list */
+    struct gpu_stream *chain; /* next in the rank's hash table */
+    struct gpu_face *face;
+    CUstream stream;  /* the driver's; NULL: not created yet */
+    CUevent mark;     /* for others to wait on; NULL: not created yet */
+    uint64_t seen;    /* for a blocking stream: the last work of the default stream that it has waited for */
+    bool is_blocking; /* synchronises with the default stream, as the program sees it */
+    bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
+};
+
+/* An event after the remaining work of a destroyed stream. */
+struct gpu_orphan {
+    struct gpu_orphan *next;
+    CUevent event;
+    bool is_blocking;
+};
+
+/* The streams of a rank in one primary context. */
+struct gpu_face {
+    struct gpu_face *next; /* next face of the rank */
+    CUcontext context;
+    struct gpu_stream base;     /* replaces the legacy default stream */
+    struct gpu_stream thread;   /* the per-thread stream */
+    struct gpu_stream *streams; /* created by the rank */
+    struct gpu_orphan *orphans;
+    CUstream joined; /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
+    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: none */
+    CUevent early;   /* after the last synchronous call that did not wait; NULL: not created yet */
+    bool has_early;  /* such a call was made since the rank last waited for it */
+    uint64_t n_base; /* number of operations on the default stream */
+    uint64_t marked; /* the last one before base.mark */
+    int n_blocking;  /* of streams, and of thread if it is created */
+};
+
+#define GPU_STREAM_BUCKETS 64
+#define GPU_SPOILED_MAX 8
+
+/* The streams of a rank, which its threads may also use. */
+struct gpu_rank_streams {
+    pthread_mutex_t lock;
+    struct gpu_face *faces;
+    struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* created streams, by handle */
+    int n_blocking;                               /* in all faces */
+    int n_captures;                               /* begun and not ended */
+    CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
+    CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
+    cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
+    int n_spoiled;
+    struct gpu_repeats *repeats; /* repeats.h; NULL: not needed yet */
+    /* Used only by the rank's ULT: */
+    struct gpu_launched launched; /* launches.h */
+    struct gpu_flows flows;       /* flow.h */
+};
+
+/* +gpu-streams private (with several ranks), +gpu-waits suspend. Set before the ranks begin. */
+extern bool gpu_streams_are_private;
+extern bool gpu_waits_suspend;
+
+/* Number of ranks in this process. */
+extern int gpu_streams_n_ranks;
+
+/* A call of the program that names a stream. */
+struct gpu_call {
+    CUstream stream;               /* for the driver */
+    struct gpu_face *face;         /* NULL: the driver's own rules apply */
+    struct gpu_rank_streams *rank; /* rank whose ULT makes the call; NULL: another thread, or its waits block,
+                                    * or the ranks share their streams */
+    bool is_of_thread;             /* it is the driver's own per-thread stream */
+};
+
+enum gpu_call_kind {
+    GPU_CALL_ASK,    /* queries the stream */
+    GPU_CALL_JOIN,   /* queries whether its work is done, or waits for it */
+    GPU_CALL_SUBMIT, /* adds work */
+};
+
+CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
+                           const void *caller);
+
+/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. caller: the code that makes the
+ * call; NULL: the rank must not switch. Else it may switch. */
+static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
+                                      enum gpu_call_kind kind, const void *caller)
+{
+    *call = (struct gpu_call){.stream = stream};
+    gpu_batch_start_now();
+    return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
+}
+
+/* Called before a submission: waits until the stream has room for it. May switch. */
+static inline void gpu_call_make_room(const struct gpu_call *call, const void *caller)
+{
+    if (BASE_LIKELY(call->rank && call->rank->n_captures == 0))
+        gpu_flow_count(call, caller);
+}
+
+/* The calling rank's streams, on its ULT or one of its threads; NULL: none. */
+struct gpu_rank_streams *gpu_streams_of_self(void);
+
+/* The created stream with this handle; NULL: it is not the rank's. Lock held. */
+struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
+
+/* The rank's face in a context, NULL: the current one. NULL: this is not a primary context, or none is
+ * current. Lock held. */
+struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context);
+
+/* Records the stream's mark: an event after its current work. Its context is current. */
+CUresult gpu_streams_mark(struct gpu_stream *stream);
+
+/* Invalidates the captures of all the face's streams, or of those ordered with the default stream. Returns
+ * false if none is being captured. Lock held. */
+bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all);
+
+/* Called when a context is reset: drops the rank's streams in it. */
+void gpu_streams_forget(CUcontext context);
+
+/* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
+void gpu_streams_record_early(const struct gpu_call *call);
+
+/* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */
+bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);
+
+#endif

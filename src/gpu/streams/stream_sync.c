@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_sync.c: a stream of the program and the PE's operations in its order; see gpu.h.
+ *
+ * Two words of pinned memory per stream. The stream writes the number of each point that it comes to into
+ * `reached`, which the PE polls. At each hold it waits until `released` is at least the hold's number, which
+ * the PE writes. Both numbers only grow (and wrap around). Before the stream writes, its earlier work is
+ * visible to the PE and to other GPUs (the fence of cuStreamBatchMemOp); what the PE has seen complete before
+ * it writes is visible to the work behind the hold.
+ *
+ * A stream passes its holds in order. So the PE may publish a release only when all earlier holds are
+ * released, too: the stream stands at one of them.
+ */
+#include "base/log.h"
+#include "gpu/rank/drain.h"
+#include "gpu/copy/gpu_pack.h"
+#include "gpu/driver/module.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/rank/repeats.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/streams/stream_sync.h"
+#include "gpu/rank/waits.h"
+
+_Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
+                   GPU_SYNC_UNSUPPORTED == CUDA_ERROR_NOT_SUPPORTED &&
+                   GPU_SYNC_CAPTURED == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+               "the values of gpu.h are CUDA's");
+
+/* Points and holds that may wait at a time. A stream of the driver has room for 1,021 operations, and the
+ * program's own need some of it (flow.h). */
+#define SYNC_MAX 256
+
+/* Polls without news after which the driver is asked whether the context is broken. */
+#define LOOKS_PER_QUERY 1024
+
+/* ---- Creating ---- */
+
+/* The context is current. */
+static int make_objects(struct gpu_sync *sync)
+{
+    void *memory = NULL;
+    int error = gpu_call(cuMemHostAlloc, (&memory, BASE_CACHE_LINE, CU_MEMHOSTALLOC_DEVICEMAP));
+
+    if (error)
+        return error;
+    sync->words = memory;
+    sync->words->reached = sync->words->released = 0;
+    error = gpu_call(cuMemHostGetDevicePointer, (&sync->words_at, memory, 0));
+    if (!error)
+        error = gpu_call(cuEventCreate, (&sync->probe, CU_EVENT_DISABLE_TIMING));
+    if (error)
+        gpu_driver.cuMemFreeHost(memory);
+    return error;
+}
+
+/* A special handle means a stream of the current context. */
+static int find_context(CUstream stream, CUcontext *context_out)
+{
+    CUcontext current = gpu_context_current(), own = current;
+    CUresult result = CUDA_SUCCESS;
+
+    if (stream > CU_STREAM_PER_THREAD && gpu_stream_real.r_cuStreamGetCtx)
+        result = gpu_stream_real.r_cuStreamGetCtx(stream, &own);
+    if (result != CUDA_SUCCESS)
+        return gpu_driver_record((int)result, "cuStreamGetCtx");
+    if (!current || own != current)
+        return gpu_driver_record(GPU_SYNC_OTHER_CONTEXT, "cuStreamGetCtx");
+    *context_out = own;
+    return 0;
+}
+
+/* One that was destroyed. Its numbers go on, because the old stream may still read its words. Freeing pinned
+ * memory would wait for the GPU. */
+static struct gpu_sync *take_spare(CUcontext context)
+{
+    struct gpu_sync **link = &gpu_pe_self()->spare_syncs, *found;
+
+    while (*link && (*link)->context != context)
+        link = &(*link)->next;
+    found = *link;
+    if (found)
+        *link = found->next;
+    return found;
+}
+
+/* A kernel's first launch waits for the GPU, and so for streams that wait for this PE. So the library's kernels
+ * are loaded before any stream can wait. May switch. */
+void gpu_sync_load_kernels(int device)
+{
+    static _Atomic bool is_loaded[GPU_DEVICES_MAX];
+    CUcontext context = gpu_context_of(device), before;
+    CUfunction kernel;
+
+    if (!gpu_has_kernels() || !context || atomic_exchange(&is_loaded[device], true) ||
+        gpu_context_enter(context, &before))
+        return;
+    for (int i = 0; i < gpu_module.n_kernels && gpu_module_function(device, i, &kernel) == 0; i++)
+        gpu_guard_load(kernel);
+    gpu_context_leave(context, before);
+}
+
+int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
+{
+    struct gpu_sync *made;
+    CUcontext context = NULL;
+    CUdevice device;
+    int error = find_context(stream, &context);
+
+    if (!error)
+        error = gpu_call(cuCtxGetDevice, (&device));
+    if (error)
+        return error;
+    gpu_sync_load_kernels(device);
+    made = take_spare(context);
+    if (!made) {
+        made = base_calloc(1, sizeof *made, "a stream of MPI");
+        made->context = context;
+        error = make_objects(made);
+        if (error) {
+            free(made);
+            return error;
+        }
+    }
+    made->stream = stream;
+    made->device = device;
+    if (gpu_graph_make_room(made))
+        base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
+    gpu_slots_make(made);
+    gpu_waits_make_progress();
+    *sync_out = made;
+    return 0;
+}
+
+static void destroy(struct gpu_sync *sync)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    CUcontext before;
+
+    if (gpu_context_is_kept(sync->context)) {
+        sync->is_dead = false;
+        gpu_graph_keep_blocks(sync);
+        sync->next = pe->spare_syncs;
+        pe->spare_syncs = sync;
+        return;
+    }
+    if (!gpu_context_enter(sync->context, &before)) {
+        gpu_driver.cuEventDestroy(sync->probe);
+        gpu_graph_free_blocks(sync);
+        gpu_slots_free(sync);
+        gpu_driver.cuMemFreeHost(sync->words);
+        gpu_context_leave(sync->context, before);
+    }
+    free(sync);
+}
+
+void gpu_sync_destroy(struct gpu_sync *sync)
+{
+    BASE_ASSERT(sync->n_waiting == 0);
+    if (sync->is_polled)
+        sync->is_dead = true;
+    else
+        destroy(sync);
+}
+
+/* ---- Adding ---- */
+
+CUstreamBatchMemOpParams gpu_sync_write(CUdeviceptr word, uint32_t value)
+{
+    CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+
+    op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    op.writeValue.address = word;
+    op.writeValue.value = value;
+    op.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    return op;
+}
+
+CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigned compare)
+{
+    CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32};
+
+    op.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    op.waitValue.address = word;
+    op.waitValue.value = value;
+    op.waitValue.flags = compare;
+    return op;
+}
+
+/* Finds the stream that the program means, and makes it wait in the order that CUDA gives its work. */
+int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out)
+{
+    int error;
+
+    gpu_submit_begin_in_mpi(sync->context);
+    error = gpu_context_enter(sync->context, before_out);
+    if (error) {
+        gpu_submit_end();
+        return error;
+    }
+    gpu_repeats_break();
+    error = gpu_driver_check(gpu_call_begin(call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
+                             "cuStreamBatchMemOp");
+    if (error)
+        gpu_sync_end(sync, *before_out);
+    return error;
+}
+
+void gpu_sync_end(struct gpu_sync *sync, CUcontext before)
+{
+    gpu_context_leave(sync->context, before);
+    gpu_submit_end();
+}
+
+int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
+                    void *args, size_t args_bytes)
+{
+    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                       CU_LAUNCH_PARAM_END};
+    CUfunction function;
+    int error = gpu_module_function(device, kernel, &function);
+
+    return error ? error
+                 : gpu_call(cuLaunchKernel,
+                            (function, n_blocks, 1, 1, n_threads, 1, 1, 0, stream, NULL, options));
+}
+
+void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+
+    point->number = ++sync->n_points;
+    point->is_resting = false;
+    point->next = NULL;
+    if (sync->points)
+        sync->points_last->next = point;
+    else
+        sync->points = point;
+    sync->points_last = point;
+    sync->n_waiting++;
+    pe->source.pending++;
+    if (!sync->is_listed) {
+        sync->is_listed = true;
+        sync->next = pe->syncs;
+        pe->syncs = sync;
+    }
+}
+
+static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
+{
+    hold->number = ++sync->n_holds;
+    hold->next = NULL;
+    hold->is_released = false;
+    if (sync->holds)
+        sync->holds_last->next = hold;
+    else
+        sync->holds = hold;
+    sync->holds_last = hold;
+    sync->n_waiting++;
+}
+
+static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool has_hold)
+{
+    CUstreamBatchMemOpParams ops[2];
+    unsigned n_ops = 0;
+
+    if (gpu_stream_is_captured(stream, NULL))
+        return gpu_driver_record(GPU_SYNC_CAPTURED, "cuStreamBatchMemOp");
+    if (has_point)
+        ops[n_ops++] =
+            gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), sync->n_points + 1);
+    if (has_hold)
+        ops[n_ops++] = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
+                                     sync->n_holds + 1, CU_STREAM_WAIT_VALUE_GEQ);
+    return gpu_call(cuStreamBatchMemOp, (stream, n_ops, ops, 0));
+}
+
+int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
+{
+    struct gpu_call call;
+    CUcontext before;
+    int error = gpu_sync_begin(sync, &call, &before);
+
+    if (error)
+        return error;
+    error = submit(sync, call.stream, point != NULL, hold != NULL);
+    gpu_sync_end(sync, before);
+    if (error)
+        return error;
+    if (point)
+        gpu_sync_append_point(sync, point);
+    if (hold)
+        append_hold(sync, hold);
+    return 0;
+}
+
+void gpu_sync_make_room(struct gpu_sync *sync)
+{
+    while (sync->n_waiting >= SYNC_MAX) {
+        struct gpu_room_waiter waiter = {sync->room_waiters, ult_self()};
+        sync->room_waiters = &waiter;
+        ult_suspend();
+    }
+}
+
+/* A point or a hold has left its list. */
+static void drop_one(struct gpu_sync *sync)
+{
+    if (BASE_LIKELY(--sync->n_waiting > SYNC_MAX / 2))
+        return;
+    while (sync->room_waiters) {
+        struct ult *u = sync->room_waiters->u;
+        sync->room_waiters = sync->room_waiters->next;
+        ult_ready(u);
+    }
+}
+
+/* ---- The PE's part ---- */
+
+void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
+{
+    bool goes_on = sync->holds == hold;
+
+    hold->is_released = true;
+    while (goes_on) {
+        struct gpu_hold *first = sync->holds;
+        sync->holds = first->next;
+        goes_on = sync->holds && sync->holds->is_released;
+        if (!goes_on) {
+            atomic_thread_fence(memory_order_seq_cst);
+            sync->words->released = first->number;
+        }
+        drop_one(sync);
+        first->left(first); /* may destroy the stream, if this was the last hold */
+    }
+}
+
+CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode)
+{
+    if (gpu_stream_real.r_cuThreadExchangeStreamCaptureMode)
+        gpu_stream_real.r_cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+int gpu_sync_error_of(CUcontext context, CUevent probe)
+{
+    CUstreamCaptureMode mode;
+    CUcontext before;
+    int error = gpu_context_enter(context, &before);
+
+    if (error)
+        return error;
+    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    error = gpu_call(cuEventQuery, (probe));
+    (void)gpu_sync_relax(mode);
+    gpu_context_leave(context, before);
+    return error;
+}
+
+/* A point's function may add others, and release holds. */
+static int poll_one(struct gpu_pe *pe, struct gpu_sync *sync)
+{
+    uint32_t reached = sync->words->reached;
+    struct gpu_point *point;
+    int n_reached = 0, error = 0;
+
+    atomic_thread_fence(memory_order_acquire);
+    if ((int32_t)(reached - sync->points->number) < 0 && ++sync->n_looks % LOOKS_PER_QUERY == 0)
+        error = gpu_sync_error_of(sync->context, sync->probe);
+    while ((point = sync->points) && (error || (int32_t)(reached - point->number) >= 0)) {
+        bool is_reached = (int32_t)(reached - point->number) >= 0;
+        sync->points = point->next;
+        drop_one(sync);
+        pe->source.pending -= !point->is_resting;
+        n_reached++;
+        point->reached(point, is_reached ? 0 : error);
+    }
+    return n_reached;
+}
+
+void gpu_sync_catch_up(void)
+{
+    struct gpu_pe *pe = gpu_pe_here();
+
+    if (pe && pe->syncs)
+        (void)gpu_sync_poll(pe);
+}
+
+int gpu_sync_poll(struct gpu_pe *pe)
+{
+    struct gpu_sync *sync = pe->syncs, *next;
+    int n_reached = 0;
+
+    pe->syncs = NULL;
+    for (; sync; sync = next) {
+        next = sync->next;
+        sync->is_polled = true;
+        n_reached += poll_one(pe, sync);
+        sync->is_polled = false;
+        sync->is_listed = sync->points != NULL;
+        if (sync->is_dead) {
+            destroy(sync);
+        } else if (sync->points) {
+            sync->next = pe->syncs;
+            pe->syncs = sync;
+        }
+    }
+    return n_reached;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream_sync.h: the inside of a gpu_sync (gpu.h); for stream_sync.c and stream_graph.c.
+ */
+#ifndef GPU_STREAM_SYNC_H
+#define GPU_STREAM_SYNC_H
+
+#include "gpu/rank/streams.h"
+
+/* Pinned memory, the stream's or that of one end in a graph. */
+struct gpu_sync_words {
+    volatile uint32_t reached;  /* written by the GPU */
+    volatile uint32_t released; /* written by the PE */
+};
+
+/* A ULT that waits for room; on its stack. */
+struct gpu_room_waiter {
+    struct gpu_room_waiter *next;
+    struct ult *u;
+};
+
+struct gpu_sync {
+    struct gpu_sync *next; /* link of the PE's list; see is_listed */
+    CUstream stream;       /* the program's */
+    CUcontext context;
+    int device;
+    struct gpu_sync_words *words; /* pinned memory of the context */
+    CUdeviceptr words_at;
+    CUevent probe; /* never recorded: a query of it returns the context's error */
+    uint32_t n_points;
+    uint32_t n_holds;
+    struct gpu_point *points; /* that have not been reached, in order */
+    struct gpu_point *points_last;
+    struct gpu_hold *holds; /* from the first one that is not released, in order */
+    struct gpu_hold *holds_last;
+    int n_waiting; /* points and holds in the lists */
+    struct gpu_room_waiter *room_waiters;
+    unsigned n_looks;
+    bool is_listed;
+    bool is_polled;                   /* a point's function may be running ... */
+    bool is_dead;                     /* ... and has destroyed it */
+    struct gpu_graph_block *captured; /* memory of its ends in graphs, the newest first (stream_graph.c) */
+    struct gpu_slots *slots;          /* memory for small messages; NULL: none (stream_slots.c) */
+};
+
+/* An operation of cuStreamBatchMemOp: writes this value, or waits until the word compares so (enum
+ * CUstreamWaitValue_flags). */
+CUstreamBatchMemOpParams gpu_sync_write(CUdeviceptr word, uint32_t value);
+CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigned compare);
+
+/* Between the two, work may be given to the driver for call->stream, in the stream's context. Nothing was begun after an
+ * error. The first may switch. */
+int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out) BASE_MUST_CHECK;
+void gpu_sync_end(struct gpu_sync *sync, CUcontext before);
+
+/* Launches a kernel of the library between the two, with one struct as its argument. */
+int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
+                    void *args, size_t args_bytes) BASE_MUST_CHECK;
+
+/* The work given to the driver between the two writes the number of the next point (n_points + 1) into `reached`: it is
+ * this one. */
+void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point);
+
+/* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
+ * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
+CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode);
+
+/* The context's error; 0: none. probe: an event of the context that is never recorded. */
+int gpu_sync_error_of(CUcontext context, CUevent probe);
+
+/* Memory for another end in a graph; some is made with the stream, since it should not be made during a capture. May
+ * switch. (stream_graph.c) */
+int gpu_graph_make_room(struct gpu_sync *sync) BASE_MUST_CHECK;
+
+/* Frees the memory of the stream's ends in graphs; its context is current. In a stream that is to be used again, it
+ * is kept for new ends. (stream_graph.c) */
+void gpu_graph_free_blocks(struct gpu_sync *sync);
+void gpu_graph_keep_blocks(struct gpu_sync *sync);
+
+/* Memory for the stream's small messages, which stays with it; its context is current. Without memory, or if kernels cannot
+ * exchange messages here, there is none. May switch. (stream_slots.c) */
+void gpu_slots_make(struct gpu_sync *sync);
+void gpu_slots_free(struct gpu_sync *sync);
+
+#endif
