@@ -65,7 +65,7 @@ check_sources() {
     search '\b(v?sprintf|strcpy|strcat|stpcpy|gets)\s*\(' "${code_files[@]}" |
         report "use snprintf or memcpy, which take the size of the buffer"
     search '(^|[^_[:alnum:]])getenv\(' "${src_files[@]}" |
-        grep -Ev '^src/(launch/|machine_ucx/|image/rebind_|ampi/(job/job_options|procs/launcher_env)\.c)' |
+        grep -Ev '^src/(launch/|machine_ucx/|image/libc/rebind_|ampi/(job/job_options|procs/launcher_env)\.c)' |
         report "use secure_getenv: setuid programs must not take settings from their callers (src/base/privilege.h)"
     search '^\s*typedef\b[^(]*\b\w+_t;|^\}\s*\w+_t;' "${src_files[@]}" | report "names that end in _t are reserved by POSIX"
     mapfile -t tool_files < <(list_files '^tools/')

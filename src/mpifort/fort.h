@@ -5,7 +5,7 @@
  *
  * Invariants:
  *   1. Only functions of mpi.h are called: the library works with any MPI that has the standard ABI.
- *   2. Every rank has its own copy of the library (image/private_libraries.c), so its variables are the
+ *   2. Every rank has its own copy of the library (image/copy/private_libraries.c), so its variables are the
  *      rank's, and fort_common is the rank's COMMON block.
  *   3. An entry point calls MPI_Xxx, not PMPI_Xxx: a tool that wraps the C functions sees the calls of
  *      Fortran, too.

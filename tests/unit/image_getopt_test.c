@@ -3,7 +3,7 @@
  * getopt of the ranks against libc's: the same values, variables, order of argv and messages, for random
  * arguments.
  */
-#include "image/rebind.h"
+#include "image/libc/rebind.h"
 
 #include <check.h>
 #include <getopt.h>

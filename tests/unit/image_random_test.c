@@ -3,7 +3,7 @@
  * The ranks' random numbers against libc's: the same sequences from the start, after seeding and with own
  * states.
  */
-#include "image/rebind.h"
+#include "image/libc/rebind.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
  * not resolved (glibc before 2.34) make all modules static; a block keeps the place in a page that a TLS
  * segment has in its file, if the linker has not aligned it.
  */
-#include "image/instantiate.h"
-#include "image/lazy_tls.h"
-#include "image/threads.h"
-#include "image/tls_descriptors.h"
+#include "image/copy/instantiate.h"
+#include "image/copy/lazy_tls.h"
+#include "image/copy/threads.h"
+#include "image/copy/tls_descriptors.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * The handler runs on the thread's signal stack and leaves the rank's stack untouched. The crash may have
  * interrupted malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library
- * (base/text.h, image/describe.c). Then the default action ends the process with the signal.
+ * (base/text.h, image/copy/describe.c). Then the default action ends the process with the signal.
  */
 #include <errno.h>
 #include <signal.h>

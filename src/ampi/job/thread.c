@@ -4,7 +4,7 @@
  * they may call.
  *
  * Outside MPI functions, ampi_self() is NULL on such a thread. But it belongs to a rank: the rank that started it
- * (src/image/threads.h), or, if the thread serves all ranks, the rank whose copy of the program contains the call. If the
+ * (src/image/copy/threads.h), or, if the thread serves all ranks, the rank whose copy of the program contains the call. If the
  * rank is unknown, queries give the answer of most ranks. How such threads call MPI: gate.h.
  */
 #include <dirent.h>

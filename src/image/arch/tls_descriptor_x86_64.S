@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The function of TLS descriptors on x86-64 (see image/tls_descriptors.h).
+ * The function of TLS descriptors on x86-64 (see image/copy/tls_descriptors.h).
  *
  * rax: the descriptor in the copy's GOT {this function, struct image_tls_index *}. Returns in rax the variable's
  * address minus the thread pointer, and keeps all other registers. If the thread has the module's block, it uses

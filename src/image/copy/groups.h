@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * groups.h: load groups: modules that were loaded together. Private to src/image.
+ *
+ * Group 0 is the program with the libraries that were loaded with it (image_program). Each dlopen by a rank
+ * that loads private libraries creates another one. A group has the same offset from the base in all
+ * copies, whether or not a rank has it. A rank gets it when it opens one of its libraries, or a library
+ * that needs one of them.
+ *
+ * Groups are never removed. The count publishes them, so that the unwinder reads them without a lock;
+ * everything else is written under the lock of rebind_dlopen.c.
+ */
+#ifndef IMAGE_GROUPS_H
+#define IMAGE_GROUPS_H
+
+#include "image/copy/program.h"
+
+#define IMAGE_GROUPS_MAX 1024
+
+extern struct image_program *image_groups[IMAGE_GROUPS_MAX];
+extern _Atomic size_t image_n_groups;
+
+/* Plans a group of these modules, none of whose code has run, and publishes it; the modules are copied into
+ * it. Returns false if that is impossible; *error_out says why. */
+bool image_group_add(const struct image_module *modules, size_t count, size_t *number_out,
+                     const char **error_out) BASE_MUST_CHECK;
+
+/* The module of any group with this descriptor of ld.so; NULL: none. */
+const struct image_module *image_module_of_map(const struct link_map *map);
+
+/* ---- The groups of a rank ---- */
+
+struct image;
+
+/* True if the rank has this group. Any thread. */
+bool image_has_group(const struct image *image, size_t number);
+
+/* Gives the rank the group and its dependencies, and runs their constructors. On the rank's ULT or one of
+ * its threads. May switch. Ends the process with a message if memory is exhausted. */
+void image_group_enter(struct image *image, size_t number);
+
+/* Runs the destructors of all groups but 0, the newest first, each destructor once. May switch. */
+void image_groups_finish(struct image *image);
+
+/* Adds n (1 or -1) to the number of times the rank has opened a library. Returns false if the rank has not
+ * opened it. */
+bool image_group_count(struct image *image, const void *handle, int n);
+
+/* ---- opener.c: loading without running constructors ---- */
+
+/* The libraries loaded by a dlopen. */
+struct image_loaded {
+    struct image_module *modules; /* the private ones, whose constructors have not run; free() it */
+    size_t count;
+};
+
+/* Loads the library `name` for a rank and returns its handle, as a dlopen called by the prototype of
+ * `caller` (NULL: this library) would. Constructors of private libraries do not run. NULL: dlerror says
+ * why. Never switches. One thread at a time. */
+void *image_opener_open(const struct image_module *caller, const char *name, int mode,
+                        struct image_loaded *loaded_out);
+
+/* Runs the constructors of the modules on the prototype after all: the ranks will share them. */
+void image_opener_construct(const struct image_loaded *loaded);
+
+/* Keeps the prototypes' destructors from running. */
+void image_opener_drop_destructors(const struct image_loaded *loaded);
+
+#endif

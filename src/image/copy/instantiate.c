@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * instantiate.c: creates copies of the program by the plan, runs them and ends them.
+ *
+ * A copy is created in the state in which ld.so hands a program over: relocated, no constructor run. Its
+ * life:
+ *
+ *   1 created    image_create
+ *   2 running    image_run: constructors in dependency order, then main
+ *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors.
+ *
+ * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
+ * runs, so the inner call continues where the outer one stopped.
+ *
+ * Images are never freed: they live as long as the process.
+ */
+#include "image/copy/instantiate.h"
+#include "image/copy/groups.h"
+#include "image/libc/rebind.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static _Atomic(struct image *) all_images;                  /* every image, the newest first */
+static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all are in [lo, hi) */
+
+/* ---- Making a copy ---- */
+
+static bool map_all(const struct image_program *program, char *base)
+{
+    for (size_t i = 0; i < program->n_mappings; i++) {
+        const struct image_mapping *m = &program->mappings[i];
+        char *want = base + m->offset;
+        char *got = mmap(want, m->len_bytes, m->prot, m->flags | MAP_FIXED_NOREPLACE, m->fd, m->file_offset);
+
+        if (got == want)
+            continue;
+        if (got != MAP_FAILED) { /* kernels before 4.17 treat the address as a hint */
+            munmap(got, m->len_bytes);
+            errno = EEXIST;
+        }
+        for (int saved_errno = errno; i-- > 0; errno = saved_errno)
+            munmap(base + program->mappings[i].offset, program->mappings[i].len_bytes);
+        return false;
+    }
+    return true;
+}
+
+/* Allocates the pages that fill_all will write. Without this (before Linux 5.14) each one costs a page
+ * fault. */
+static void populate_all(const struct image_program *program, char *base)
+{
+    for (size_t i = 0; i < program->n_populated; i++)
+        madvise(base + program->populated[i].offset, program->populated[i].len_bytes, MADV_POPULATE_WRITE);
+}
+
+/* Copies the libraries' value into the copy's variable. */
+static void copy_variable(const struct image *image, const struct image_variable *variable)
+{
+    const void *from = variable->is_private ? image->base + variable->source : variable->prototype;
+
+    if (!variable->is_zeroed)
+        memcpy(image->base + variable->offset, from, variable->len_bytes);
+}
+
+/* Copies the initial contents and relocates them. */
+static void fill_all(const struct image_program *program, struct image *image)
+{
+    char *base = image->base;
+
+    for (size_t i = 0; i < program->n_fills; i++)
+        memcpy(base + program->fills[i].offset, program->fills[i].bytes, program->fills[i].len_bytes);
+    for (size_t i = 0; i < program->n_adds; i++) {
+        char *at = base + program->adds[i];
+        uintptr_t word;
+
+        memcpy(&word, at, sizeof word);
+        word += (uintptr_t)base;
+        memcpy(at, &word, sizeof word);
+    }
+    for (size_t i = 0; i < program->n_libc_refs; i++) {
+        uintptr_t word = (uintptr_t)&image->libc + program->libc_refs[i].field_offset;
+
+        memcpy(base + program->libc_refs[i].offset, &word, sizeof word);
+    }
+    for (int i = 0; i < IMAGE_LIBC_FIELDS && program->number == 0; i++)
+        image->libc.variables[i] = (char *)&image->libc + image_libc_field_offset(i);
+    for (size_t i = 0; i < program->n_variables; i++) {
+        const struct image_variable *variable = &program->variables[i];
+
+        copy_variable(image, variable);
+        if (variable->libc_field >= 0)
+            image->libc.variables[variable->libc_field] = base + variable->offset;
+    }
+}
+
+static bool protect_all(const struct image_program *program, const char *base)
+{
+    for (size_t i = 0; program->is_relro_protected && i < program->n_relros; i++)
+        if (mprotect((void *)(base + program->relros[i].offset), program->relros[i].len_bytes, PROT_READ) !=
+            0)
+            return false;
+    return true;
+}
+
+/* Publishes the image for image_find. */
+static void enlist(struct image *image)
+{
+    uintptr_t lo = (uintptr_t)image->base, hi = lo + image_program.reserved_bytes;
+    uintptr_t old_lo = atomic_load(&images_lo), old_hi = atomic_load(&images_hi);
+
+    while (lo < old_lo && !atomic_compare_exchange_weak(&images_lo, &old_lo, lo))
+        ;
+    while (hi > old_hi && !atomic_compare_exchange_weak(&images_hi, &old_hi, hi))
+        ;
+    image->next = atomic_load_explicit(&all_images, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&all_images, &image->next, image))
+        ;
+}
+
+bool image_fill(struct image *image, const struct image_program *program)
+{
+    if (!map_all(program, image->base))
+        return false;
+    populate_all(program, image->base);
+    fill_all(program, image);
+    if (protect_all(program, image->base))
+        return true;
+    for (size_t i = 0; i < program->n_mappings; i++)
+        munmap(image->base + program->mappings[i].offset, program->mappings[i].len_bytes);
+    errno = ENOMEM;
+    return false;
+}
+
+struct image *image_create(char *base)
+{
+    const struct image_program *program = &image_program;
+    struct image *image = calloc(1, sizeof *image);
+
+    BASE_ASSERT(program->is_open && (uintptr_t)base % program->align == 0);
+    if (!image)
+        return NULL;
+    image->base = base;
+    if (!image_fill(image, program)) {
+        free(image);
+        return NULL;
+    }
+    image_libc_init(&image->libc);
+    image->libc.main_thread.image = image;
+    image->modules_to_end = program->n_modules;
+    enlist(image);
+    return image;
+}
+
+/* ---- Running and ending it ---- */
+
+void image_begin_exclusive(void)
+{
+    if (image_rebind_client.begin_exclusive)
+        image_rebind_client.begin_exclusive();
+}
+
+void image_end_exclusive(void)
+{
+    if (image_rebind_client.end_exclusive)
+        image_rebind_client.end_exclusive();
+}
+
+typedef void (*constructor_fn)(int argc, char **argv, char **envp);
+typedef void (*destructor_fn)(void);
+
+/* The i-th entry of an array of function pointers in a copy. */
+static void *array_entry(const struct image *image, const struct image_module *module, size_t array_vaddr,
+                         size_t i)
+{
+    return ((void **)(image->base + module->copy_shift + array_vaddr))[i];
+}
+
+void image_construct(struct image *image, const struct image_module *module)
+{
+    char **envp = image_env_of(&image->libc);
+
+    image_begin_exclusive();
+    if (module->init_vaddr)
+        ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(image->argc, image->argv,
+                                                                                  envp);
+    for (size_t i = 0; i < module->n_inits; i++)
+        ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(image->argc, image->argv,
+                                                                                  envp);
+    image_end_exclusive();
+}
+
+int image_run(struct image *image, int argc, char **argv)
+{
+    char **envp = image_env_of(&image->libc);
+    const struct image_program *program = &image_program;
+    const struct image_module *main_module = &program->modules[0];
+
+    image->argc = argc;
+    image->argv = argv;
+    image->libc.main_id = pthread_self();
+    image_begin_exclusive();
+    for (size_t i = 0; i < main_module->n_preinits; i++)
+        ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
+                                                                                               envp);
+    for (size_t i = 0; i < program->n_modules; i++)
+        image_construct(image, &program->modules[program->init_order[i]]);
+    image_end_exclusive();
+    return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
+}
+
+/* Runs the destructors of the current module; image->finis_done counts those that have run or are running. */
+void image_destruct(struct image *image, const struct image_module *module)
+{
+    while (image->finis_done < module->n_finis) {
+        size_t i = module->n_finis - ++image->finis_done;
+
+        ((destructor_fn)array_entry(image, module, module->fini_array_vaddr, i))();
+    }
+    if (!image->is_fini_done && module->fini_vaddr) {
+        image->is_fini_done = true;
+        ((destructor_fn)(image->base + module->copy_shift + module->fini_vaddr))();
+    }
+    image->finis_done = 0;
+    image->is_fini_done = false;
+}
+
+void image_finish(struct image *image)
+{
+    const struct image_program *program = &image_program;
+    struct image_libc *libc = &image->libc;
+
+    image_begin_exclusive();
+    image_handlers_run(&libc->main_thread.at_exit, NULL, libc->exit_status);
+    image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
+    image_groups_finish(image);
+    while (image->modules_to_end > 0) {
+        image_destruct(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
+        image->modules_to_end--;
+    }
+    image_end_exclusive();
+    image_libc_fini(libc);
+}
+
+/* ---- Queries ---- */
+
+void *image_translate(const struct image *image, const void *prototype_addr)
+{
+    const struct image_module *module = image_module_of(&image_program, (uintptr_t)prototype_addr);
+
+    if (!module)
+        return (void *)prototype_addr;
+    return image->base + module->copy_shift + ((uintptr_t)prototype_addr - module->bias);
+}
+
+void image_tls_init_block(const struct image *image, const struct image_module *module, void *block)
+{
+    memcpy(block, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
+    memset((char *)block + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
+}
+
+void image_tls_init(const struct image *image, unsigned char *save)
+{
+    const struct image_program *program = &image_program;
+
+    for (size_t i = 0; i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
+
+        if (!module->tls_bytes || module->tls_lazy)
+            continue;
+        image_tls_init_block(image, module, save);
+        save += module->tls_bytes;
+    }
+    image_swapped_tls_init(save);
+}
+
+void image_tls_init_thread(const struct image *image)
+{
+    const struct image_program *program = &image_program;
+    char *thread_pointer = __builtin_thread_pointer();
+
+    for (size_t i = 0; i < program->n_modules; i++)
+        if (program->modules[i].tls_bytes && !program->modules[i].tls_lazy)
+            image_tls_init_block(image, &program->modules[i],
+                                 thread_pointer + program->modules[i].tls_offset);
+}
+
+bool image_has_address(const struct image *image, const void *addr)
+{
+    return (uintptr_t)addr - (uintptr_t)image->base < image_program.reserved_bytes;
+}
+
+const struct image_module *image_module_at(const struct image *image, const void *addr)
+{
+    size_t offset = (size_t)((const char *)addr - image->base);
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+
+    for (size_t number = 0; number < n_groups; number++)
+        for (size_t i = 0; i < image_groups[number]->n_modules; i++) {
+            const struct image_module *module = &image_groups[number]->modules[i];
+
+            if (offset - module->copy_offset < module->vaddr_hi - module->vaddr_lo)
+                return image_has_group(image, number) ? module : NULL;
+        }
+    return NULL;
+}
+
+struct image *image_find(const void *addr)
+{
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+
+    if (image && image_has_address(image, addr))
+        return image;
+    if ((uintptr_t)addr < atomic_load(&images_lo) || (uintptr_t)addr >= atomic_load(&images_hi))
+        return NULL;
+    for (image = atomic_load(&all_images); image; image = image->next)
+        if (image_has_address(image, addr))
+            return image;
+    return NULL;
+}
+
+struct image_libc *image_libc_of(struct image *image)
+{
+    return &image->libc;
+}
+
+char *image_base(const struct image *image)
+{
+    return image->base;
+}

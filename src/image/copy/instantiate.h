@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * instantiate.h: a copy of the program; private to src/image.
+ */
+#ifndef IMAGE_INSTANTIATE_H
+#define IMAGE_INSTANTIATE_H
+
+#include "image/copy/program.h"
+#include "image/libc/rebind.h"
+
+struct image_link_map;
+struct image_late; /* libraries that a rank has opened (groups.c) */
+
+struct image {
+    char *base;            /* the copy's address: image_program.span_bytes from here */
+    struct image *next;    /* next in the list of all images */
+    size_t modules_to_end; /* modules init_order[0 .. modules_to_end) still have destructors to run */
+    size_t finis_done;     /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
+    bool is_fini_done;     /* DT_FINI of that module was called */
+    _Atomic(struct image_link_map *)
+        link_maps;                     /* descriptors of its modules, for queries (rebind_symbols.c) */
+    _Atomic(struct image_late *) late; /* NULL: nothing opened yet */
+    int argc;                          /* arguments of constructors */
+    char **argv;
+    struct image_libc libc; /* per-rank replacement of the C library's per-process state */
+};
+
+/* True if the address is in the image's address space. */
+bool image_has_address(const struct image *image, const void *addr);
+
+/* Maps, fills and protects the image's copy of a program or group. On failure returns false with errno
+ * set. */
+bool image_fill(struct image *image, const struct image_program *program) BASE_MUST_CHECK;
+
+/* Runs the constructors of a module in the image, or its destructors that have not run yet. May switch. */
+void image_construct(struct image *image, const struct image_module *module);
+void image_destruct(struct image *image, const struct image_module *module);
+
+/* The module of the image that contains the address; NULL: none (a gap between modules). */
+const struct image_module *image_module_at(const struct image *image, const void *addr);
+
+/* The initial values of a module's thread_local variables in this copy. */
+void image_tls_init_block(const struct image *image, const struct image_module *module, void *block);
+
+/* Sets the calling thread's thread_local variables to their initial values in this copy; ld.so has filled
+ * in the prototype's values. */
+void image_tls_init_thread(const struct image *image);
+
+/* Bracket constructors and destructors of copies: those of other ranks wait, except while this one waits.
+ * May switch. */
+void image_begin_exclusive(void);
+void image_end_exclusive(void);
+
+#endif

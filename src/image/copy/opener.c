@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * opener.c: loads a library for a rank without running its constructors, which must run in the rank's copy.
+ *
+ * ld.so has no such function, but it has DF_1_INITFIRST: a module with this flag is constructed before all
+ * others of the same dlopen. So instead of the library we open a module that is generated on the spot (the
+ * opener). It has the flag, needs the library (DT_NEEDED), and has one constructor: a function of this
+ * file. This function replaces the constructors of the private libraries that are being loaded by an empty
+ * one; shared libraries keep theirs. The opener's DT_RUNPATH or DT_RPATH is the search list of the calling
+ * module, so that ld.so searches as it would for the prototype. Once the library is loaded, the opener is
+ * closed.
+ */
+#include "image/copy/groups.h"
+
+#include "base/log.h"
+#include "image/copy/deferred.h"
+#include "image/copy/private_libraries.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- Changing ld.so's data of a module ---- */
+
+static void do_nothing(void) {}
+
+static void patch(const struct image_module *module, size_t *word, size_t value)
+{
+    image_patch_word(module->bias, module->phdr, module->n_phdrs, word, value);
+}
+
+/* Sets the entries of an array of functions: to values[], or to do_nothing if values is NULL. */
+static void set_array(const struct image_module *module, size_t vaddr, size_t count, const size_t *values)
+{
+    size_t *array = (size_t *)(module->bias + vaddr);
+
+    for (size_t i = 0; i < count; i++)
+        patch(module, &array[i], values ? values[i] : (size_t)do_nothing);
+}
+
+/* Sets an entry of the dynamic section, by its tag, to the address of a function. */
+static void set_entry(const struct image_module *module, ElfW(Sxword) tag, size_t vaddr)
+{
+    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            patch(module, (size_t *)&d->d_un.d_ptr, vaddr);
+}
+
+/* ---- While ld.so loads ---- */
+
+/* A module whose constructors are held back, and their addresses. */
+struct deferred {
+    struct image_module module;
+    size_t *inits;
+};
+
+/* The dlopen in progress; under the lock of rebind_dlopen.c. */
+static struct {
+    char path[64]; /* of the opener */
+    struct deferred *deferred;
+    size_t count;
+} opening;
+
+/* In ld.so's list the opener precedes the libraries that it loaded. */
+static bool is_new(const struct link_map *map)
+{
+    for (map = map->l_prev; map; map = map->l_prev)
+        if (strcmp(map->l_name, opening.path) == 0)
+            return true;
+    return false;
+}
+
+static void defer(const struct image_module *module)
+{
+    struct deferred deferred = {.module = *module};
+    const size_t *inits = (const size_t *)(module->bias + module->init_array_vaddr);
+
+    deferred.inits = base_calloc(module->n_inits + 1, sizeof *inits, "the constructors of a library");
+    memcpy(deferred.inits, inits, module->n_inits * sizeof *inits);
+    set_array(module, module->init_array_vaddr, module->n_inits, NULL);
+    if (module->init_vaddr)
+        set_entry(module, DT_INIT, (size_t)do_nothing - module->bias);
+    image_array_push(&opening.deferred, &opening.count, sizeof deferred, &deferred);
+}
+
+/* The opener's constructor: ld.so calls it after all relocations and before all other constructors. */
+static void before_constructors(void)
+{
+    struct image_module *modules;
+    size_t count;
+    bool *is_late;
+
+    image_modules_list(&modules, &count);
+    is_late = base_calloc(count, sizeof *is_late, "the list of libraries");
+    for (size_t i = 0; i < count; i++)
+        is_late[i] = modules[i].link_map && is_new(modules[i].link_map);
+    image_private_libraries_mark_late(modules, count, is_late);
+    for (size_t i = 0; i < count; i++)
+        if (is_late[i])
+            defer(&modules[i]);
+    free(is_late);
+    free(modules);
+}
+
+/* Restores the prototypes' constructors from the file. */
+static void restore(void)
+{
+    for (size_t i = 0; i < opening.count; i++) {
+        const struct deferred *deferred = &opening.deferred[i];
+
+        set_array(&deferred->module, deferred->module.init_array_vaddr, deferred->module.n_inits,
+                  deferred->inits);
+        if (deferred->module.init_vaddr)
+            set_entry(&deferred->module, DT_INIT, deferred->module.init_vaddr);
+    }
+}
+
+/* ---- The opener ---- */
+
+enum { N_DYNS = 12 };
+
+struct opener {
+    ElfW(Ehdr) header;
+    ElfW(Phdr) segments[3];
+    ElfW(Dyn) dynamic[N_DYNS];
+    ElfW(Sym) symbol; /* the null symbol */
+    void (*constructor)(void);
+};
+
+static void add_dyn(ElfW(Dyn) * *next, ElfW(Sxword) tag, size_t value)
+{
+    (*next)->d_tag = tag;
+    (*next)->d_un.d_val = value;
+    (*next)++;
+}
+
+/* Writes the module into a memfd. strings: its dynamic string table, with the library's name at offset 1.
+ * -1: failed. */
+static int write_opener(const char *strings, size_t strings_bytes, size_t search_at, ElfW(Sxword) search_tag)
+{
+    struct opener opener = {
+        .header =
+            {
+                .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, IMAGE_ARCH_ELF_CLASS,
+                            __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
+                            EV_CURRENT},
+                .e_type = ET_DYN,
+                .e_machine = IMAGE_ARCH_ELF_MACHINE,
+                .e_version = EV_CURRENT,
+                .e_phoff = offsetof(struct opener, segments),
+                .e_ehsize = sizeof(ElfW(Ehdr)),
+                .e_phentsize = sizeof(ElfW(Phdr)),
+                .e_phnum = 3,
+            },
+        .constructor = before_constructors, /* an absolute address, not relocated */
+    };
+    size_t file_bytes = sizeof opener + strings_bytes;
+    ElfW(Dyn) *next = opener.dynamic;
+    int fd = memfd_create("heddle-dlopen", MFD_CLOEXEC);
+
+    opener.segments[0] = (ElfW(Phdr)){.p_type = PT_LOAD,
+                                      .p_flags = PF_R | PF_W,
+                                      .p_filesz = file_bytes,
+                                      .p_memsz = file_bytes,
+                                      .p_align = IMAGE_ARCH_PAGE_BYTES};
+    opener.segments[1] = (ElfW(Phdr)){.p_type = PT_DYNAMIC,
+                                      .p_flags = PF_R | PF_W,
+                                      .p_offset = offsetof(struct opener, dynamic),
+                                      .p_vaddr = offsetof(struct opener, dynamic),
+                                      .p_paddr = offsetof(struct opener, dynamic),
+                                      .p_filesz = sizeof opener.dynamic,
+                                      .p_memsz = sizeof opener.dynamic,
+                                      .p_align = sizeof(void *)};
+    opener.segments[2] = (ElfW(Phdr)){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W};
+    add_dyn(&next, DT_NEEDED, 1);
+    add_dyn(&next, DT_STRTAB, sizeof opener);
+    add_dyn(&next, DT_STRSZ, strings_bytes);
+    add_dyn(&next, DT_SYMTAB, offsetof(struct opener, symbol));
+    add_dyn(&next, DT_SYMENT, sizeof opener.symbol);
+    add_dyn(&next, DT_INIT_ARRAY, offsetof(struct opener, constructor));
+    add_dyn(&next, DT_INIT_ARRAYSZ, sizeof opener.constructor);
+    add_dyn(&next, DT_FLAGS_1, DF_1_INITFIRST);
+    if (search_at)
+        add_dyn(&next, search_tag, search_at);
+    add_dyn(&next, DT_NULL, 0);
+    if (fd >= 0 && (write(fd, &opener, sizeof opener) != (ssize_t)sizeof opener ||
+                    write(fd, strings, strings_bytes) != (ssize_t)strings_bytes)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Appends the folders that ld.so searches for the module, without those it searches for every module,
+ * separated by ':'. NULL: none; free() it. */
+static char *search_list(const struct image_module *module)
+{
+    Dl_serinfo size, *list;
+    FILE *stream;
+    char *folders = NULL;
+    size_t len = 0;
+
+    if (dlinfo((void *)module->link_map, RTLD_DI_SERINFOSIZE, &size) != 0 || !(list = malloc(size.dls_size)))
+        return NULL;
+    *list = size;
+    stream = open_memstream(&folders, &len);
+    if (stream && dlinfo((void *)module->link_map, RTLD_DI_SERINFO, list) == 0)
+        for (unsigned i = 0; i < list->dls_cnt && !(list->dls_serpath[i].dls_flags & LA_SER_DEFAULT); i++)
+            fprintf(stream, "%s%s", i ? ":" : "", list->dls_serpath[i].dls_name);
+    if (stream)
+        fclose(stream);
+    free(list);
+    return folders;
+}
+
+/* The caller's DT_RPATH precedes LD_LIBRARY_PATH and also applies to the library's dependencies; DT_RUNPATH
+ * does not. */
+static ElfW(Sxword) search_tag_of(const struct image_module *module)
+{
+    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_RUNPATH)
+            return DT_RUNPATH;
+    return DT_RPATH;
+}
+
+static int make_opener(const struct image_module *caller, const char *name)
+{
+    char *folders = caller && caller->link_map ? search_list(caller) : NULL;
+    size_t name_bytes = strlen(name) + 1, folders_bytes = folders && folders[0] ? strlen(folders) + 1 : 0;
+    char *strings = base_calloc(1 + name_bytes + folders_bytes, 1, "the name of a library");
+    int fd;
+
+    memcpy(strings + 1, name, name_bytes);
+    if (folders_bytes)
+        memcpy(strings + 1 + name_bytes, folders, folders_bytes);
+    fd = write_opener(strings, 1 + name_bytes + folders_bytes, folders_bytes ? 1 + name_bytes : 0,
+                      caller ? search_tag_of(caller) : DT_RUNPATH);
+    free(folders);
+    free(strings);
+    return fd;
+}
+
+/* Binds all symbols now if possible; a symbol may be missing that is needed only at its first call. */
+static void *open_bound(const char *path, int mode)
+{
+    void *handle = dlopen(path, (mode & ~RTLD_LAZY) | RTLD_NOW);
+
+    return !handle && (mode & RTLD_LAZY) ? dlopen(path, mode) : handle;
+}
+
+void *image_opener_open(const struct image_module *caller, const char *name, int mode,
+                        struct image_loaded *loaded_out)
+{
+    int fd = make_opener(caller, name);
+    void *opener, *handle = NULL;
+
+    *loaded_out = (struct image_loaded){0};
+    if (fd < 0) {
+        base_log("the ranks share %s: it cannot be opened for one of them (memfd_create: %s)", name,
+                 strerror(errno));
+        return dlopen(name, mode);
+    }
+    opening.count = 0;
+    opening.deferred = NULL;
+    snprintf(opening.path, sizeof opening.path, "/proc/self/fd/%d", fd);
+    opener = open_bound(opening.path, mode);
+    close(fd);
+    if (!opener)
+        return NULL;
+    restore();
+    handle = dlopen(name, mode | RTLD_NOLOAD); /* by its name now, wherever it was found */
+    BASE_ASSERT(handle);
+    dlclose(opener);
+    for (size_t i = 0; i < opening.count; i++) {
+        image_array_push(&loaded_out->modules, &loaded_out->count, sizeof opening.deferred[i].module,
+                         &opening.deferred[i].module);
+        free(opening.deferred[i].inits);
+    }
+    free(opening.deferred);
+    return handle;
+}
+
+/* ---- After loading ---- */
+
+void image_opener_construct(const struct image_loaded *loaded)
+{
+    typedef void (*constructor_fn)(int argc, char **argv, char **envp);
+    extern char **environ;
+
+    /* Last first: ld.so's list has a library before its dependencies. */
+    for (size_t i = loaded->count; i-- > 0;) {
+        const struct image_module *module = &loaded->modules[i];
+        const size_t *inits = (const size_t *)(module->bias + module->init_array_vaddr);
+
+        if (module->init_vaddr)
+            ((constructor_fn)(module->bias + module->init_vaddr))(0, NULL, environ);
+        for (size_t j = 0; j < module->n_inits; j++)
+            ((constructor_fn)inits[j])(0, NULL, environ);
+    }
+}
+
+void image_opener_drop_destructors(const struct image_loaded *loaded)
+{
+    for (size_t i = 0; i < loaded->count; i++) {
+        const struct image_module *module = &loaded->modules[i];
+
+        set_array(module, module->fini_array_vaddr, module->n_finis, NULL);
+        if (module->fini_vaddr)
+            set_entry(module, DT_FINI, (size_t)do_nothing - module->bias);
+    }
+}

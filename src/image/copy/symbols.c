@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * symbols.c: names, versions and look-ups of a module's dynamic symbols.
+ */
+#include "image/copy/program.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* Bit of a version index: the definition is not the default one. */
+#define VERSYM_HIDDEN 0x8000
+
+static const char *needed_version(const struct image_module *module, unsigned index)
+{
+    const char *at = module->verneed;
+
+    for (size_t i = 0; at && i < module->n_verneeds; i++) {
+        const ElfW(Verneed) *need = (const void *)at;
+        const char *aux_at = at + need->vn_aux;
+
+        for (unsigned j = 0; j < need->vn_cnt; j++) {
+            const ElfW(Vernaux) *aux = (const void *)aux_at;
+
+            if ((aux->vna_other & ~VERSYM_HIDDEN) == index)
+                return module->strtab + aux->vna_name;
+            aux_at += aux->vna_next;
+        }
+        if (!need->vn_next)
+            break;
+        at += need->vn_next;
+    }
+    return NULL;
+}
+
+static const char *defined_version(const struct image_module *module, unsigned index)
+{
+    const char *at = module->verdef;
+
+    for (size_t i = 0; at && i < module->n_verdefs; i++) {
+        const ElfW(Verdef) *def = (const void *)at;
+
+        if ((def->vd_ndx & ~VERSYM_HIDDEN) == index)
+            return module->strtab + ((const ElfW(Verdaux) *)(const void *)(at + def->vd_aux))->vda_name;
+        if (!def->vd_next)
+            break;
+        at += def->vd_next;
+    }
+    return NULL;
+}
+
+const char *image_symbol_version(const struct image_module *module, size_t symbol_index)
+{
+    unsigned index;
+    const char *name;
+
+    if (!module->versym)
+        return NULL;
+    index = module->versym[symbol_index] & ~VERSYM_HIDDEN;
+    if (index <= VER_NDX_GLOBAL)
+        return NULL;
+    name = needed_version(module, index);
+    return name ? name : defined_version(module, index);
+}
+
+/* True if the symbol at this address has no version. ld.so takes it for any version that a module asks for. */
+static bool has_no_version(const void *addr)
+{
+    const ElfW(Sym) *symbol = NULL, *symbols = NULL;
+    const ElfW(Half) *versions = NULL;
+    const struct link_map *map = NULL;
+    Dl_info info;
+
+    if (!dladdr1(addr, &info, (void **)&symbol, RTLD_DL_SYMENT) || info.dli_saddr != addr || !symbol ||
+        !dladdr1(addr, &info, (void **)&map, RTLD_DL_LINKMAP))
+        return false;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_SYMTAB)
+            symbols = (const void *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_VERSYM)
+            versions = (const void *)entry->d_un.d_ptr;
+    return symbols && (!versions || (versions[symbol - symbols] & ~VERSYM_HIDDEN) <= VER_NDX_GLOBAL);
+}
+
+/* Like ld.so: the first definition in its order that has this version or none. (dlvsym skips those without one.) */
+static void *find_version(const char *name, const char *version)
+{
+    void *exact = dlvsym(RTLD_DEFAULT, name, version);
+    void *first = dlsym(RTLD_DEFAULT, name);
+
+    return exact && first != exact && !(first && has_no_version(first)) ? exact : first;
+}
+
+void *image_symbol_lookup(const struct image_module *module, size_t symbol_index)
+{
+    const ElfW(Sym) *symbol = &module->symtab[symbol_index];
+    const char *name = module->strtab + symbol->st_name;
+    const char *version = image_symbol_version(module, symbol_index);
+    bool is_defined = symbol->st_shndx != SHN_UNDEF;
+    bool is_own = is_defined && (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || module->is_symbolic ||
+                                 ELF64_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT);
+    void *value = NULL;
+
+    if (!is_own)
+        value = version ? find_version(name, version) : dlsym(RTLD_DEFAULT, name);
+    if (!is_own && !value && module->group > 0) /* opened with RTLD_LOCAL: searches the libraries loaded with
+                                                 * it */
+        value = dlsym((void *)module->link_map, name);
+    if (value || !is_defined)
+        return value;
+    value = (void *)(module->bias + symbol->st_value);
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+        value = ((void *(*)(void))value)();
+    return value;
+}
+
+static bool table_refers_to(const struct image_module *module, const ElfW(Rela) * table, size_t count,
+                            const char *function)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t symbol_index = ELF64_R_SYM(table[i].r_info);
+        const ElfW(Sym) *symbol = &module->symtab[symbol_index];
+
+        if (symbol_index && symbol->st_shndx == SHN_UNDEF &&
+            strcmp(module->strtab + symbol->st_name, function) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool image_program_refers_to(const char *function)
+{
+    for (size_t i = 0; i < image_program.n_modules; i++) {
+        const struct image_module *module = &image_program.modules[i];
+        if (table_refers_to(module, module->rela, module->n_relas, function) ||
+            table_refers_to(module, module->plt_rela, module->n_plt_relas, function))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries.
+ *
+ * This library's definitions come before libc's in the order of look-up, so that a thread of std::thread or
+ * of OpenMP belongs to the rank that caused it, like a thread of the program itself. A thread without a
+ * rank is created by libc with unchanged arguments.
+ *
+ * This file is part of the shared library only, never of a unit test.
+ */
+#include "image/copy/threads.h"
+
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int (*create_fn)(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
+
+struct start {
+    struct image *image;
+    void *(*function)(void *);
+    thrd_start_t c11_function; /* for thrd_create, where function is NULL */
+    void *arg;
+};
+
+static void *run_thread(void *arg)
+{
+    struct start start = *(struct start *)arg;
+
+    free(arg);
+    if (start.image && !image_thread_begin(start.image))
+        base_fatal(1, "out of memory: cannot start a thread of the program");
+    return start.function ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
+}
+
+static create_fn real_create(void)
+{
+    static _Atomic(create_fn) found;
+    create_fn real = atomic_load_explicit(&found, memory_order_relaxed);
+
+    if (!real) {
+        real = (create_fn)dlsym(RTLD_NEXT, "pthread_create");
+        if (!real)
+            base_fatal(1, "the C library has no pthread_create; is this glibc?");
+        atomic_store_explicit(&found, real, memory_order_relaxed);
+    }
+    return real;
+}
+
+/* Starts *wanted, copied into memory of its own. Returns an error number. */
+static int start_thread(pthread_t *thread, const pthread_attr_t *attr, const struct start *wanted)
+{
+    struct start *start = malloc(sizeof *start);
+    int error;
+
+    if (!start)
+        return EAGAIN;
+    *start = *wanted;
+    if (start->image && image_rebind_client.thread_begins)
+        image_rebind_client.thread_begins();
+    if (start->image)
+        image_thread_count(start->image, 1);
+    error = real_create()(thread, attr, run_thread, start);
+    if (error && start->image)
+        image_thread_count(start->image, -1);
+    if (error)
+        free(start);
+    return error;
+}
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg)
+{
+    struct image *image = image_thread_heir(__builtin_return_address(0));
+
+    if (!image) {
+        if (image_rebind_client.thread_begins && !image_thread_serves_all(__builtin_return_address(0)))
+            image_rebind_client.thread_begins();
+        return real_create()(thread, attr, function, arg);
+    }
+    return start_thread(thread, attr, &(struct start){.image = image, .function = function, .arg = arg});
+}
+
+EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
+{
+    struct image *image = image_thread_heir(__builtin_return_address(0));
+    int error =
+        start_thread(thread, NULL, &(struct start){.image = image, .c11_function = function, .arg = arg});
+
+    return error == 0 ? thrd_success : error == EAGAIN || error == ENOMEM ? thrd_nomem : thrd_error;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind.c: the table of the C library's names that resolve to a replacement in a rank's code.
+ *
+ * Relocation consults the table (reloc.c), only for references from the program and its private libraries
+ * to names that neither of them defines. Shared libraries and this library itself keep libc's functions. On
+ * an OS thread that runs no rank, the replacements behave like libc's functions.
+ */
+#include "image/libc/rebind.h"
+
+#include "image/copy/instantiate.h"
+#include "image/copy/lazy_tls.h"
+#include "image/copy/private_libraries.h"
+#include "image/copy/threads.h"
+
+#include <string.h>
+
+#define FUNCTION(name, replacement, why)     \
+    {                                        \
+        name, (void *)(replacement), -1, why \
+    }
+#define VARIABLE(name, field, why) \
+    {                              \
+        name, NULL, field, why     \
+    }
+
+static const struct image_rebinding libc_table[] = {
+    /* The rank's end (rebind_exit.c) */
+    FUNCTION("exit", image_libc_exit, "ends the rank, not the process"),
+    FUNCTION("_exit", image_libc__exit, "ends the rank, not the process"),
+    FUNCTION("_Exit", image_libc__exit, "ends the rank, not the process"),
+    FUNCTION("quick_exit", image_libc_quick_exit, "ends the rank, not the process"),
+    FUNCTION("abort", image_libc_abort, "aborts the job and names the rank"),
+    FUNCTION("__assert_fail", image_libc_assert_fail, "aborts the job and names the rank"),
+    FUNCTION("err", image_libc_err, "calls exit"),
+    FUNCTION("errx", image_libc_errx, "calls exit"),
+    FUNCTION("verr", image_libc_verr, "calls exit"),
+    FUNCTION("verrx", image_libc_verrx, "calls exit"),
+    FUNCTION("error", image_libc_error, "calls exit"),
+    FUNCTION("atexit", image_libc_atexit, "called at the rank's end"),
+    FUNCTION("on_exit", image_libc_on_exit, "called at the rank's end"),
+    FUNCTION("at_quick_exit", image_libc_at_quick_exit, "called at the rank's end"),
+    FUNCTION("__cxa_atexit", image_libc_cxa_atexit, "destroys the rank's static objects"),
+    FUNCTION("__cxa_at_quick_exit", image_libc_cxa_at_quick_exit, "called at the rank's end"),
+    FUNCTION("__cxa_finalize", image_libc_cxa_finalize, "a copy's handlers are in its own list"),
+    FUNCTION("__cxa_thread_atexit_impl", image_libc_cxa_thread_atexit,
+             "a rank's thread_local objects die with it"),
+    FUNCTION("__cxa_thread_atexit", image_libc_cxa_thread_atexit,
+             "a rank's thread_local objects die with it"),
+
+    /* The end of the rank's main thread (rebind_thread_exit.c) */
+    FUNCTION("pthread_exit", image_libc_pthread_exit, "ends the rank's ULT, not the PE's thread"),
+    FUNCTION("thrd_exit", image_libc_thrd_exit, "ends the rank's ULT, not the PE's thread"),
+    FUNCTION("pthread_cancel", image_libc_cancel, "the main thread is a ULT"),
+    FUNCTION("pthread_testcancel", image_libc_testcancel, "the main thread is a ULT"),
+    FUNCTION("pthread_setcancelstate", image_libc_setcancelstate, "the main thread is a ULT"),
+    FUNCTION("pthread_setcanceltype", image_libc_setcanceltype, "the main thread is a ULT"),
+    FUNCTION("pthread_join", image_libc_join, "other ranks run meanwhile"),
+    FUNCTION("thrd_join", image_libc_thrd_join, "other ranks run meanwhile"),
+    FUNCTION("__pthread_register_cancel", image_libc_register_cancel, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unregister_cancel", image_libc_unregister_cancel, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_register_cancel_defer", image_libc_register_cancel_defer, "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unregister_cancel_restore", image_libc_unregister_cancel_restore,
+             "cleanup handlers per ULT"),
+    FUNCTION("__pthread_unwind_next", image_libc_unwind_next, "cleanup handlers per ULT"),
+
+    /* Processes (rebind_process.c) */
+    FUNCTION("fork", image_libc_fork, "the child is the rank's alone"),
+    FUNCTION("_Fork", image_libc__Fork, "the child is the rank's alone"),
+    FUNCTION("posix_spawn", image_libc_posix_spawn, "the child is the rank's alone"),
+    FUNCTION("posix_spawnp", image_libc_posix_spawnp, "the child is the rank's alone"),
+    FUNCTION("wait", image_libc_wait, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("waitpid", image_libc_waitpid, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("wait3", image_libc_wait3, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("wait4", image_libc_wait4, "the rank's children; other ranks run meanwhile"),
+    FUNCTION("pthread_atfork", image_libc_atfork, "handlers of the rank that forks"),
+    FUNCTION("__register_atfork", image_libc_register_atfork, "handlers of the rank that forks"),
+
+    /* Keys of thread-specific data (rebind_keys.c) */
+    FUNCTION("pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
+    FUNCTION("__pthread_key_create", image_libc_key_create, "each rank has as many keys as a process"),
+    FUNCTION("pthread_key_delete", image_libc_key_delete, "a key of the rank"),
+    FUNCTION("pthread_getspecific", image_libc_getspecific, "a key of the rank"),
+    FUNCTION("pthread_setspecific", image_libc_setspecific, "a key of the rank"),
+    FUNCTION("tss_create", image_libc_tss_create, "each rank has as many keys as a process"),
+    FUNCTION("tss_delete", image_libc_tss_delete, "a key of the rank"),
+    FUNCTION("tss_get", image_libc_getspecific, "a key of the rank"),
+    FUNCTION("tss_set", image_libc_tss_set, "a key of the rank"),
+
+    /* Handlers of faults (rebind_signal.c) */
+    FUNCTION("sigaction", image_libc_sigaction, "the handler of a rank's fault is the rank's own"),
+    FUNCTION("signal", image_libc_signal, "the handler of a rank's fault is the rank's own"),
+    FUNCTION("bsd_signal", image_libc_signal, "another name of signal"),
+    FUNCTION("ssignal", image_libc_signal, "another name of signal"),
+    FUNCTION("__sysv_signal", image_libc_sysv_signal, "signal's name in ISO C programs"),
+    FUNCTION("sysv_signal", image_libc_sysv_signal, "signal's name in ISO C programs"),
+
+    /* getopt (rebind_getopt.c) */
+    FUNCTION("getopt", image_libc_getopt, "scans the rank's arguments with the rank's state"),
+    FUNCTION("__posix_getopt", image_libc_posix_getopt, "getopt's name in POSIX programs"),
+    FUNCTION("getopt_long", image_libc_getopt_long, "scans the rank's arguments with the rank's state"),
+    FUNCTION("getopt_long_only", image_libc_getopt_long_only,
+             "scans the rank's arguments with the rank's state"),
+    VARIABLE("optarg", IMAGE_OPTARG, "getopt's answer"),
+    VARIABLE("optind", IMAGE_OPTIND, "getopt's position"),
+    VARIABLE("opterr", IMAGE_OPTERR, "whether getopt prints errors"),
+    VARIABLE("optopt", IMAGE_OPTOPT, "getopt's answer"),
+
+    /* Random numbers (rebind_random.c) */
+    FUNCTION("rand", image_libc_rand, "a sequence per rank"),
+    FUNCTION("srand", image_libc_srandom, "a sequence per rank"),
+    FUNCTION("random", image_libc_random, "a sequence per rank"),
+    FUNCTION("srandom", image_libc_srandom, "a sequence per rank"),
+    FUNCTION("initstate", image_libc_initstate, "a sequence per rank"),
+    FUNCTION("setstate", image_libc_setstate, "a sequence per rank"),
+    FUNCTION("drand48", image_libc_drand48, "a sequence per rank"),
+    FUNCTION("erand48", image_libc_erand48, "lcong48 sets its multiplier"),
+    FUNCTION("lrand48", image_libc_lrand48, "a sequence per rank"),
+    FUNCTION("nrand48", image_libc_nrand48, "lcong48 sets its multiplier"),
+    FUNCTION("mrand48", image_libc_mrand48, "a sequence per rank"),
+    FUNCTION("jrand48", image_libc_jrand48, "lcong48 sets its multiplier"),
+    FUNCTION("srand48", image_libc_srand48, "a sequence per rank"),
+    FUNCTION("seed48", image_libc_seed48, "a sequence per rank"),
+    FUNCTION("lcong48", image_libc_lcong48, "a sequence per rank"),
+
+    /* Yielding the processor (rebind_sleep.c) */
+    FUNCTION("sleep", image_libc_sleep, "other ranks run meanwhile"),
+    FUNCTION("usleep", image_libc_usleep, "other ranks run meanwhile"),
+    FUNCTION("nanosleep", image_libc_nanosleep, "other ranks run meanwhile"),
+    FUNCTION("clock_nanosleep", image_libc_clock_nanosleep, "other ranks run meanwhile"),
+    FUNCTION("thrd_sleep", image_libc_thrd_sleep, "other ranks run meanwhile"),
+    FUNCTION("sched_yield", image_libc_sched_yield, "other ranks run meanwhile"),
+    FUNCTION("pthread_yield", image_libc_sched_yield, "other ranks run meanwhile"),
+    FUNCTION("thrd_yield", image_libc_thrd_yield, "other ranks run meanwhile"),
+
+    /* Pinning to CPUs (rebind_affinity.c) */
+    FUNCTION("sched_setaffinity", image_libc_sched_setaffinity, "the thread is the PE's, not the rank's"),
+    FUNCTION("sched_getaffinity", image_libc_sched_getaffinity,
+             "returns the affinity that the rank has asked for"),
+    FUNCTION("pthread_setaffinity_np", image_libc_pthread_setaffinity,
+             "the thread is the PE's, not the rank's"),
+    FUNCTION("pthread_getaffinity_np", image_libc_pthread_getaffinity,
+             "returns the affinity that the rank has asked for"),
+
+    /* Waiting for files that are not on disk (rebind_io.c) */
+    FUNCTION("read", image_libc_read, "other ranks run meanwhile"),
+    FUNCTION("readv", image_libc_readv, "other ranks run meanwhile"),
+    FUNCTION("recv", image_libc_recv, "other ranks run meanwhile"),
+    FUNCTION("recvfrom", image_libc_recvfrom, "other ranks run meanwhile"),
+    FUNCTION("recvmsg", image_libc_recvmsg, "other ranks run meanwhile"),
+    FUNCTION("accept", image_libc_accept, "other ranks run meanwhile"),
+    FUNCTION("accept4", image_libc_accept4, "other ranks run meanwhile"),
+    FUNCTION("write", image_libc_write, "other ranks run meanwhile"),
+    FUNCTION("select", image_libc_select, "other ranks run meanwhile"),
+    FUNCTION("poll", image_libc_poll, "other ranks run meanwhile"),
+    FUNCTION("epoll_wait", image_libc_epoll_wait, "other ranks run meanwhile"),
+
+    /* Locks of files (rebind_locks.c) */
+    FUNCTION("fcntl", image_libc_fcntl, "POSIX locks are the rank's"),
+    FUNCTION("fcntl64", image_libc_fcntl, "POSIX locks are the rank's"),
+    FUNCTION("lockf", image_libc_lockf, "POSIX locks are the rank's"),
+    FUNCTION("lockf64", image_libc_lockf, "POSIX locks are the rank's"),
+    FUNCTION("flock", image_libc_flock, "other ranks run meanwhile"),
+    FUNCTION("close", image_libc_close, "releases the rank's locks of the file"),
+    FUNCTION("fclose", image_libc_fclose, "releases the rank's locks of the file"),
+    FUNCTION("dup2", image_libc_dup2, "releases the rank's locks of the file that it closes"),
+    FUNCTION("dup3", image_libc_dup3, "releases the rank's locks of the file that it closes"),
+
+    /* Static storage of libc (rebind_buffers.c) */
+    FUNCTION("strtok", image_libc_strtok, "keeps the rank's position"),
+    FUNCTION("localtime", image_libc_localtime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("gmtime", image_libc_gmtime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("asctime", image_libc_asctime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("ctime", image_libc_ctime, "returns the rank's buffer; PEs run in parallel"),
+    FUNCTION("hcreate", image_libc_hcreate, "the hash table is the rank's"),
+    FUNCTION("hdestroy", image_libc_hdestroy, "the hash table is the rank's"),
+    FUNCTION("hsearch", image_libc_hsearch, "the hash table is the rank's"),
+
+    /* Data of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
+    FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
+    FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same library"),
+    FUNCTION("dlsym", image_libc_dlsym, "returns addresses in the rank's copy"),
+    FUNCTION("__tls_get_addr", image_tls_get_addr,
+             "per-rank thread_local variables of libraries (lazy_tls.c)"),
+    FUNCTION("dlvsym", image_libc_dlvsym, "returns addresses in the rank's copy"),
+    FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
+    FUNCTION("dladdr1", image_libc_dladdr1, "knows addresses in the rank's copy"),
+    FUNCTION("dlinfo", image_libc_dlinfo, "returns the modules of the rank's copy"),
+    FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
+             "would replace the buffers that the other ranks' std::cout writes to"),
+
+    /* The environment (rebind_env.c, rebind_exec.c) and the time zone, which is part of it (rebind_time.c) */
+    FUNCTION("getenv", image_libc_getenv, "the rank's environment"),
+    FUNCTION("secure_getenv", image_libc_secure_getenv, "the rank's environment"),
+    FUNCTION("setenv", image_libc_setenv, "the rank's environment"),
+    FUNCTION("unsetenv", image_libc_unsetenv, "the rank's environment"),
+    FUNCTION("putenv", image_libc_putenv, "the rank's environment"),
+    FUNCTION("clearenv", image_libc_clearenv, "the rank's environment"),
+    VARIABLE("environ", IMAGE_ENVIRON, "the rank's environment"),
+    VARIABLE("__environ", IMAGE_ENVIRON, "the rank's environment"),
+    VARIABLE("_environ", IMAGE_ENVIRON, "the rank's environment"),
+    FUNCTION("execv", image_libc_execv, "passes on the rank's environment"),
+    FUNCTION("execvp", image_libc_execvp, "passes on the rank's environment"),
+    FUNCTION("execl", image_libc_execl, "passes on the rank's environment"),
+    FUNCTION("execlp", image_libc_execlp, "passes on the rank's environment"),
+    FUNCTION("system", image_libc_system, "passes on the rank's environment; other ranks run meanwhile"),
+    FUNCTION("popen", image_libc_popen, "passes on the rank's environment"),
+    FUNCTION("pclose", image_libc_pclose, "waits for popen's child; other ranks run meanwhile"),
+    FUNCTION("tzset", image_libc_tzset, "the rank's TZ"),
+    FUNCTION("localtime_r", image_libc_localtime_r, "the rank's TZ"),
+    FUNCTION("ctime_r", image_libc_ctime_r, "the rank's TZ"),
+    FUNCTION("mktime", image_libc_mktime, "the rank's TZ"),
+    FUNCTION("timelocal", image_libc_mktime, "the rank's TZ"),
+    FUNCTION("strftime", image_libc_strftime, "the rank's TZ"),
+    VARIABLE("timezone", IMAGE_TIMEZONE, "the rank's TZ"),
+    VARIABLE("__timezone", IMAGE_TIMEZONE, "the rank's TZ"),
+    VARIABLE("daylight", IMAGE_DAYLIGHT, "the rank's TZ"),
+    VARIABLE("__daylight", IMAGE_DAYLIGHT, "the rank's TZ"),
+    VARIABLE("tzname", IMAGE_TZNAME, "the rank's TZ"),
+    VARIABLE("__tzname", IMAGE_TZNAME, "the rank's TZ"),
+};
+
+/* Of libraries that a rank may have a copy of (rebind_openmp.c): whichever defines them. */
+static const struct image_rebinding library_table[] = {
+    FUNCTION("GOMP_critical_start", image_libc_gomp_critical_start, "critical sections per rank"),
+    FUNCTION("GOMP_critical_end", image_libc_gomp_critical_end, "critical sections per rank"),
+};
+
+/* Tables of the layers above. */
+static struct {
+    const struct image_rebinding *table;
+    size_t count;
+} more_tables[8];
+static size_t n_more_tables;
+
+void image_rebind_add(const struct image_rebinding *table, size_t count)
+{
+    BASE_ASSERT(n_more_tables < BASE_COUNT(more_tables));
+    more_tables[n_more_tables].table = table;
+    more_tables[n_more_tables++].count = count;
+}
+
+static const struct image_rebinding *find_in(const struct image_rebinding *table, size_t count,
+                                             const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    return NULL;
+}
+
+const struct image_rebinding *image_rebinding_find(const char *name)
+{
+    const struct image_rebinding *found = find_in(libc_table, BASE_COUNT(libc_table), name);
+
+    if (!found)
+        found = find_in(library_table, BASE_COUNT(library_table), name);
+    for (size_t i = 0; i < n_more_tables; i++) {
+        const struct image_rebinding *other = find_in(more_tables[i].table, more_tables[i].count, name);
+
+        if (other)
+            found = other;
+    }
+    return found;
+}
+
+const struct image_rebinding *image_rebinding_for(const char *name, const void *definition)
+{
+    const struct image_rebinding *found = definition ? image_rebinding_find(name) : NULL;
+    Dl_info info;
+
+    if (!found || found < libc_table || found >= libc_table + BASE_COUNT(libc_table))
+        return found;
+    return dladdr(definition, &info) && !image_is_runtime_library(info.dli_fname) ? NULL : found;
+}
+
+size_t image_libc_field_offset(int field)
+{
+    static const size_t offsets[IMAGE_LIBC_FIELDS] = {
+        [IMAGE_OPTARG] = offsetof(struct image_libc, getopt.optarg),
+        [IMAGE_OPTIND] = offsetof(struct image_libc, getopt.optind),
+        [IMAGE_OPTERR] = offsetof(struct image_libc, getopt.opterr),
+        [IMAGE_OPTOPT] = offsetof(struct image_libc, getopt.optopt),
+        [IMAGE_ENVIRON] = offsetof(struct image_libc, environ),
+        [IMAGE_TIMEZONE] = offsetof(struct image_libc, timezone),
+        [IMAGE_DAYLIGHT] = offsetof(struct image_libc, daylight),
+        [IMAGE_TZNAME] = offsetof(struct image_libc, tzname),
+    };
+
+    return offsets[field];
+}
+
+void image_libc_init(struct image_libc *libc)
+{
+    *(int *)libc->variables[IMAGE_OPTIND] = 1;
+    *(int *)libc->variables[IMAGE_OPTERR] = 1;
+    *(int *)libc->variables[IMAGE_OPTOPT] = '?';
+    pthread_mutex_init(&libc->lock, NULL);
+    pthread_mutex_init(&libc->critical, NULL);
+    image_env_init(libc);
+    image_zone_init(libc);
+}
+
+void image_libc_lock(struct image_libc *libc)
+{
+    if (atomic_load_explicit(&libc->has_threads, memory_order_relaxed))
+        pthread_mutex_lock(&libc->lock);
+}
+
+void image_libc_unlock(struct image_libc *libc)
+{
+    if (atomic_load_explicit(&libc->has_threads, memory_order_relaxed))
+        pthread_mutex_unlock(&libc->lock);
+}
+
+/* Threads of the rank that have not ended continue, as they do until the end of a process; memory they may
+ * use stays. */
+void image_libc_fini(struct image_libc *libc)
+{
+    image_locks_release(libc);
+    if (atomic_load(&libc->has_threads))
+        return;
+    image_random_destroy(libc->random);
+    image_buffers_destroy(libc->buffers);
+    libc->random = NULL;
+    libc->buffers = NULL;
+    free(libc->at_exit.items);
+    free(libc->at_quick_exit.items);
+    free(libc->fork_handlers);
+    free(libc->children);
+    libc->fork_handlers = NULL;
+    libc->children = NULL;
+    libc->n_fork_handlers = libc->n_children = 0;
+    free(libc->fault_actions);
+    libc->fault_actions = NULL;
+    free(libc->affinity);
+    libc->affinity = NULL;
+    libc->at_exit = libc->at_quick_exit = (struct image_handlers){0};
+    image_thread_fini(&libc->main_thread);
+    image_keys_free(libc);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_exit.c: exit, abort, atexit and similar functions, for the running rank instead of the process.
+ *
+ * A process forked by a rank is not a rank: there these functions act on the process.
+ */
+#include "image/copy/instantiate.h"
+#include "image/copy/threads.h"
+
+#include "base/log.h"
+
+#include <err.h>
+#include <errno.h>
+#include <error.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Lists of handlers ---- */
+
+static int append(struct image_handlers *handlers, const struct image_handler *handler)
+{
+    if (handlers->count == handlers->room) {
+        size_t room = handlers->room ? handlers->room * 2 : 4;
+        struct image_handler *items = realloc(handlers->items, room * sizeof *items);
+
+        if (!items)
+            return -1;
+        handlers->items = items;
+        handlers->room = room;
+    }
+    handlers->items[handlers->count++] = *handler;
+    return 0;
+}
+
+static int add(struct image_handlers *handlers, struct image_handler handler)
+{
+    int result;
+
+    pthread_mutex_lock(&handlers->lock);
+    result = append(handlers, &handler);
+    pthread_mutex_unlock(&handlers->lock);
+    return result;
+}
+
+static bool remove_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
+{
+    for (size_t i = handlers->count; i-- > 0;) {
+        if (dso && handlers->items[i].dso != dso)
+            continue;
+        *handler_out = handlers->items[i];
+        handlers->count--;
+        memmove(&handlers->items[i], &handlers->items[i + 1],
+                (handlers->count - i) * sizeof *handlers->items);
+        return true;
+    }
+    return false;
+}
+
+/* Removes the newest handler (of the module, if dso is not NULL) from the list. Returns false if there is
+ * none. */
+static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
+{
+    bool found;
+
+    pthread_mutex_lock(&handlers->lock);
+    found = remove_last(handlers, dso, handler_out);
+    pthread_mutex_unlock(&handlers->lock);
+    return found;
+}
+
+void image_handlers_run(struct image_handlers *handlers, const void *dso, int status)
+{
+    struct image_handler handler;
+
+    while (take_last(handlers, dso, &handler)) {
+        if (handler.is_status_first)
+            handler.fn.on_exit(status, handler.arg);
+        else
+            handler.fn.cxa(handler.arg);
+    }
+}
+
+/* The state of the rank whose copy contains dso, the module that registers a function. If dso is in no
+ * copy: the calling thread's rank, or else the rank whose copy contains the function. */
+static struct image_libc *owner(const void *dso, const void *fn)
+{
+    struct image *image = dso ? image_find(dso) : NULL;
+
+    if (!image)
+        image = image_of_thread();
+    if (!image)
+        image = image_find(fn);
+    return image ? image_libc_of(image) : NULL;
+}
+
+int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
+{
+    struct image_libc *libc = owner(dso, (const void *)fn);
+
+    return libc ? add(&libc->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
+}
+
+int image_libc_atexit(void (*fn)(void))
+{
+    return image_libc_cxa_atexit((void (*)(void *))(void *)fn, NULL, NULL);
+}
+
+int image_libc_on_exit(void (*fn)(int, void *), void *arg)
+{
+    struct image_libc *libc = owner(NULL, (const void *)fn);
+
+    return libc ? add(&libc->at_exit,
+                      (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
+                : -1;
+}
+
+int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
+{
+    struct image_libc *libc = owner(dso, (const void *)fn);
+
+    return libc ? add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso}) : -1;
+}
+
+int image_libc_at_quick_exit(void (*fn)(void))
+{
+    return image_libc_cxa_at_quick_exit((void (*)(void *))(void *)fn, NULL);
+}
+
+int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
+{
+    struct image_thread *thread = image_thread_of(dso ? dso : (const void *)fn);
+
+    return thread ? add(&thread->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
+}
+
+void image_libc_cxa_finalize(void *dso)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (libc)
+        image_handlers_run(&libc->at_exit, dso, libc->exit_status);
+}
+
+/* ---- Ending ---- */
+
+/* True if a call by the caller ends the rank. False in a child of vfork, which runs on the rank's stack. */
+static bool ends_rank(void)
+{
+    return image_is_on_rank() && !image_is_forked_child();
+}
+
+static void exit_from(int status, const void *caller) BASE_NORETURN;
+static void exit_from(int status, const void *caller)
+{
+    struct image_libc *libc = image_libc_at(caller);
+    struct image *image = libc ? libc->main_thread.image : NULL;
+
+    if (image) {
+        libc->exit_status = status;
+        image_finish(image);
+    }
+    if (image && ends_rank() && image_rebind_client.exit)
+        image_rebind_client.exit(status);
+    if (image && !image_is_forked_child() && image_rebind_client.exit_by_thread)
+        image_rebind_client.exit_by_thread(image, status);
+    exit(status);
+}
+
+void image_libc_exit(int status)
+{
+    exit_from(status, __builtin_return_address(0));
+}
+
+static void quick_exit_from(int status, const void *caller) BASE_NORETURN;
+static void quick_exit_from(int status, const void *caller)
+{
+    struct image_libc *libc = image_libc_at(caller);
+
+    if (libc && ends_rank() && image_rebind_client.quick_exit)
+        image_rebind_client.quick_exit(status);
+    if (libc && !image_is_forked_child() && image_rebind_client.exit_by_thread)
+        image_rebind_client.exit_by_thread(libc->main_thread.image, status);
+    _exit(status);
+}
+
+void image_libc__exit(int status)
+{
+    quick_exit_from(status, __builtin_return_address(0));
+}
+
+void image_libc_quick_exit(int status)
+{
+    struct image_libc *libc = image_libc_at(__builtin_return_address(0));
+
+    if (libc)
+        image_handlers_run(&libc->at_quick_exit, NULL, status);
+    quick_exit_from(status, __builtin_return_address(0));
+}
+
+void image_libc_abort(void)
+{
+    if (ends_rank() && image_rebind_client.abort)
+        image_rebind_client.abort();
+    abort();
+}
+
+void image_libc_assert_fail(const char *condition, const char *file, unsigned line, const char *function)
+{
+    fflush(stdout);
+    base_log_plain("%s: %s:%u: %s%sAssertion `%s' failed.", program_invocation_short_name, file, line,
+                   function ? function : "", function ? ": " : "", condition);
+    image_libc_abort();
+}
+
+void image_libc_verr(int status, const char *fmt, va_list args)
+{
+    vwarn(fmt, args);
+    image_libc_exit(status);
+}
+
+void image_libc_verrx(int status, const char *fmt, va_list args)
+{
+    vwarnx(fmt, args);
+    image_libc_exit(status);
+}
+
+void image_libc_err(int status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    image_libc_verr(status, fmt, args);
+}
+
+void image_libc_errx(int status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    image_libc_verrx(status, fmt, args);
+}
+
+void image_libc_error(int status, int error_number, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    error(0, error_number, "%s", text); /* flushes stdout first, prints the program's name */
+    if (status)
+        image_libc_exit(status);
+}

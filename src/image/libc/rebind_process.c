@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_process.c: fork, and the children of a rank.
+ *
+ * A process forked by a rank is a copy of that rank alone: it has the rank's memory, environment and exit
+ * handlers, but is not a rank, and all replacements behave like libc's functions there. Handlers of
+ * pthread_atfork are kept per rank; one handler of the process calls those of the forking rank.
+ *
+ * wait() waits for the rank's own children only, so they are listed. Children of vfork are not: the program
+ * must wait for them by pid.
+ */
+#include "image/copy/threads.h"
+
+#include "image/copy/instantiate.h"
+
+#include "base/loader_lock.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Handlers ---- */
+
+struct image_fork_handler {
+    void (*prepare)(void);
+    void (*parent)(void);
+    void (*child)(void);
+    void *dso;
+};
+
+int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+{
+    struct image_libc *libc = image_libc_at(dso ? dso : __builtin_return_address(0));
+    struct image_fork_handler *items;
+
+    if (!libc)
+        return pthread_atfork(prepare, parent, child);
+    image_libc_lock(libc);
+    items = realloc(libc->fork_handlers, (libc->n_fork_handlers + 1) * sizeof *items);
+    if (items) {
+        items[libc->n_fork_handlers++] = (struct image_fork_handler){prepare, parent, child, dso};
+        libc->fork_handlers = items;
+    }
+    image_libc_unlock(libc);
+    return items ? 0 : ENOMEM;
+}
+
+int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+    return image_libc_register_atfork(prepare, parent, child, __builtin_return_address(0));
+}
+
+static bool is_child;     /* this process was forked by one that this library was in */
+static pid_t process_pid; /* of the process, or of the one whose memory a child of vfork shares */
+
+/* Keeps other threads from being inside critical sections that the child will use. */
+static void lock_all(struct image_libc *libc)
+{
+    image_zone_lock();
+    pthread_mutex_lock(&libc->lock);
+    pthread_mutex_lock(&libc->at_exit.lock);
+    pthread_mutex_lock(&libc->at_quick_exit.lock);
+    image_locks_hold();
+}
+
+static void unlock_all(struct image_libc *libc)
+{
+    image_locks_let_go();
+    pthread_mutex_unlock(&libc->at_quick_exit.lock);
+    pthread_mutex_unlock(&libc->at_exit.lock);
+    pthread_mutex_unlock(&libc->lock);
+    image_zone_unlock();
+}
+
+static void before_fork(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (!libc)
+        return;
+    for (size_t i = libc->n_fork_handlers; i-- > 0;)
+        if (libc->fork_handlers[i].prepare)
+            libc->fork_handlers[i].prepare();
+    fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
+    lock_all(libc);
+}
+
+static void after_fork(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (!libc)
+        return;
+    unlock_all(libc);
+    for (size_t i = 0; i < libc->n_fork_handlers; i++)
+        if (libc->fork_handlers[i].parent)
+            libc->fork_handlers[i].parent();
+}
+
+static void begin_child(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    is_child = true;
+    process_pid = getpid();
+    base_loader_renew();
+    image_thread_stay();
+    if (image_rebind_client.forked)
+        image_rebind_client.forked();
+    if (!libc)
+        return;
+    unlock_all(libc);
+    libc->n_children = 0;
+    image_locks_forget();
+    for (size_t i = 0; i < libc->n_fork_handlers; i++)
+        if (libc->fork_handlers[i].child)
+            libc->fork_handlers[i].child();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    process_pid = getpid();
+    pthread_atfork(before_fork, after_fork, begin_child);
+}
+
+bool image_is_forked_child(void)
+{
+    return is_child || getpid() != process_pid;
+}
+
+/* ---- Children ---- */
+
+static void add_child(struct image_libc *libc, pid_t pid)
+{
+    pid_t *children;
+
+    image_libc_lock(libc);
+    children = realloc(libc->children, (libc->n_children + 1) * sizeof *children);
+    if (children) { /* otherwise it can only be waited for by pid */
+        children[libc->n_children++] = pid;
+        libc->children = children;
+    }
+    image_libc_unlock(libc);
+}
+
+static void remove_child(struct image_libc *libc, pid_t pid)
+{
+    image_libc_lock(libc);
+    for (size_t i = 0; i < libc->n_children; i++)
+        if (libc->children[i] == pid) {
+            libc->children[i] = libc->children[--libc->n_children];
+            break;
+        }
+    image_libc_unlock(libc);
+}
+
+/* Records the child, if the caller belongs to a rank. */
+static void note_child(pid_t pid)
+{
+    struct image_libc *libc = is_child ? NULL : image_libc_current();
+
+    if (libc && pid > 0)
+        add_child(libc, pid);
+}
+
+pid_t image_libc_fork(void)
+{
+    pid_t pid;
+
+    base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
+    pid = fork();
+    if (pid != 0)
+        base_loader_unlock();
+    note_child(pid);
+    return pid;
+}
+
+/* _Fork calls no handlers, but the child counts all the same. */
+pid_t image_libc__Fork(void)
+{
+    pid_t pid = _Fork();
+
+    if (pid == 0) {
+        is_child = true;
+        image_thread_stay();
+        if (image_rebind_client.forked)
+            image_rebind_client.forked();
+    }
+    note_child(pid);
+    return pid;
+}
+
+int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    pid_t made = -1;
+    int error = posix_spawn(&made, path, actions, attributes, argv, env);
+
+    if (!error)
+        note_child(made);
+    if (!error && pid)
+        *pid = made;
+    return error;
+}
+
+int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                            const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    pid_t made = -1;
+    int error = posix_spawnp(&made, file, actions, attributes, argv, env);
+
+    if (!error)
+        note_child(made);
+    if (!error && pid)
+        *pid = made;
+    return error;
+}
+
+/* ---- Waiting for them ---- */
+
+/* Polls each of the rank's children once. 0: none has changed; -1 and ECHILD: there are none. */
+static pid_t poll_children(struct image_libc *libc, int *status, int options, struct rusage *usage)
+{
+    size_t i = 0;
+
+    while (i < libc->n_children) {
+        pid_t pid = libc->children[i];
+        pid_t found = wait4(pid, status, options | WNOHANG, usage);
+
+        if (found > 0)
+            return found;
+        if (found < 0 && errno == ECHILD)
+            remove_child(libc, pid); /* waited for by pid already */
+        else
+            i++;
+    }
+    errno = ECHILD;
+    return libc->n_children > 0 ? 0 : -1;
+}
+
+static bool is_over(int status)
+{
+    return WIFEXITED(status) || WIFSIGNALED(status);
+}
+
+/* Waits for any child of the rank. */
+static pid_t wait_for_any(struct image_libc *libc, int *status, int options, struct rusage *usage)
+{
+    struct image_wait wait = {0};
+    pid_t found;
+
+    while ((found = poll_children(libc, status, options, usage)) == 0 && !(options & WNOHANG)) {
+        if (image_can_wait())
+            image_wait_pause(&wait);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return found;
+}
+
+pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    struct image_libc *libc = is_child ? NULL : image_libc_current();
+    int own_status = 0;
+    pid_t found;
+
+    if (!libc)
+        return wait4(pid, status, options, usage);
+    found = pid == -1 ? wait_for_any(libc, &own_status, options, usage)
+                      : image_wait_for_child(pid, &own_status, options, usage);
+    if (found > 0 && is_over(own_status))
+        remove_child(libc, found);
+    if (found > 0 && status)
+        *status = own_status;
+    return found;
+}
+
+pid_t image_libc_wait(int *status)
+{
+    return image_libc_wait4(-1, status, 0, NULL);
+}
+
+pid_t image_libc_wait3(int *status, int options, struct rusage *usage)
+{
+    return image_libc_wait4(-1, status, options, usage);
+}
+
+pid_t image_libc_waitpid(pid_t pid, int *status, int options)
+{
+    return image_libc_wait4(pid, status, options, NULL);
+}

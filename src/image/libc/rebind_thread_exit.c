@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_thread_exit.c: pthread_exit and cancellation of a rank's main thread, which is a ULT.
+ *
+ * libc's functions would end the PE's thread, with all its ranks. Here the ULT's stack is unwound in libc's
+ * way: C++ destructors and handlers of pthread_cleanup_push run, then destructors of thread_local objects
+ * and of keys. When the rank's other threads have ended, too, the rank calls exit(0). The rank's other
+ * threads use libc's functions.
+ *
+ * A C program without -fexceptions keeps its handlers in a list of jump buffers on the stack. Unwinding
+ * jumps to a buffer, and __pthread_unwind_next returns from there. libc keeps that list per OS thread; here
+ * it is per ULT.
+ */
+#include "image/copy/threads.h"
+
+#include "base/loader_lock.h"
+#include "base/log.h"
+#include "image/copy/instantiate.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+
+typedef _Unwind_Reason_Code (*forced_unwind_fn)(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *);
+typedef _Unwind_Word (*get_cfa_fn)(struct _Unwind_Context *);
+
+/* The calling ULT's state; NULL: the caller is another thread, or a forked process. */
+static struct image_thread *main_thread(void)
+{
+    return image_is_on_rank() ? image_thread_current() : NULL;
+}
+
+/* ---- Ending the main thread ---- */
+
+static void finish(struct image_thread *thread) BASE_NORETURN;
+static void finish(struct image_thread *thread)
+{
+    struct image_libc *libc = image_libc_of(thread->image);
+    struct image_wait wait = {0};
+
+    image_handlers_run(&thread->at_exit, NULL, 0);
+    for (int i = 0; i < PTHREAD_DESTRUCTOR_ITERATIONS && image_keys_destroy_values(thread); i++)
+        ;
+    atomic_store(&libc->is_main_over, true);
+    while (atomic_load(&libc->n_threads) > 0)
+        image_wait_pause(&wait);
+    image_libc_exit(0);
+}
+
+static get_cfa_fn get_cfa;
+
+/* The buffer is a jmp_buf without the signal mask, so its type is smaller; volatile hides this from the
+ * compiler. */
+static void (*const volatile jump)(struct __jmp_buf_tag *, int) = siglongjmp;
+
+/* Called for each frame, the innermost first, before its destructors run. */
+static _Unwind_Reason_Code stop_at_handlers(int version, _Unwind_Action actions,
+                                            _Unwind_Exception_Class exception_class,
+                                            struct _Unwind_Exception *exception,
+                                            struct _Unwind_Context *context, void *arg)
+{
+    struct image_thread *thread = arg;
+    bool is_last = actions & _UA_END_OF_STACK;
+    __pthread_unwind_buf_t *buffer = thread->cleanup;
+
+    /* Beyond the buffer's frame: its function has a handler to call. */
+    if (buffer && (is_last || (uintptr_t)buffer < get_cfa(context))) {
+        thread->cleanup = buffer->__pad[0];
+        jump((struct __jmp_buf_tag *)(void *)buffer->__cancel_jmp_buf, 1);
+    }
+    if (is_last)
+        finish(thread);
+    return _URC_NO_REASON;
+}
+
+static void refuse_catch(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
+{
+    image_libc_abort(); /* as in libc: catch (...) has to rethrow */
+}
+
+static void unwind(struct image_thread *thread) BASE_NORETURN;
+static void unwind(struct image_thread *thread)
+{
+    void *library;
+    forced_unwind_fn force;
+
+    base_loader_lock();
+    library = dlopen("libgcc_s.so.1", RTLD_NOW);
+    base_loader_unlock();
+    force = library ? (forced_unwind_fn)dlsym(library, "_Unwind_ForcedUnwind") : NULL;
+    get_cfa = library ? (get_cfa_fn)dlsym(library, "_Unwind_GetCFA") : NULL;
+    if (!force || !get_cfa)
+        base_fatal(1, "pthread_exit needs libgcc_s.so.1: %s", dlerror());
+    thread->exception.exception_cleanup = refuse_catch;
+    force(&thread->exception, stop_at_handlers, thread);
+    finish(thread); /* the stack cannot be unwound */
+}
+
+void image_libc_pthread_exit(void *value)
+{
+    struct image_thread *thread = main_thread();
+
+    if (!thread)
+        pthread_exit(value);
+    image_libc_of(thread->image)->main_value = value;
+    thread->is_cancel_disabled = true;
+    unwind(thread);
+}
+
+void image_libc_thrd_exit(int result)
+{
+    image_libc_pthread_exit((void *)(intptr_t)result);
+}
+
+/* ---- Cleanup handlers ---- */
+
+void image_libc_register_cancel(__pthread_unwind_buf_t *buffer)
+{
+    struct image_thread *thread = main_thread();
+
+    if (!thread) {
+        __pthread_register_cancel(buffer);
+        return;
+    }
+    buffer->__pad[0] = thread->cleanup;
+    thread->cleanup = buffer;
+}
+
+void image_libc_unregister_cancel(__pthread_unwind_buf_t *buffer)
+{
+    struct image_thread *thread = main_thread();
+
+    if (thread)
+        thread->cleanup = buffer->__pad[0];
+    else
+        __pthread_unregister_cancel(buffer);
+}
+
+void image_libc_register_cancel_defer(__pthread_unwind_buf_t *buffer)
+{
+    int old;
+
+    if (!main_thread()) {
+        __pthread_register_cancel_defer(buffer);
+        return;
+    }
+    image_libc_register_cancel(buffer);
+    image_libc_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old);
+    buffer->__pad[1] = (void *)(intptr_t)old;
+}
+
+void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
+{
+    if (!main_thread()) {
+        __pthread_unregister_cancel_restore(buffer);
+        return;
+    }
+    image_libc_unregister_cancel(buffer);
+    image_libc_setcanceltype((int)(intptr_t)buffer->__pad[1], NULL);
+}
+
+/* Called after the handler that the unwinding jumped to. */
+void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
+{
+    struct image_thread *thread = main_thread();
+
+    if (!thread)
+        __pthread_unwind_next(buffer);
+    unwind(thread);
+}
+
+/* ---- Cancellation ---- */
+
+void image_cancel_point(void)
+{
+    struct image_thread *thread = main_thread();
+
+    if (thread && atomic_load_explicit(&thread->is_cancelled, memory_order_relaxed) &&
+        !thread->is_cancel_disabled)
+        image_libc_pthread_exit(PTHREAD_CANCELED);
+}
+
+void image_libc_testcancel(void)
+{
+    image_cancel_point();
+    if (!main_thread())
+        pthread_testcancel();
+}
+
+/* The caller's rank, if this is its main thread. */
+static struct image_libc *rank_of_main(pthread_t thread)
+{
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+
+    return libc && pthread_equal(libc->main_id, thread) ? libc : NULL;
+}
+
+int image_libc_cancel(pthread_t target)
+{
+    struct image_libc *libc = rank_of_main(target);
+
+    if (!libc)
+        return pthread_cancel(target);
+    atomic_store(&libc->main_thread.is_cancelled, true);
+    if (main_thread() && libc->main_thread.is_cancel_asynchronous)
+        image_cancel_point();
+    return 0;
+}
+
+int image_libc_setcancelstate(int state, int *old)
+{
+    struct image_thread *thread = main_thread();
+
+    if (!thread)
+        return pthread_setcancelstate(state, old);
+    if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE)
+        return EINVAL;
+    if (old)
+        *old = thread->is_cancel_disabled ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
+    thread->is_cancel_disabled = state == PTHREAD_CANCEL_DISABLE;
+    if (thread->is_cancel_asynchronous)
+        image_cancel_point();
+    return 0;
+}
+
+int image_libc_setcanceltype(int type, int *old)
+{
+    struct image_thread *thread = main_thread();
+
+    if (!thread)
+        return pthread_setcanceltype(type, old);
+    if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+        return EINVAL;
+    if (old)
+        *old = thread->is_cancel_asynchronous ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+    thread->is_cancel_asynchronous = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+    if (thread->is_cancel_asynchronous)
+        image_cancel_point();
+    return 0;
+}
+
+/* ---- Joining ---- */
+
+/* Lets one of the rank's threads wait for the rank's main thread to end. */
+static int join_main(struct image_libc *libc, void **value_out)
+{
+    if (main_thread())
+        return EDEADLK;
+    while (!atomic_load(&libc->is_main_over))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (value_out)
+        *value_out = libc->main_value;
+    return 0;
+}
+
+int image_libc_join(pthread_t thread, void **value_out)
+{
+    struct image_libc *libc = rank_of_main(thread);
+    struct image_wait wait = {0};
+    int error;
+
+    if (libc)
+        return join_main(libc, value_out);
+    if (!image_can_wait())
+        return pthread_join(thread, value_out);
+    while ((error = pthread_tryjoin_np(thread, value_out)) == EBUSY) {
+        image_cancel_point();
+        image_wait_pause(&wait);
+    }
+    return error;
+}
+
+int image_libc_thrd_join(thrd_t thread, int *result_out)
+{
+    void *value = NULL;
+
+    if (image_libc_join(thread, &value) != 0)
+        return thrd_error;
+    if (result_out)
+        *result_out = (int)(intptr_t)value;
+    return thrd_success;
+}

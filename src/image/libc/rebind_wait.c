@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_wait.c: lets a rank wait for an event that only the kernel knows, while others run.
+ *
+ * The rank polls with growing pauses: nothing wakes it, but its PE runs other ranks.
+ */
+#include "image/libc/rebind.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FIRST_YIELDS 10
+#define FIRST_PAUSE_NS 20000
+#define LONGEST_PAUSE_NS 2000000
+#define REPORT_AFTER_NS 60000000000
+
+bool image_can_wait(void)
+{
+    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_forked_child();
+}
+
+static void report(struct image_wait *wait)
+{
+    char text[512], path[32], target[256];
+    ssize_t length;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", wait->fd);
+    length = readlink(path, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    snprintf(text, sizeof text, "has been waiting in %s of descriptor %d%s%s%s for a minute", wait->call,
+             wait->fd, length > 0 ? " (" : "", target, length > 0 ? ")" : "");
+    image_rebind_client.report(text);
+    wait->is_reported = true;
+}
+
+void image_wait_pause(struct image_wait *wait)
+{
+    uint64_t pause_ns = FIRST_PAUSE_NS;
+
+    if (wait->n_pauses++ < FIRST_YIELDS && image_rebind_client.yield) {
+        image_rebind_client.yield();
+        return;
+    }
+    for (unsigned i = FIRST_YIELDS; i < wait->n_pauses && pause_ns < LONGEST_PAUSE_NS; i++)
+        pause_ns *= 2;
+    if (pause_ns > LONGEST_PAUSE_NS)
+        pause_ns = LONGEST_PAUSE_NS;
+    if (wait->limit_ns && pause_ns > wait->limit_ns)
+        pause_ns = wait->limit_ns;
+    image_rebind_client.sleep_ns(pause_ns);
+    wait->paused_ns += pause_ns;
+    if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report)
+        report(wait);
+}
+
+pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    struct image_wait wait = {0};
+
+    while (image_can_wait() && !(options & WNOHANG)) {
+        pid_t found = wait4(pid, status, options | WNOHANG, usage);
+
+        if (found != 0)
+            return found;
+        image_wait_pause(&wait);
+    }
+    return wait4(pid, status, options, usage);
+}
