@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pe_lock.h: a lock for short sections: that of a shared PE, and of endpoints (ampi/p2p/endpoint.h).
+ * pe_lock.h: a lock for short sections: that of a shared PE, and of endpoints (ampi/p2p/thread/endpoint.h).
  *
  * States of the word, a futex, and the calls that change it:
  *

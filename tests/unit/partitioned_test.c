@@ -4,7 +4,7 @@
  * have started, else at the second start; a send that is complete before goes as a message; freed ends are
  * forgotten.
  */
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "mpi_job.h"
 
 enum { LEN = 24, TAG = 3 };

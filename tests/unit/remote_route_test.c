@@ -10,7 +10,7 @@
 #include "machine_staged.h"
 
 #include "ampi/comm/contexts.h"
-#include "ampi/p2p/remote_peer.h"
+#include "ampi/p2p/route/remote_peer.h"
 #include "mpi_job.h"
 
 static void run(void (*body)(struct ampi_rank *self))

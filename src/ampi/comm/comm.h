@@ -102,7 +102,7 @@ struct ampi_comm {
     char *name;                         /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
     struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */
-    struct ampi_endpoint *endpoint;     /* p2p/endpoint.h; NULL: none */
+    struct ampi_endpoint *endpoint;     /* p2p/thread/endpoint.h; NULL: none */
     _Atomic bool is_direct;             /* its lock guards `match`, not the PE */
 } BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
 

@@ -6,7 +6,7 @@
 #include "ampi/comm/comm_stream.h"
 #include "ampi/create/comm_create.h"
 #include "ampi/object/gate.h"
-#include "ampi/p2p/endpoint.h"
+#include "ampi/p2p/thread/endpoint.h"
 #include "base/log.h"
 
 /* Lets the threads of the members exchange messages outside of their PEs. No member returns before all have their

@@ -31,7 +31,7 @@ extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
 
-/* The rank that the caller may use outside of its PE, by endpoints (p2p/endpoint.h); NULL: none. from: as above. */
+/* The rank that the caller may use outside of its PE, by endpoints (p2p/thread/endpoint.h); NULL: none. from: as above. */
 struct ampi_rank *ampi_gate_rank(const void *from);
 
 /* The same for functions of heddle_mpi_stream.h, which have no generated gate: first and last in each of them. */

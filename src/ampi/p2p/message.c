@@ -6,7 +6,7 @@
 
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p.h"
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/route/remote.h"
 #include "base/log.h"
 
 /* Size of a slab that is divided into messages. */

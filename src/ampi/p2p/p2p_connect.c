@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "ampi/p2p/bsend_buffer.h"
-#include "ampi/p2p/endpoint.h"
+#include "ampi/p2p/thread/endpoint.h"
 #include "ampi/p2p/p2p_failure.h"
-#include "ampi/p2p/staged.h"
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/route/staged.h"
+#include "ampi/p2p/route/remote.h"
 
 /* ---- Messages between processes ---- */
 

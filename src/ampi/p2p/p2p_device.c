@@ -6,7 +6,7 @@
 
 #include "ampi/p2p/channel.h"
 #include "ampi/p2p/deferred_work.h"
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/route/remote.h"
 #include "base/log.h"
 
 /* A pending move into a receive, from a send request or from bytes; or into a message. Those that are over are kept for the

@@ -22,7 +22,7 @@
 #define AMPI_P2P_DEVICE_H
 
 #include "ampi/datatype/buffer.h"
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/route/remote.h"
 
 /* At a Start, which may be of a request that is not persistent (enqueue.c): is its buffer in GPU memory? */
 static inline bool ampi_request_is_on_device(struct ampi_request *request)

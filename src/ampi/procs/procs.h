@@ -7,12 +7,12 @@
  * process and PE. All messages go from a PE to a PE through the machine (machine_ucx/machine.h), begin with a
  * struct ampi_am_header and are handled on the destination's PE:
  *
- *      AMPI_AM_SEND   a point-to-point message             p2p/remote.c
- *      AMPI_AM_ACK    a synchronous send was matched       p2p/remote.c
- *      AMPI_AM_CANCELLED  result of cancelling a send     p2p/remote_send.c
- *      AMPI_AM_CREDIT messages have been received          p2p/remote.c
- *      AMPI_AM_PULL   requests an offered message          p2p/staged_send.c
- *      AMPI_AM_PIECE  a piece of it                        p2p/staged.c
+ *      AMPI_AM_SEND   a point-to-point message             p2p/route/remote.c
+ *      AMPI_AM_ACK    a synchronous send was matched       p2p/route/remote.c
+ *      AMPI_AM_CANCELLED  result of cancelling a send     p2p/route/remote_send.c
+ *      AMPI_AM_CREDIT messages have been received          p2p/route/remote.c
+ *      AMPI_AM_PULL   requests an offered message          p2p/route/staged_send.c
+ *      AMPI_AM_PIECE  a piece of it                        p2p/route/staged.c
  *      AMPI_AM_COLL   between processes in a collective    coll/between/between.c
  *      AMPI_AM_MEET   a process has joined a meeting, or   meet/meet_procs.c
  *                       a meeting is complete
@@ -71,7 +71,7 @@ struct ampi_am_header {
 #define AMPI_AM_AGAIN 1    /* COLL: the kernel refused to copy the data to its place */
 #define AMPI_AM_SYNC 2     /* notify the sender of the match */
 #define AMPI_AM_DONE 4     /* MEET: all have arrived; CANCELLED: the send was cancelled */
-#define AMPI_AM_STAGED 8   /* SEND: an offer (p2p/staged.h), the data is sent in pieces */
+#define AMPI_AM_STAGED 8   /* SEND: an offer (p2p/route/staged.h), the data is sent in pieces */
 #define AMPI_AM_LENT 8     /* COLL: the data is a reference to node memory (node_memory.h) */
 #define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error; COLL_COPIED: the kernel refused */
 #define AMPI_AM_BARE 16    /* COLL: the data is a bare part (coll/between/exchange.h) */

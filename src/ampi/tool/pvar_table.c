@@ -7,7 +7,7 @@
  */
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/tool/tool.h"
-#include "ampi/p2p/endpoint.h"
+#include "ampi/p2p/thread/endpoint.h"
 #include "gpu/gpu.h"
 #include "gpu_detect.h"
 

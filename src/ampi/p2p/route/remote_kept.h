@@ -7,7 +7,7 @@
 #define AMPI_P2P_REMOTE_KEPT_H
 
 #include "ampi/p2p/message.h"
-#include "ampi/p2p/remote_peer.h"
+#include "ampi/p2p/route/remote_peer.h"
 
 /* A message that cannot be delivered yet. */
 struct waiting {

@@ -16,12 +16,12 @@
  * machine's memory; smaller data is copied into a message of the pools, because the machine's pieces of
  * memory are some KiB each, and a flood of small messages would hold one of them each.
  */
-#include "ampi/p2p/remote.h"
+#include "ampi/p2p/route/remote.h"
 #include "ampi/comm/contexts.h"
 
 #include "ampi/p2p/p2p_device.h"
-#include "ampi/p2p/staged.h"
-#include "ampi/p2p/remote_kept.h"
+#include "ampi/p2p/route/staged.h"
+#include "ampi/p2p/route/remote_kept.h"
 #include "base/log.h"
 
 /* Data of this size or more stays in the machine's memory. */

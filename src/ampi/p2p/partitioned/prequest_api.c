@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ampi/object/gate.h"
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
 #pragma GCC visibility push(default)

@@ -5,7 +5,7 @@
  * Invariant: a flow is freed when it has ended and neither its offer nor a piece is pending.
  */
 #include "ampi/p2p/p2p_device.h"
-#include "ampi/p2p/staged.h"
+#include "ampi/p2p/route/staged.h"
 #include "base/log.h"
 
 /* Maximum number of pending pieces of a message, and of all messages of a PE: each has pinned memory. */

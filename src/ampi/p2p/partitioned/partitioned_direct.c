@@ -4,7 +4,7 @@
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
 /* The send that the hello came from. NULL: it has been freed. Its memory is still one of the rank's requests

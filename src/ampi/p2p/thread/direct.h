@@ -9,7 +9,7 @@
 #ifndef AMPI_P2P_DIRECT_H
 #define AMPI_P2P_DIRECT_H
 
-#include "ampi/p2p/endpoint.h"
+#include "ampi/p2p/thread/endpoint.h"
 
 /* The call of a function of MPI. */
 struct ampi_direct_call {

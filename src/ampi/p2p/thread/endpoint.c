@@ -2,7 +2,7 @@
  *
  * endpoint.c: see endpoint.h.
  */
-#include "ampi/p2p/endpoint.h"
+#include "ampi/p2p/thread/endpoint.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
  * Invariant: a flow is freed when every piece from its sender has arrived and none is pending, also after
  * an error; or when its sender has failed.
  */
-#include "ampi/p2p/staged.h"
+#include "ampi/p2p/route/staged.h"
 
 #include "ampi/p2p/p2p_device.h"
 #include "base/log.h"

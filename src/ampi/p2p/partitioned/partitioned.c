@@ -10,7 +10,7 @@
  */
 #include "ampi/object/info.h"
 #include "ampi/p2p/p2p.h"
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
 /* Data of channel c has tag CHANNEL_TAG_BASE + c; hello messages have the user's tags, which are not

@@ -16,7 +16,7 @@
 #define AMPI_P2P_PIPE_H
 
 #include "ampi/p2p/p2p.h"
-#include "ampi/p2p/remote_peer.h"
+#include "ampi/p2p/route/remote_peer.h"
 
 /* Larger messages are staged, in pieces of this size at most. */
 #define AMPI_STAGED_FROM_BYTES ((size_t)32 << 10)

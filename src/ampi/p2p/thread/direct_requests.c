@@ -4,7 +4,7 @@
  * See direct.h.
  */
 #include "ampi/object/gate.h"
-#include "ampi/p2p/direct.h"
+#include "ampi/p2p/thread/direct.h"
 #include "ampi/p2p/p2p.h"
 
 /* Requests that one call waits for. */

@@ -6,7 +6,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/object/info.h"
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
 /* Marks that the PE looks at in a turn. */

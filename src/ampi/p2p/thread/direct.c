@@ -7,7 +7,7 @@
  *      none, little data    the sender leaves a message in the engine
  *      none, much data      it leaves a message that names its request, and waits until a receive has fetched the data
  */
-#include "ampi/p2p/direct.h"
+#include "ampi/p2p/thread/direct.h"
 
 #include "ampi/object/gate.h"
 #include "ampi/p2p/p2p.h"

@@ -2,7 +2,7 @@
  *
  * prequest.c: rounds of partitioned messages that kernels send, on the host; see prequest.h.
  */
-#include "ampi/p2p/prequest.h"
+#include "ampi/p2p/partitioned/prequest.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
-#include "ampi/p2p/partitioned.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
 /* Moves of a prequest that are under way at a time. Partitions that are marked meanwhile are gathered: neighbors become one

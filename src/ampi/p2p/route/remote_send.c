@@ -9,9 +9,9 @@
  */
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
-#include "ampi/p2p/staged.h"
-#include "ampi/p2p/remote.h"
-#include "ampi/p2p/remote_peer.h"
+#include "ampi/p2p/route/staged.h"
+#include "ampi/p2p/route/remote.h"
+#include "ampi/p2p/route/remote_peer.h"
 #include "base/log.h"
 
 /* Maximum data size of a parcel, and maximum number of a PE's parcels that the machine may hold. */

@@ -9,8 +9,8 @@
  */
 #include <pthread.h>
 
-#include "ampi/p2p/remote.h"
-#include "ampi/p2p/remote_kept.h"
+#include "ampi/p2p/route/remote.h"
+#include "ampi/p2p/route/remote_kept.h"
 #include "base/log.h"
 
 /* ---- Messages whose communicator was freed ---- */

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "ampi/p2p/prequest.h"
+#include "ampi/p2p/partitioned/prequest.h"
 
 /* The message of MPI_Psend_init. */
 struct ampi_hello {
