@@ -124,17 +124,16 @@ static void use_prrte(const struct launch_command *command, const struct place *
 /* True if this srun was built with PMIx. */
 static bool srun_has_pmix(const char *srun)
 {
-    char *command, line[1024];
+    char *argv[] = {(char *)srun, (char *)"--mpi=list", NULL}, *line = NULL;
+    struct launch_output list;
+    size_t capacity = 0;
     bool has_pmix = false;
-    if (asprintf(&command, "'%s' --mpi=list 2>&1", srun) < 0)
+    if (!launch_output_open(srun, argv, NULL, &list))
         return false;
-    FILE *list = popen(command, "re");
-    free(command);
-    if (list == NULL)
-        return false;
-    while (fgets(line, sizeof line, list) != NULL)
+    while (getline(&line, &capacity, list.lines) > 0)
         has_pmix = has_pmix || strstr(line, "pmix") != NULL;
-    pclose(list);
+    free(line);
+    launch_output_close(&list);
     return has_pmix;
 }
 

@@ -12,6 +12,8 @@
 #define LAUNCH_H
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
 
 /* Exit codes, following the shells' conventions. */
 enum launch_exit {
@@ -116,6 +118,18 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
 /* The path of an executable in PATH, malloc'ed; or NULL with errno: ENOENT, or EACCES if such a file exists
  * but is not executable. */
 char *launch_search_path(const char *name);
+
+/* Another program that runs for its output. */
+struct launch_output {
+    FILE *lines; /* its stdout and stderr */
+    pid_t pid;   /* its process */
+};
+
+/* Starts the program at path without a shell; variable: set to 1 in its environment, or NULL. False: it cannot be
+ * started. launch_output_close waits for its end. */
+bool launch_output_open(const char *path, char *const argv[], const char *variable,
+                        struct launch_output *output_out);
+void launch_output_close(struct launch_output *output);
 
 /* The path of a file of this installation: the first of places (relative to the folder of mpirun) that
  * exists; malloc'ed, or NULL. */

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Name prefixes, up to the version, of the libraries of other MPIs. */
@@ -102,32 +101,15 @@ static void read_line(char *line, struct launch_libraries *libraries_out)
 
 void launch_libraries_list(const char *path, struct launch_libraries *libraries_out)
 {
+    struct launch_output list;
+    char *argv[] = {(char *)path, NULL}, *line = NULL;
+    size_t capacity = 0;
     memset(libraries_out, 0, sizeof *libraries_out);
-    int ends[2];
-    if (pipe(ends) != 0)
+    /* Its error messages about missing libraries do not concern the user. */
+    if (!launch_output_open(path, argv, "LD_TRACE_LOADED_OBJECTS", &list))
         return;
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO); /* its error messages about missing libraries do not concern the user */
-        close(ends[0]);
-        close(ends[1]);
-        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
-        execl(path, path, (char *)NULL);
-        _exit(LAUNCH_EXIT_CANNOT_RUN);
-    }
-    close(ends[1]);
-    FILE *list = pid > 0 ? fdopen(ends[0], "r") : NULL;
-    if (list != NULL) {
-        char *line = NULL;
-        size_t capacity = 0;
-        while (getline(&line, &capacity, list) > 0)
-            read_line(line, libraries_out);
-        free(line);
-        fclose(list);
-    } else {
-        close(ends[0]);
-    }
-    if (pid > 0)
-        waitpid(pid, NULL, 0);
+    while (getline(&line, &capacity, list.lines) > 0)
+        read_line(line, libraries_out);
+    free(line);
+    launch_output_close(&list);
 }

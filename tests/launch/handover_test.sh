@@ -22,9 +22,11 @@ exit "${LAUNCHER_CODE:-0}"
 END
 sed 's/LIST/none pmi2 pmix_v4/' launcher >srun/srun
 sed 's/LIST/none pmi2/' launcher >srun_no_pmix/srun
+quoted="quoted';>hit;'"
+mkdir "$quoted" && cp srun/srun "$quoted/srun"
 cp launcher prte/prterun
 cp launcher orte/orterun
-chmod +x srun/srun srun_no_pmix/srun prte/prterun orte/orterun
+chmod +x srun/srun "$quoted/srun" srun_no_pmix/srun prte/prterun orte/orterun
 printf '# nodes\na\nb:2  # two\nc slots=3\n\na\n' >hostfile
 printf 'a\na\nb\nb\n' >nodefile
 printf 'a\n*\n' >bad_hostfile
@@ -70,6 +72,9 @@ expect "a Slurm allocation" 0 \
     ./with "srun orte" "${slurm[@]}" "$mpirun" -n 8 ./app
 expect "a part of it" 0 '--nodes=2 --ntasks=4 --ntasks-per-node=2 .*--nodelist=a,b ' '' \
     ./with srun "${slurm[@]}" "$mpirun" --hosts a,b --procs 4 -n 8 ./app
+expect "srun in a folder whose name a shell would run" 0 '^srun --mpi=pmix ' '' \
+    ./with "$quoted" "${slurm[@]}" "$mpirun" -n 8 ./app
+expect "and no command in that name was run" 1 '' '' test -e hit
 expect "Slurm without PMIx: Open MPI's" 0 '^orterun -np 2 --map-by ppr:1:node ' '' \
     ./with "srun_no_pmix orte" "${slurm[@]}" "$mpirun" -n 8 ./app
 expect "a Slurm allocation of one node: here" 1 '^here: \+vp 8 $' "$no_ranks" \
