@@ -14,6 +14,9 @@
 /* Longer names are truncated; no option's name is half as long. */
 #define OPTION_NAME_MAX 64
 
+/* Words that differ more are not similar. */
+#define SPELLING_DISTANCE_MAX 2
+
 static char options_error[512];
 
 bool base_parse_size(const char *text, size_t *value_out)
@@ -45,30 +48,41 @@ bool base_parse_size(const char *text, size_t *value_out)
     return true;
 }
 
-/* Edit distance of two short words (insert, delete, replace). */
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Damerau-Levenshtein distance of words shorter than OPTION_NAME_MAX: letters to change, insert, delete or swap with
+ * their neighbour, each letter moved once. */
 static int word_distance(const char *a, const char *b)
 {
-    int row[64];
-    int len_b = (int)strlen(b);
+    int len_a = (int)strlen(a), len_b = (int)strlen(b);
+    int d[OPTION_NAME_MAX + 1][OPTION_NAME_MAX + 1];
 
-    if (len_b >= (int)BASE_COUNT(row))
-        return INT_MAX;
+    for (int i = 0; i <= len_a; i++)
+        d[i][0] = i;
     for (int j = 0; j <= len_b; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
+        d[0][j] = j;
+    for (int i = 1; i <= len_a; i++) {
         for (int j = 1; j <= len_b; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
+            int change = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            d[i][j] = smaller(change, smaller(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = smaller(d[i][j], d[i - 2][j - 2] + 1);
         }
     }
-    return row[len_b];
+    return d[len_a][len_b];
+}
+
+int base_spelling_distance(const char *word, const char *name)
+{
+    int letters = (int)strlen(word + strspn(word, "+-")), distance;
+
+    if (strlen(word) >= OPTION_NAME_MAX || strlen(name) >= OPTION_NAME_MAX)
+        return INT_MAX;
+    distance = word_distance(word, name);
+    return distance <= SPELLING_DISTANCE_MAX && 2 * distance <= letters ? distance : INT_MAX;
 }
 
 static const struct base_option *find_option(const struct base_option *table, int n_options, const char *name)
@@ -79,23 +93,28 @@ static const struct base_option *find_option(const struct base_option *table, in
     return NULL;
 }
 
-/* Distance of a word from an option's name: a prefix of the name is nearest. */
+/* The beginning of a name is nearest to it. */
 static int option_distance(const char *word, const char *name)
 {
-    return strncmp(word, name, strlen(word)) == 0 ? 0 : word_distance(word, name);
+    return word[0] == '+' && word[1] && strncmp(word, name, strlen(word)) == 0
+               ? 0
+               : base_spelling_distance(word, name);
 }
 
 static bool unknown_option(const struct base_option *table, int n_options, const char *name)
 {
-    const struct base_option *nearest = &table[0];
+    const struct base_option *nearest = NULL;
+    int distance = INT_MAX;
 
-    for (int i = 1; i < n_options; i++)
-        if (option_distance(name, table[i].name) < option_distance(name, nearest->name))
+    for (int i = 0; i < n_options; i++)
+        if (option_distance(name, table[i].name) < distance) {
             nearest = &table[i];
-    snprintf(options_error, sizeof options_error,
-             "unknown option %s; the nearest is %s (+help lists all options; put program arguments that "
-             "begin with + after +-)",
-             name, nearest->name);
+            distance = option_distance(name, nearest->name);
+        }
+    snprintf(
+        options_error, sizeof options_error,
+        "unknown option %s%s%s (+help lists all options; put program arguments that begin with + after +-)",
+        name, nearest ? "; the nearest is " : "", nearest ? nearest->name : "");
     return false;
 }
 
@@ -133,16 +152,33 @@ static bool store_value(const struct base_option *option, const char *text)
     return false;
 }
 
-/* Parses one option and its value, if any: "+name" and the next word, or "+name=value". *n_used_out is the
- * number of words consumed. The next word is NULL at the end. */
-static bool take_option(const struct base_option *table, int n_options, const char *word, const char *next,
-                        int *n_used_out)
+/* Stores a topic; *is_used_out: the word is one. */
+static bool store_topic(const struct base_option *option, const char *word, bool is_inline, bool *is_used_out)
+{
+    size_t len = word ? strlen(word) : 0;
+
+    *is_used_out = false;
+    for (const char *topic = option->arg_name + 1; len && *topic; topic += strcspn(topic, "|]") + 1)
+        *is_used_out = *is_used_out || (strcspn(topic, "|]") == len && strncmp(topic, word, len) == 0);
+    if (is_inline && !*is_used_out) {
+        snprintf(options_error, sizeof options_error, "%s=%s: expected one of %s", option->name, word,
+                 option->arg_name);
+        return false;
+    }
+    *(const char **)option->value = *is_used_out ? word : "";
+    return true;
+}
+
+bool base_options_take(const struct base_option *table, int n_options, const char *word, const char *next,
+                       int *n_used_out, const char **error_out)
 {
     const char *equals = strchr(word, '=');
     const char *value = equals ? equals + 1 : next;
     const struct base_option *option;
     char name[OPTION_NAME_MAX];
+    bool is_used;
 
+    *error_out = options_error;
     snprintf(name, sizeof name, "%.*s",
              equals ? (int)base_min_u64((uint64_t)(equals - word), sizeof name) : INT_MAX, word);
     option = find_option(table, n_options, name);
@@ -162,8 +198,9 @@ static bool take_option(const struct base_option *table, int n_options, const ch
         return true;
     }
     if (option->kind == BASE_OPTION_TOPIC) {
-        *(const char **)option->value = value ? value : "";
-        *n_used_out = value && !equals ? 2 : 1;
+        if (!store_topic(option, value, equals, &is_used))
+            return false;
+        *n_used_out = is_used && !equals ? 2 : 1;
         return true;
     }
     if (!value) {
@@ -195,11 +232,10 @@ bool base_options_parse_string(const struct base_option *table, int n_options, c
     kept_words = words;
     memcpy(words->text, text, size_bytes);
     word = strtok_r(words->text, " \t\n", &save);
-    *error_out = options_error;
     while (word) {
         char *next = strtok_r(NULL, " \t\n", &save);
         int n_used;
-        if (!take_option(table, n_options, word, next, &n_used))
+        if (!base_options_take(table, n_options, word, next, &n_used, error_out))
             return false;
         word = n_used == 2 ? strtok_r(NULL, " \t\n", &save) : next;
     }
@@ -212,7 +248,6 @@ bool base_options_parse_argv(const struct base_option *table, int n_options, int
     int n_kept = *argc > 0 ? 1 : 0;
     int i = n_kept;
 
-    *error_out = options_error;
     while (i < *argc) {
         int n_used;
         if (strcmp(argv[i], "+-") == 0) {
@@ -223,7 +258,8 @@ bool base_options_parse_argv(const struct base_option *table, int n_options, int
             argv[n_kept++] = argv[i++];
             continue;
         }
-        if (!take_option(table, n_options, argv[i], i + 1 < *argc ? argv[i + 1] : NULL, &n_used))
+        if (!base_options_take(table, n_options, argv[i], i + 1 < *argc ? argv[i + 1] : NULL, &n_used,
+                               error_out))
             return false;
         i += n_used;
     }

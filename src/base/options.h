@@ -17,8 +17,7 @@ enum base_option_kind {
     BASE_OPTION_STRING, /* const char * */
     BASE_OPTION_FLAG,   /* no value; bool */
     BASE_OPTION_COUNT,  /* no value, may be repeated; long */
-    BASE_OPTION_TOPIC,  /* the next word if there is one, else ""; const char *. For options that print and
-                         * exit */
+    BASE_OPTION_TOPIC,  /* the next word if arg_name lists it ("[a|b]"), else ""; const char * */
 };
 
 struct base_option {
@@ -31,9 +30,14 @@ struct base_option {
     const char *help;     /* one sentence */
 };
 
+/* Parses one option: "+name" and the next word (NULL: none), or "+name=value". *n_used_out: the number of words
+ * consumed, 1 or 2. On failure returns false, and *error_out (static storage) names a similar option or the valid
+ * range. */
+bool base_options_take(const struct base_option *table, int n_options, const char *word, const char *next,
+                       int *n_used_out, const char **error_out) BASE_MUST_CHECK;
+
 /* Parses a string of options separated by blanks, or an argument vector from argv[1] on, from which the
- * options are removed. On failure returns false, and *error_out (static storage) names the nearest valid
- * option or the valid range. */
+ * options are removed. Errors as above. */
 bool base_options_parse_string(const struct base_option *table, int n_options, const char *text,
                                const char **error_out) BASE_MUST_CHECK;
 bool base_options_parse_argv(const struct base_option *table, int n_options, int *argc, char **argv,
@@ -41,6 +45,10 @@ bool base_options_parse_argv(const struct base_option *table, int n_options, int
 
 /* Prints the table: the output of +help and the content of docs/options.md. */
 void base_options_print(const struct base_option *table, int n_options);
+
+/* Number of letters to change, insert, delete or swap to get from a word to an option's name; INT_MAX: more than two, or
+ * more than half of the word's letters, so that the name is no suggestion for it. */
+int base_spelling_distance(const char *word, const char *name);
 
 /* Parses a number with an optional suffix K, M or G (powers of 1024). Returns false if it is not a number
  * or too large. */

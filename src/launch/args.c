@@ -5,6 +5,8 @@
  */
 #include "launch/launch.h"
 
+#include "base/settings.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -73,10 +75,6 @@ static const struct option options[] = {
 };
 enum { NUM_OPTIONS = sizeof options / sizeof options[0] };
 
-/* The library's own options without a value. */
-static const char *const plus_without_value[] = {"+help", "+version"};
-enum { NUM_PLUS_WITHOUT_VALUE = sizeof plus_without_value / sizeof plus_without_value[0] };
-
 enum { MAX_NAME = 64 };
 
 /* Reads the next blank-separated word of *text_inout (its first MAX_NAME - 1 letters); false at the end. */
@@ -113,32 +111,6 @@ static const struct option *find_option(const char *name, size_t name_len)
     return NULL;
 }
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Number of letters to change, insert, delete or swap with their neighbour to get from a to b
- * (Damerau-Levenshtein distance, each letter moved once). Both shorter than MAX_NAME. */
-static int word_distance(const char *a, const char *b)
-{
-    int len_a = (int)strlen(a), len_b = (int)strlen(b);
-    int d[MAX_NAME + 1][MAX_NAME + 1];
-    for (int i = 0; i <= len_a; i++)
-        d[i][0] = i;
-    for (int j = 0; j <= len_b; j++)
-        d[0][j] = j;
-    for (int i = 1; i <= len_a; i++) {
-        for (int j = 1; j <= len_b; j++) {
-            int change = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-            d[i][j] = smaller(change, smaller(d[i - 1][j], d[i][j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = smaller(d[i][j], d[i - 2][j - 2] + 1);
-        }
-    }
-    return d[len_a][len_b];
-}
-
 static _Noreturn void fail_unknown(const char *text)
 {
     char name[MAX_NAME];
@@ -149,15 +121,15 @@ static _Noreturn void fail_unknown(const char *text)
         const char *rest = options[i].names;
         char word[MAX_NAME];
         while (next_word(&rest, word)) {
-            int distance = word_distance(name, word);
+            int distance = base_spelling_distance(name, word);
             if (distance < nearest_distance) {
                 nearest_distance = distance;
                 snprintf(nearest, sizeof nearest, "%s", word);
             }
         }
     }
-    launch_fail(LAUNCH_EXIT_USAGE, "unknown option %s; the nearest is %s (mpirun --help lists all options)",
-                text, nearest);
+    launch_fail(LAUNCH_EXIT_USAGE, "unknown option %s%s%s (mpirun --help lists all options)", text,
+                nearest[0] ? "; the nearest is " : "", nearest);
 }
 
 static void print_help(void)
@@ -165,7 +137,7 @@ static void print_help(void)
     puts("mpirun -n N [option...] program [argument...]\n"
          "\n"
          "Runs an MPI program as N ranks: user-level threads inside one process, or several (--procs).\n"
-         "Options that begin with + are passed to the library (mpirun +help ./program lists them).\n");
+         "Options that begin with + are passed to the library (mpirun +help lists them).\n");
     bool is_noop_list = false;
     for (int i = 0; i < NUM_OPTIONS; i++) {
         const struct option *o = &options[i];
@@ -263,21 +235,30 @@ static void add_rank_option(struct launch_command *command, const char *word)
     append_word(&command->rank_options, word, strlen(word));
 }
 
-/* Reads an option of the library at argv[i]; returns the index of its last word. */
+/* Reads an option of the library at argv[i]; returns the index of its last word. The library reads its value. */
 static int read_plus_option(struct launch_command *command, char **argv, int i)
 {
-    const char *name = argv[i];
-    bool has_value = strchr(name, '=') == NULL;
-    for (int k = 0; k < NUM_PLUS_WITHOUT_VALUE; k++)
-        if (strcmp(name, plus_without_value[k]) == 0)
-            has_value = false;
-    add_rank_option(command, name);
-    if (!has_value)
-        return i;
-    if (argv[i + 1] == NULL)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s: its value is missing", name);
-    add_rank_option(command, argv[i + 1]);
-    return i + 1;
+    const char *error;
+    int num_words;
+    if (!base_options_take(base_settings_table, base_settings_count, argv[i], argv[i + 1], &num_words,
+                           &error))
+        launch_fail(LAUNCH_EXIT_USAGE, "%s", error);
+    for (int k = 0; k < num_words; k++)
+        add_rank_option(command, argv[i + k]);
+    return i + num_words - 1;
+}
+
+/* +help: the list of options needs no program; its topics describe what a program finds on this machine. */
+static void answer_help(const struct launch_command *command)
+{
+    const char *topic = base_settings.help_topic;
+    if (topic != NULL && topic[0] == '\0') {
+        base_settings_print_help();
+        exit(0);
+    }
+    if (topic != NULL && command->program_argv[0] == NULL)
+        launch_fail(LAUNCH_EXIT_USAGE, "+help %s: an MPI program prints this: mpirun +help %s ./program",
+                    topic, topic);
 }
 
 static void apply(struct launch_command *command, const struct option *option, const char *name,
@@ -387,8 +368,7 @@ static int read_option(struct launch_command *command, char **argv, int i)
 /* Checks the command as a whole: there is a program, and the options are consistent. */
 static void check_command(const struct launch_command *command)
 {
-    if (command->program_argv == NULL || command->program_argv[0] == NULL ||
-        command->program_argv[0][0] == '\0')
+    if (command->program_argv[0] == NULL || command->program_argv[0][0] == '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "no program to run (mpirun -n N program [argument...])");
     for (char **word = command->program_argv; *word; word++)
         if (strcmp(*word, ":") == 0)
@@ -399,28 +379,14 @@ static void check_command(const struct launch_command *command)
         launch_fail(LAUNCH_EXIT_USAGE,
                     "--procs %d: there are only %d ranks, and each process needs at least one",
                     command->num_procs, command->num_ranks);
-    if (command->num_ranks != 0 && command->rank_options != NULL) {
-        const char *rest = command->rank_options;
-        char word[MAX_NAME];
-        while (next_word(&rest, word))
-            if (strcmp(word, "+vp") == 0)
-                launch_fail(LAUNCH_EXIT_USAGE, "-n %d and +vp both set the number of ranks: use only one",
-                            command->num_ranks);
-    }
+    if (command->num_ranks != 0 && base_settings.n_ranks != 0)
+        launch_fail(LAUNCH_EXIT_USAGE, "-n %d and +vp both set the number of ranks: use only one",
+                    command->num_ranks);
 }
 
 int launch_num_ranks(const struct launch_command *command)
 {
-    int num_ranks = command->num_ranks;
-    const char *rest = command->rank_options ? command->rank_options : "";
-    char word[MAX_NAME];
-    while (num_ranks == 0 && next_word(&rest, word)) {
-        if (strncmp(word, "+vp=", 4) == 0)
-            num_ranks = atoi(word + 4);
-        else if (strcmp(word, "+vp") == 0 && next_word(&rest, word))
-            num_ranks = atoi(word);
-    }
-    return num_ranks;
+    return command->num_ranks ? command->num_ranks : (int)base_settings.n_ranks;
 }
 
 void launch_args_read(int argc, char **argv, struct launch_command *command_out)
@@ -428,11 +394,11 @@ void launch_args_read(int argc, char **argv, struct launch_command *command_out)
     memset(command_out, 0, sizeof *command_out);
     int i = 1;
     for (; i < argc; i++) {
-        if (argv[i][0] == '+' && argv[i][1] != '\0') {
-            i = read_plus_option(command_out, argv, i);
-        } else if (strcmp(argv[i], "--") == 0) {
+        if (strcmp(argv[i], "--") == 0 || strcmp(argv[i], "+-") == 0) {
             i++;
             break;
+        } else if (argv[i][0] == '+' && argv[i][1] != '\0') {
+            i = read_plus_option(command_out, argv, i);
         } else if (argv[i][0] == '-') {
             i = read_option(command_out, argv, i);
         } else {
@@ -440,5 +406,6 @@ void launch_args_read(int argc, char **argv, struct launch_command *command_out)
         }
     }
     command_out->program_argv = argv + i;
+    answer_help(command_out);
     check_command(command_out);
 }

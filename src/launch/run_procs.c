@@ -53,7 +53,7 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
-    bool knows_ranks = command->num_ranks || !(command->rank_options && strstr(command->rank_options, "+vp"));
+    bool knows_ranks = command->num_ranks || launch_num_ranks(command) == 0;
     argv[at++] = (char *)"mpirun";
     argv[at++] = text("procs=%d", num_procs);
     if (program->kind != LAUNCH_PROGRAM_PLAIN && knows_ranks)

@@ -149,11 +149,6 @@ static bool is_starter(const char *path, char **argv)
     return false;
 }
 
-static bool has_several_ranks(const struct launch_command *command)
-{
-    return command->num_ranks > 1 || (command->rank_options && strstr(command->rank_options, "+vp"));
-}
-
 /* Determines the kind of run for a dynamic program for this CPU. Exits if it cannot be run. */
 static enum launch_program_kind look_at_libraries(const struct launch_command *command,
                                                   const struct launch_elf *elf,
@@ -174,7 +169,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
         return is_starter(program->path, command->program_argv) ? LAUNCH_PROGRAM_STARTER
                                                                 : LAUNCH_PROGRAM_PLAIN;
 
-    if (elf->kind == LAUNCH_ELF_FIXED && has_several_ranks(command))
+    if (elf->kind == LAUNCH_ELF_FIXED && launch_num_ranks(command) > 1)
         launch_fail(
             LAUNCH_EXIT_CANNOT_RUN,
             "%s cannot be virtualized: it is not position-independent, so it can be loaded only once,\nand "

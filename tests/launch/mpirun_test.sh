@@ -127,9 +127,16 @@ expect "mpiexec is the same" 0 'options=\[\+vp 2\]' '' "$work/bin/mpiexec" -n 2 
 expect "without -n nothing is said of ranks" 0 'options=\[\]' '' "$mpirun" ./app
 expect "+options are handed on" 0 'options=\[\+vp 64 \+p 2 \+stacksize 1M\]' '' "$mpirun" -n 64 +p 2 +stacksize 1M ./app
 expect "+option=value" 0 'options=\[\+vp 4 \+p=2\]' '' "$mpirun" +p=2 -n 4 ./app
+expect "an option of the library without a value" 0 'options=\[\+vp 2 \+v \+progress-thread\].* args=<x>' '' \
+    "$mpirun" -n 2 +v +progress-thread ./app x
+expect "+- ends the options" 0 'options=\[\+vp 2\].* args=<\+v>' '' "$mpirun" -n 2 +- ./app +v
+expect "+help needs no program" 0 '  \+vp N .*  \+help' '' "$mpirun" +help
+expect "+help in front of a program" 0 '  \+vp N .*  \+help' '' "$mpirun" -n 2 +help ./app
+expect "+help with a topic is the program's" 0 'options=\[\+vp 2 \+help devices\]' '' "$mpirun" -n 2 +help devices ./app
+expect "+help with a topic and no program" 2 '' 'an MPI program prints this: mpirun \+help devices ./program' "$mpirun" +help devices
 expect "+vp instead of -n" 0 'options=\[\+vp 8\]' '' "$mpirun" +vp 8 ./app
-expect "HEDDLE_OPTIONS of the environment comes first" 0 'options=\[\+p 1 \+vp 4 \+check leaks\]' '' \
-    env 'HEDDLE_OPTIONS=+p 1' "$mpirun" -n 4 +check leaks ./app
+expect "HEDDLE_OPTIONS of the environment comes first" 0 'options=\[\+p 1 \+vp 4 \+check usage\]' '' \
+    env 'HEDDLE_OPTIONS=+p 1' "$mpirun" -n 4 +check usage ./app
 expect "arguments stay as they are" 0 'args=<-n><7><a b><><\*>' '' "$mpirun" -n 2 ./app -n 7 'a b' '' '*'
 expect "-- ends the options" 0 'args=<x>' '' "$mpirun" -n 2 -- ./app x
 expect "a path with blanks" 0 'options=\[\+vp 2\]' '' "$mpirun" -n 2 "../with blanks/my app"
@@ -192,9 +199,15 @@ expect "-n too large" 2 '' '-n 99999999999999999999: too large' "$mpirun" -n 999
 expect "-n ./app" 2 '' '-n ./app: not a number' "$mpirun" -n ./app
 expect "-n twice" 2 '' 'already given' "$mpirun" -n 2 -np 3 ./app
 expect "-n and +vp" 2 '' '-n 2 and \+vp' "$mpirun" -n 2 +vp 3 ./app
+expect "-n and +vp=" 2 '' '-n 2 and \+vp' "$mpirun" -n 2 +vp=3 ./app
 expect "-n at the end" 2 '' '-n: its value is missing' "$mpirun" -n
 expect "-genv with one word" 2 '' '-genv: its value is missing' "$mpirun" -genv A
-expect "+p at the end" 2 '' '\+p: its value is missing' "$mpirun" +p
+expect "a misspelt option of the library" 2 '' 'unknown option \+progess-thread; the nearest is \+progress-thread' \
+    "$mpirun" +progess-thread ./app
+expect "an option unlike any other" 2 '' 'unknown option --report-bindings \(mpirun --help' "$mpirun" --report-bindings ./app
+expect "a letter that is no option" 2 '' 'unknown option -z \(mpirun --help' "$mpirun" -z ./app
+expect "+p 0" 2 '' '\+p 0: expected a number from 1 to 1024' "$mpirun" +p 0 ./app
+expect "+p at the end" 2 '' '\+p needs a value: \+p N' "$mpirun" +p
 expect "a misspelt option" 2 '' 'unknown option --oversubcribe; the nearest is --oversubscribe' \
     "$mpirun" --oversubcribe -n 2 ./app
 expect "swapped letters" 2 '' 'unknown option -pn; the nearest is -n' "$mpirun" -pn 2 ./app
@@ -209,7 +222,7 @@ expect "--procs above -n" 2 '' 'there are only 4 ranks' "$mpirun" --procs 5 -n 4
 expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
 expect "-x of no name" 2 '' 'not a valid name' "$mpirun" -x =3 ./app
-expect "an option of the library with blanks" 2 '' 'cannot contain blanks' "$mpirun" +trace 'a b' ./app
+expect "an option of the library with blanks" 2 '' 'cannot contain blanks' "$mpirun" +private 'a b' ./app
 
 expect "no such program in PATH" 127 '' 'no_such_program: no such program in PATH' "$mpirun" -n 2 no_such_program
 expect "no such file" 127 '' './none: no such file' "$mpirun" -n 2 ./none

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that options are read from a string and removed from an argument vector, and that each wrong one is
- * refused with a message that names it and the nearest valid one or the valid range.
+ * refused with a message that names it and a similar valid one or the valid range.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static long ranks, count;
 static size_t stack_bytes;
-static const char *libs;
+static const char *libs, *topic;
 static bool is_set;
 
 static const struct base_option table[] = {
@@ -19,6 +19,7 @@ static const struct base_option table[] = {
     {"+private", BASE_OPTION_STRING, &libs, 0, 0, "LIBS", "libraries"},
     {"+norelro", BASE_OPTION_FLAG, &is_set, 0, 0, NULL, "a flag"},
     {"+v", BASE_OPTION_COUNT, &count, 0, 0, NULL, "a count"},
+    {"+help", BASE_OPTION_TOPIC, &topic, 0, 0, "[ways|ends]", "help"},
 };
 #define N_OPTIONS ((int)BASE_COUNT(table))
 
@@ -26,7 +27,7 @@ static void start(void)
 {
     ranks = count = 0;
     stack_bytes = 0;
-    libs = NULL;
+    libs = topic = NULL;
     is_set = false;
 }
 
@@ -89,6 +90,10 @@ START_TEST(taken_out_of_argv)
     ck_assert_int_eq(ranks, 4);
     CHECK_ARGV(WORDS("prog", "+private", "+v"), "prog"); /* a value may begin with a plus */
     ck_assert_str_eq(libs, "+v");
+    CHECK_ARGV(WORDS("prog", "+help", "way", "x"), "prog", "way", "x"); /* no topic */
+    ck_assert_str_eq(topic, "");
+    CHECK_ARGV(WORDS("prog", "+help", "ends", "x"), "prog", "x");
+    ck_assert_str_eq(topic, "ends");
     check_argv((char *[]){NULL}, (const char *const[]){NULL});
 }
 END_TEST
@@ -124,7 +129,11 @@ static const struct {
     {"+stack 1M", "unknown option +stack; the nearest is +stacksize"},
     {"+privat x", "unknown option +privat; the nearest is +private"},
     {"+Norelro", "unknown option +Norelro; the nearest is +norelro"},
-    {"word", "unknown option word"},
+    {"+hlep", "unknown option +hlep; the nearest is +help"},
+    {"+unlike", "unknown option +unlike (+help lists all options"},
+    {"+x", "unknown option +x (+help lists all options"},
+    {"+help=way", "+help=way: expected one of [ways|ends]"},
+    {"word", "unknown option word (+help"},
     {"+v word", "unknown option word"},
 };
 

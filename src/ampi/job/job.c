@@ -24,7 +24,7 @@
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "ampi/op/op.h"
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "ampi/p2p/message.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/procs/procs.h"
@@ -379,18 +379,18 @@ static bool wants_images(int *argc, char **argv)
 
     ampi_launched_take();
     ampi_options_read(argc, argv);
-    ampi_launched_report(ampi_options.n_ranks);
+    ampi_launched_report(base_settings.n_ranks);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
     n_launched = ampi_launched_count();
-    if (n_launched == 0 || n_launched == 1 || ampi_options.n_ranks <= 1)
-        return ampi_options.n_ranks > 1;
-    if (n_launched == ampi_options.n_ranks)
+    if (n_launched == 0 || n_launched == 1 || base_settings.n_ranks <= 1)
+        return base_settings.n_ranks > 1;
+    if (n_launched == base_settings.n_ranks)
         return false;
-    ampi_procs_attach(ampi_options.n_ranks);
+    ampi_procs_attach(base_settings.n_ranks);
     if (ampi_machine && ampi_job.n_local == 1)
         on_exit(detach_unused, NULL);
-    return ampi_machine ? ampi_job.n_local > 1 : ampi_options.n_ranks > 1;
+    return ampi_machine ? ampi_job.n_local > 1 : base_settings.n_ranks > 1;
 }
 
 /* The ranks share the standard output, and no rank checks whether all of it was written. */
@@ -422,10 +422,10 @@ static void open_standard_files(void)
 
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
-    int n_ranks = ampi_machine ? ampi_job.n_local : (int)ampi_options.n_ranks;
+    int n_ranks = ampi_machine ? ampi_job.n_local : (int)base_settings.n_ranks;
     int n_cores = base_usable_cores();
     int n_share = base_core_share(ampi_job.node_n_procs);
-    int n_pes = ampi_options.n_pes ? (int)ampi_options.n_pes : n_share > 0 ? n_share : 1;
+    int n_pes = base_settings.n_pes ? (int)base_settings.n_pes : n_share > 0 ? n_share : 1;
     const char *error;
 
     open_standard_files();
@@ -438,8 +438,8 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     program_args.argv = argv;
     ampi_library_env_set(n_ranks, n_cores);
     ampi_rank_gpu_rebind();
-    if (ampi_options.private_libs)
-        image_set_private_libraries(ampi_options.private_libs);
+    if (base_settings.private_libs)
+        image_set_private_libraries(base_settings.private_libs);
     if (ampi_machine)
         image_set_lock_folder(ampi_launched_folder());
     if (!image_program_open(main, &error))
@@ -550,14 +550,14 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     if (!ampi_job.program) { /* libmpi was loaded by dlopen: no takeover */
         ampi_launched_take();
         ampi_options_read(NULL, NULL);
-        ampi_launched_report(ampi_options.n_ranks);
+        ampi_launched_report(base_settings.n_ranks);
     }
     gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
                           * here */
     n_launched = ampi_launched_count();
     if (!ampi_machine && n_launched != 0 && n_launched != 1)
-        ampi_procs_attach(ampi_options.n_ranks > 1 ? ampi_options.n_ranks : 0);
-    n_local = ampi_machine ? ampi_job.n_local : ampi_options.n_ranks;
+        ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
+    n_local = ampi_machine ? ampi_job.n_local : base_settings.n_ranks;
     if (n_local > 1)
         base_fatal(
             1,

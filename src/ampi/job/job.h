@@ -7,6 +7,11 @@
 
 #include "ampi/object/rank.h"
 
+/* Reads HEDDLE_OPTIONS and removes our options from argv (argc NULL: only the environment). If one is
+ * wrong, ends the process with a message and code 2; after +help, prints the help and ends it with code 0.
+ * Called once per process. */
+void ampi_options_read(int *argc, char **argv);
+
 /* Sets up the parts that are independent of images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
 void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 

@@ -15,7 +15,7 @@
 #include <sys/personality.h>
 #include <sys/random.h>
 
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "base/log.h"
 
 /* The kernel's own choices are above and below: libraries and stacks from 0x7ff.. down, programs and heaps
@@ -94,8 +94,8 @@ static bool overlaps(uintptr_t from, uintptr_t to, const char *line, void *arg)
 
 static bool wants_random(void)
 {
-    if (ampi_options.aslr)
-        return strcmp(ampi_options.aslr, "off") != 0;
+    if (base_settings.aslr)
+        return strcmp(base_settings.aslr, "off") != 0;
     return !is_kernel_fixed() && !has_sanitizer() && !any_mapping(is_valgrinds, NULL);
 }
 

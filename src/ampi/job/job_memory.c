@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -68,8 +68,8 @@ static size_t stack_size(void)
 {
     struct rlimit limit;
 
-    if (ampi_options.stack_bytes)
-        return base_round_up(ampi_options.stack_bytes, PAGE_BYTES);
+    if (base_settings.stack_bytes)
+        return base_round_up(base_settings.stack_bytes, PAGE_BYTES);
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return STACK_DEFAULT_BYTES;
     return base_round_up(limit.rlim_cur, PAGE_BYTES);
@@ -101,7 +101,7 @@ static void check_mappings(int n_ranks)
     long room = max_mappings() - MAPPINGS_SPARE;
     long wanted = mappings_of(n_ranks);
 
-    if (wanted > room && !ampi_options.no_relro) {
+    if (wanted > room && !base_settings.no_relro) {
         image_set_protect_relro(false);
         wanted = mappings_of(n_ranks);
         base_log_verbose(
@@ -113,7 +113,7 @@ static void check_mappings(int n_ranks)
                          "the libraries of a rank are one mapping, writable and executable: otherwise %d "
                          "ranks would need too many memory mappings",
                          n_ranks);
-        image_set_protect_relro(!ampi_options.no_relro);
+        image_set_protect_relro(!base_settings.no_relro);
         if (mappings_of(n_ranks) > room)
             image_set_protect_relro(false);
         wanted = mappings_of(n_ranks);
@@ -162,7 +162,7 @@ void ampi_memory_plan(int n_ranks)
     memory.n_ranks = n_ranks;
     memory.stack_bytes = stack_size();
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
-    if (ampi_options.no_relro)
+    if (base_settings.no_relro)
         image_set_protect_relro(false);
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;

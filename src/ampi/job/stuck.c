@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -303,10 +303,10 @@ static void *watch(void *arg)
  * through them. */
 static void choose_limits(void)
 {
-    bool watches_locks = ampi_options.stuck_s > 0 || image_has_shared_libraries();
-    long lock_limit_s = ampi_options.stuck_s > 0 ? ampi_options.stuck_s : LOCK_LIMIT_S;
+    bool watches_locks = base_settings.stuck_s > 0 || image_has_shared_libraries();
+    long lock_limit_s = base_settings.stuck_s > 0 ? base_settings.stuck_s : LOCK_LIMIT_S;
 
-    watched.call_limit_s = ampi_options.stuck_s > 0 ? ampi_options.stuck_s : CALL_LIMIT_S;
+    watched.call_limit_s = base_settings.stuck_s > 0 ? base_settings.stuck_s : CALL_LIMIT_S;
     watched.period_ms = 1000 * (watches_locks ? lock_limit_s : watched.call_limit_s) / LOOKS_PER_LIMIT;
     watched.lock_looks = watches_locks ? LOOKS_PER_LIMIT : 0;
     watched.call_looks = (int)(1000 * watched.call_limit_s / watched.period_ms);
@@ -318,7 +318,7 @@ void ampi_stuck_watch(void)
     pthread_t thread;
     sigset_t all, before;
 
-    if (ampi_options.stuck_s == 0 || ampi_job.n_local <= ult_pe_count())
+    if (base_settings.stuck_s == 0 || ampi_job.n_local <= ult_pe_count())
         return;
     choose_limits();
     watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "detecting blocked ranks");

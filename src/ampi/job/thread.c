@@ -15,7 +15,7 @@
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "image/image.h"
@@ -140,7 +140,7 @@ void ampi_thread_start_progress(void)
 {
     int error;
 
-    if (BASE_LIKELY(!ampi_options.progress_thread) || ult_progress_is_started())
+    if (BASE_LIKELY(!base_settings.progress_thread) || ult_progress_is_started())
         return;
     error = ult_progress_start();
     if (error)

@@ -7,10 +7,8 @@
 
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
-#include "ampi/object/settings.h"
 
 struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
-struct ampi_options ampi_options = {.stuck_s = -1};
 struct ampi_upper ampi_upper;
 
 void ampi_refuse_forked(const char *call)

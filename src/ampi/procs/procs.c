@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "ampi/object/error.h"
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/object/sanitizer.h"
 #include "base/log.h"
@@ -83,7 +83,7 @@ void ampi_procs_attach(long n_ranks)
     const char *error = NULL;
 
     ampi_sanitizer_prepare_ucx();
-    machine = ampi_procs_load(ampi_options.ucx);
+    machine = ampi_procs_load(base_settings.ucx);
     ampi_launched_lend();
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);

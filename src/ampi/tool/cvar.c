@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ampi/tool/tool.h"
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "ampi/p2p/message.h"
 #include "base/log.h"
 
@@ -22,12 +22,12 @@ static long get_pes(void)
 
 static long get_stack_bytes(void)
 {
-    return (long)ampi_options.stack_bytes;
+    return (long)base_settings.stack_bytes;
 }
 
 static long get_verbosity(void)
 {
-    return ampi_options.verbosity;
+    return base_settings.verbosity;
 }
 
 static long get_virtual(void)

@@ -16,12 +16,12 @@
 #define AMPI_COLL_USAGE_H
 
 #include "ampi/coll/engine/coll.h"
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 
 /* True if the option is set. */
 static inline bool ampi_coll_usage_is_on(void)
 {
-    return BASE_UNLIKELY(ampi_options.check_usage);
+    return BASE_UNLIKELY(base_settings.check_usage);
 }
 
 /* Checks the members of this process, all of which have arrived: their roots, operations and contributions

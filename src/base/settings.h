@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * settings.h: the settings of the command line and HEDDLE_OPTIONS.
+ * settings.h: the library's options that begin with '+', and their values. One table serves the library, which
+ * reads HEDDLE_OPTIONS and argv, and mpirun, which passes the options in front of the program on.
  */
-#ifndef AMPI_OPTIONS_H
-#define AMPI_OPTIONS_H
+#ifndef BASE_SETTINGS_H
+#define BASE_SETTINGS_H
 
-#include "base/base.h"
+#include "base/options.h"
 
-struct ampi_options {
+struct base_settings {
     long n_ranks;             /* +vp; 0: unspecified */
     long n_pes;               /* +p; 0: unspecified */
     size_t stack_bytes;       /* +stacksize; 0: as `ulimit -s` */
@@ -19,20 +20,23 @@ struct ampi_options {
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +stuck; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */
-    const char *help_topic;   /* +help; NULL: unspecified */
+    const char *help_topic;   /* +help; "": without a topic, NULL: unspecified */
     const char *coll;         /* +coll; NULL: the built-in selection */
     const char *gpus;         /* +gpus; NULL: block */
     const char *gpu_resident; /* +gpu-service; NULL: unspecified */
     const char *gpu_streams;  /* +gpu-streams; NULL: unspecified */
     const char *gpu_waits;    /* +gpu-waits; NULL: unspecified */
     const char *gpu_graphs;   /* +gpu-graphs; NULL: unspecified */
+    const char *nccl;         /* +nccl; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
-extern struct ampi_options ampi_options;
+extern struct base_settings base_settings;
 
-/* Reads HEDDLE_OPTIONS and removes our options from argv (argc NULL: only the environment). If one is
- * wrong, ends the process with a message and code 2; after +help, prints the help and ends it with code 0.
- * Called once per process. */
-void ampi_options_read(int *argc, char **argv);
+/* The table; its options store their values in base_settings. */
+extern const struct base_option base_settings_table[];
+extern const int base_settings_count;
+
+/* Prints the answer to +help without a topic. */
+void base_settings_print_help(void);
 
 #endif

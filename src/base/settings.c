@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * settings.c: the table of options. docs/options.md is its output. Part of the library and of mpirun.
+ */
+#include "base/settings.h"
+
+#include <stdio.h>
+
+struct base_settings base_settings = {.stuck_s = -1};
+
+/* Upper limit of ranks on a command line; job_memory.c finds out later how many fit. */
+#define RANKS_MAX 1000000
+#define PES_MAX 1024
+#define STACK_MIN (16l << 10)
+#define STACK_MAX (1l << 40)
+
+const struct base_option base_settings_table[] = {
+    {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, RANKS_MAX, "N",
+     "run N ranks (mpirun -n N sets this)"},
+    {"+p", BASE_OPTION_INT, &base_settings.n_pes, 1, PES_MAX, "N",
+     "run the ranks on N PEs (OS threads); default: the usable cores, at most one per rank"},
+    {"+stacksize", BASE_OPTION_SIZE, &base_settings.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
+     "stack size of a rank, such as 512K or 8M; default: `ulimit -s`"},
+    {"+private", BASE_OPTION_STRING, &base_settings.private_libs, 0, 0, "LIBS",
+     "exceptions to the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
+     "all share libbar)"},
+    {"+norelro", BASE_OPTION_FLAG, &base_settings.no_relro, 0, 0, NULL,
+     "do not write-protect the ranks' relocated constants: saves one memory mapping per rank"},
+    {"+aslr", BASE_OPTION_STRING, &base_settings.aslr, 0, 0, "on|off",
+     "place the ranks' copies and stacks at random or at fixed addresses; default: like the kernel does for "
+     "programs, and off under setarch -R, gdb, sanitizers and valgrind"},
+    {"+progress-thread", BASE_OPTION_FLAG, &base_settings.progress_thread, 0, 0, NULL,
+     "a thread for each PE that answers one-sided operations and goes on with messages while the PE's rank "
+     "computes "
+     "without calling MPI; each MPI call takes a lock then"},
+    {"+stuck", BASE_OPTION_INT, &base_settings.stuck_s, 0, 86400, "S",
+     "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
+     "wait for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
+    {"+v", BASE_OPTION_COUNT, &base_settings.verbosity, 0, 0, NULL,
+     "print the configuration; twice: in more detail"},
+    {"+coll", BASE_OPTION_STRING, &base_settings.coll, 0, 0, "LIST",
+     "message sizes from which collectives use each algorithm: "
+     "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], separated by commas (+help "
+     "collectives)"},
+    {"+check", BASE_OPTION_STRING, &base_settings.check, 0, 0, "usage",
+     "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
+     "collective "
+     "end the job with a report (slow with many ranks; between processes, a report may lack the values of "
+     "the "
+     "other side)"},
+    {"+ucx", BASE_OPTION_STRING, &base_settings.ucx, 0, 0, "DIR",
+     "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "
+     "CUDA; default: the one this library was built with"},
+    {"+gpus", BASE_OPTION_STRING, &base_settings.gpus, 0, 0, "WHICH",
+     "assign the node's GPUs to its PEs: block (the default), cyclic, or a number for each PE, such as "
+     "0,0,1,1 "
+     "(+help devices)"},
+    {"+gpu-service", BASE_OPTION_STRING, &base_settings.gpu_resident, 0, 0, "off|US",
+     "keep a copy kernel resident for US microseconds after a small message between device buffers: halves "
+     "the "
+     "latency of such messages, also beside kernels that fill the GPU; calls that wait for the GPU evict it; "
+     "default: 100"},
+    {"+gpu-streams", BASE_OPTION_STRING, &base_settings.gpu_streams, 0, 0, "private|shared",
+     "CUDA's default streams: each rank has its own (the default), or the ranks of a process share them"},
+    {"+gpu-waits", BASE_OPTION_STRING, &base_settings.gpu_waits, 0, 0, "suspend|block",
+     "a rank that waits for its GPU lets the other ranks of its PE run (the default), or blocks them"},
+    {"+gpu-graphs", BASE_OPTION_STRING, &base_settings.gpu_graphs, 0, 0, "on|off",
+     "launches and copies that a rank repeats in the same order go to the GPU's driver as one graph (the "
+     "default), or call by call"},
+    {"+nccl", BASE_OPTION_STRING, &base_settings.nccl, 0, 0, "off|PATH",
+     "large collectives between processes on device buffers: do not use NCCL, or use the library at PATH; "
+     "default: the libnccl.so.2 that the loader finds, if there are GPUs"},
+    {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
+     "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
+     "use them"},
+};
+
+const int base_settings_count = (int)BASE_COUNT(base_settings_table);
+
+void base_settings_print_help(void)
+{
+    printf("Options of Heddle %s, for any MPI program built with its mpicc:\n\n", HEDDLE_VERSION);
+    base_options_print(base_settings_table, base_settings_count);
+    printf("  %-20s %s\n\n", "+-", "everything after this belongs to the program, even if it begins with +");
+    printf("Options may be anywhere after the program's name, in front of it in mpirun's command, or in the "
+           "environment "
+           "variable HEDDLE_OPTIONS.\n");
+}
