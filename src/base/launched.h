@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The job's name in PMIx, a colon, and its number of processes. The name shows that Heddle's mpirun started
- * this process itself, not another launcher below it that passed the variable on. */
+/* The job's name in PMIx (none if the job has one process), a colon, and its number of processes. The name shows that
+ * Heddle's mpirun started this process itself, not another launcher below it that passed the variable on. */
 #define BASE_LAUNCHED_SIZE_ENV "HEDDLE_MPIRUN"
 
 /* The name of an abstract Unix datagram socket. A program linked with this library sends a start report

@@ -92,6 +92,26 @@ if command -v mpirun.openmpi >/dev/null && [ "$has_procs" = yes ]; then
     done
 fi
 
+# ---- A launcher without PMIx cannot start one job of ours: the processes end instead of running a job each ----
+remedy="^heddle: MPICH's mpirun has started 2 processes without PMIx[^:]*: use Heddle's mpirun -n 2 \$"
+if command -v mpirun.mpich >/dev/null; then
+    expect "MPICH's mpirun" 1 '' "$remedy" mpirun.mpich -n 2 ./inner
+    expect "MPICH's mpirun, ranks in each process" 1 '' "$remedy" mpirun.mpich -n 2 ./inner +vp 4
+    expect "MPICH's mpirun, behind a shell" 1 '' "$remedy" mpirun.mpich -n 2 sh -c './inner; exit $?'
+    expect "MPICH's mpirun with one process" 0 '^inner 0 of 1 $' '' mpirun.mpich -n 1 ./inner
+    expect "MPICH's mpirun starts ours" 0 '^(inner 0 of 2 ){2}(inner 1 of 2 ){2}$' '' ./sorted mpirun.mpich -n 2 "$mpirun" -n 2 ./inner
+fi
+# A stand-in for Slurm's process above the tasks; tests/nodes uses Slurm itself.
+cp "$(type -P bash)" slurmstepd
+task() { expect "$1" "$2" "$3" "$4" env SLURM_STEP_NUM_TASKS="$5" SLURM_PROCID=0 ./slurmstepd -c "$6; exit \$?"; }
+task "srun without PMIx" 1 '' '^heddle: srun has started 3 processes without PMIx[^:]*: use .srun --mpi=pmix.' 3 ./inner
+task "srun with one task" 0 '^inner 0 of 1 $' '' 1 ./inner
+task "srun starts our mpirun" 0 '^inner 0 of 1 $' '' 3 "$mpirun -n 1 ./inner"
+task "our mpirun behind srun starts a shell" 0 '^inner 0 of 1 $' '' 3 "$mpirun -n 1 sh -c './inner; true'"
+task "a rank behind srun starts a job of its own" 0 '^inner 0 of 1 outer 0 of 1 $' '' 3 \
+    "$mpirun -n 1 ./inner system after ./inner"
+expect "an allocation's variables alone" 0 '^inner 0 of 1 $' '' env SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 ./inner
+
 # ---- What stands in front of a program hands the ranks on ----
 cat >script.sh <<'END'
 #!/bin/sh

@@ -383,6 +383,8 @@ static bool wants_images(int *argc, char **argv)
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
     n_launched = ampi_launched_count();
+    if (n_launched == 0 && base_settings.n_ranks > 1)
+        ampi_launched_refuse();
     if (n_launched == 0 || n_launched == 1 || base_settings.n_ranks <= 1)
         return base_settings.n_ranks > 1;
     if (n_launched == base_settings.n_ranks)
@@ -555,6 +557,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
                           * here */
     n_launched = ampi_launched_count();
+    if (n_launched == 0)
+        ampi_launched_refuse();
     if (!ampi_machine && n_launched != 0 && n_launched != 1)
         ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
     n_local = ampi_machine ? ampi_job.n_local : base_settings.n_ranks;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ampi/procs/launcher_taken.h"
@@ -23,6 +24,9 @@ extern char **environ;
 
 /* Time limit for mpirun to read reports when many processes start at once. */
 #define REPORT_TIMEOUT_S 5
+
+/* See refuse. */
+#define REFUSED_PAUSE_S 1
 
 /* The removed variables, as in environ; the strings stay in place. */
 static struct {
@@ -126,6 +130,49 @@ int ampi_launched_count(void)
         if (getenv(names[i]))
             size = atoi(getenv(names[i]));
     return size > 0 ? size : -1;
+}
+
+static int number_of(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : 0;
+}
+
+/* All processes end, so that the launcher reports a failure; the others let the first one print its line before
+ * the launcher kills it because of them. */
+static void refuse(const char *launcher, int n_procs, int proc_id, const char *remedy) BASE_NORETURN;
+static void refuse(const char *launcher, int n_procs, int proc_id, const char *remedy)
+{
+    struct timespec pause = {.tv_sec = REFUSED_PAUSE_S};
+
+    if (proc_id == 0)
+        base_fatal(
+            1,
+            "%s has started %d processes without PMIx, so each would be a job of its own: use %smpirun -n %d",
+            launcher, n_procs, remedy, n_procs);
+    nanosleep(&pause, NULL);
+    _exit(1);
+}
+
+void ampi_launched_refuse(void)
+{
+    static const struct {
+        const char *process; /* name of the launcher's process above each task */
+        const char *size;    /* variable with the number of tasks */
+        const char *rank;    /* variable with the task's number */
+        const char *name;    /* what the user has called */
+        const char *remedy;  /* besides Heddle's mpirun */
+    } launchers[] = {
+        {"hydra_pmi_proxy", "PMI_SIZE", "PMI_RANK", "MPICH's mpirun", "Heddle's "},
+        {"slurmstepd", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", "`srun --mpi=pmix`, or Heddle's "}};
+
+    if (taken.is_other || find(BASE_LAUNCHED_SIZE_ENV))
+        return;
+    for (size_t i = 0; i < BASE_COUNT(launchers); i++)
+        if (number_of(launchers[i].size) > 1 && ampi_launcher_is_above(launchers[i].process))
+            refuse(launchers[i].name, number_of(launchers[i].size), number_of(launchers[i].rank),
+                   launchers[i].remedy);
 }
 
 const char *ampi_launched_folder(void)

@@ -20,6 +20,10 @@ void ampi_launched_report(long n_ranks);
  * After ampi_launched_take. */
 int ampi_launched_count(void);
 
+/* Ends this process if a launcher without PMIx has started several: each would be a job of its own. One of them
+ * prints the remedy. If ampi_launched_count is 0, before MPI starts. */
+void ampi_launched_refuse(void);
+
 /* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
 const char *ampi_launched_folder(void);
 

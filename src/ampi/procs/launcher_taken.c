@@ -270,6 +270,53 @@ static bool is_connected_above(const char *job, const struct servers *servers)
     return is_found;
 }
 
+/* ---- Launchers without PMIx ---- */
+
+static bool has_name(pid_t pid, const char *name)
+{
+    char path[64], text[32] = "";
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    file = fopen(path, "re");
+    if (file && !fgets(text, sizeof text, file))
+        text[0] = '\0';
+    if (file)
+        fclose(file);
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, name) == 0;
+}
+
+/* True if a process has loaded an MPI library, whichever. */
+static bool has_mpi(pid_t pid)
+{
+    char path[64], *line = NULL;
+    size_t size = 0;
+    bool is_found = false;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    file = fopen(path, "re");
+    while (file && !is_found && getline(&line, &size, file) > 0)
+        is_found = strstr(line, "/libmpi") != NULL;
+    free(line);
+    if (file)
+        fclose(file);
+    return is_found;
+}
+
+bool ampi_launcher_is_above(const char *launcher)
+{
+    pid_t pid = getppid();
+
+    for (int i = 0; i < ANCESTORS_MAX && pid > 1 && !has_mpi(pid); i++) {
+        if (has_name(pid, launcher))
+            return true;
+        pid = parent_of(pid);
+    }
+    return false;
+}
+
 bool ampi_launcher_is_taken(char *const *entries, size_t n)
 {
     const char *job = find_entry(entries, n, "PMIX_NAMESPACE=");
