@@ -93,6 +93,10 @@ test_options() {
     expect "-cc= wins" 0 '^tcc ' '' env HEDDLE_CC=gcc mpicc -cc=tcc -show a.c
     expect "not itself" 1 '' 'itself an MPI wrapper' env HEDDLE_CC=mpicc mpicc a.c
     expect "no such compiler" 127 '' 'cannot find the compiler none' mpicc -cc=none a.c
+    expect "an empty compiler" 1 '' 'the name of the compiler is empty: give one' mpicc -cc= a.c
+    expect "an empty compiler, shown" 1 '' 'the name of the compiler is empty' mpicc -cc= -show a.c
+    expect "a blank compiler" 1 '' 'the name of the compiler is empty' env 'HEDDLE_CC= ' mpicc a.c
+    expect "an empty variable is not set" 0 '^clang ' '' env HEDDLE_CC= MPICH_CC=clang mpicc -show a.c
     expect "nvcc gets its own form" 0 "^nvcc -Xcompiler=-fPIE (-Xcompiler=-fstack-clash-protection )?-I$shown_include -Xcompiler=-pie a.cu -L$shown_lib -Xlinker=-rpath,$shown_lib -Xlinker=-z,now -lmpi_abi \$" '' \
         mpicxx -cxx=nvcc -show a.cu
     # A compiler that does not know -fstack-clash-protection, and says so as gcc does.
