@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum effect {
     SET_RANKS,
-    EXPORT,     /* -x VAR or VAR=VALUE */
-    EXPORT_TWO, /* -genv VAR VALUE, or VAR=VALUE */
+    EXPORT,      /* -x VAR or VAR=VALUE */
+    EXPORT_TWO,  /* -genv VAR VALUE, or VAR=VALUE */
+    EXPORT_LIST, /* -genvlist VAR,VAR */
     CHANGE_DIR,
     SET_TIMEOUT,
     BE_QUIET,
@@ -26,13 +28,18 @@ enum effect {
     SET_PROCS,
     SET_HOSTS,
     SET_HOSTFILE,
+    SET_PER_NODE, /* -N */
+    ONE_PER_NODE, /* -pernode */
     BIND,
     TAG_OUTPUT,
+    OUTPUT_AS, /* --output tag */
     KEEP_GOING,
     PRINT_HELP,
     PRINT_VERSION,
     NOTHING,    /* no meaning here, and harmless */
     ALLOW_ROOT, /* the same, but other launchers need it */
+    MAP,        /* checked */
+    RANK_BY,    /* the same */
     WARN,       /* belongs to another MPI: warned about once */
 };
 
@@ -48,6 +55,7 @@ static const struct option options[] = {
     {"-x", "VAR[=VALUE]", EXPORT, "set an environment variable for the program"},
     {"-genv -env --genv --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
+    {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "the same for variables that are set"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
     {"--procs -procs", "P", SET_PROCS,
      "distribute the ranks over P processes (default 1; with hosts: one each)"},
@@ -57,6 +65,10 @@ static const struct option options[] = {
      "the same, one host per line of the file"},
     {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT,
      "prefix each line of output with the process that printed it"},
+    {"--output -output", "tag", OUTPUT_AS, "the same"},
+    {"-N -npernode --npernode -ppn --ppn -perhost", "N", SET_PER_NODE,
+     "at most N ranks per node; without -n, N on each"},
+    {"-pernode --pernode", "", ONE_PER_NODE, "the same as -N 1"},
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process fails, let the others continue"},
@@ -64,14 +76,20 @@ static const struct option options[] = {
     {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
     {"--help -h -help -?", "", PRINT_HELP, "print this"},
-    {"--oversubscribe -oversubscribe", "", NOTHING, "more ranks than cores is the normal case"},
+    {"--oversubscribe -oversubscribe --nooversubscribe -nooversubscribe", "", NOTHING,
+     "more ranks than cores is the normal case"},
     {"--allow-run-as-root -allow-run-as-root", "", ALLOW_ROOT, "root may"},
     {"--use-hwthread-cpus -use-hwthread-cpus", "", NOTHING, "see +p"},
-    {"--map-by -map-by", "X", NOTHING, "ranks go to PEs in blocks"},
-    {"--rank-by -rank-by", "X", NOTHING, "ranks go to PEs in blocks"},
-    {"-ppn -perhost --npernode -npernode -N", "N", NOTHING, "only one node is used"},
     {"-genvall -envall", "", NOTHING, "the program always gets the whole environment"},
-    {"--mca -mca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "an option of Open MPI"},
+    {"--map-by -map-by", "X", MAP, "ranks go to PEs in blocks (ppr:N:node is -N N)"},
+    {"--rank-by -rank-by", "X", RANK_BY, "ranks go to PEs in blocks"},
+    {"--mca -mca --omca --gmca -gmca --prtemca --pmixmca", "KEY VALUE", WARN, "an option of Open MPI"},
+    {"--prefix -prefix", "DIR", WARN, "an option of Open MPI; mpirun finds its own files"},
+    {"--report-bindings -report-bindings --display-map -display-map --display-allocation -display-allocation",
+     "", WARN, "-v prints the commands that are run, +v the PEs"},
+    {"--display -display", "X", WARN, "-v prints the commands that are run, +v the PEs"},
+    {"-launcher -bootstrap -rmk -iface", "X", WARN,
+     "an option of MPICH; srun, prterun or Open MPI reaches other nodes"},
 };
 enum { NUM_OPTIONS = sizeof options / sizeof options[0] };
 
@@ -211,10 +229,38 @@ static void export_variable(struct launch_command *command, const char *option, 
     const char *equals = strchr(text, '=');
     if (equals)
         set_variable(command, option, text, (size_t)(equals - text), equals + 1);
+    else if (text[0] == '\0')
+        launch_fail(LAUNCH_EXIT_USAGE, "%s '': not a valid name of an environment variable", option);
     else if (getenv(text) != NULL)
         append_word(&command->exported, text, strlen(text));
     else if (!command->is_quiet)
         launch_say("%s %s: no such environment variable", option, text);
+}
+
+static void export_list(struct launch_command *command, const char *option, const char *list)
+{
+    for (size_t len; *list; list += len + (list[len] == ',')) {
+        len = strcspn(list, ",");
+        char *name = strndup(list, len);
+        if (name == NULL)
+            launch_fail(1, "out of memory");
+        if (strchr(name, '=') != NULL)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option,
+                        name);
+        export_variable(command, option, name);
+        free(name);
+    }
+}
+
+/* Hosts of several options are one list. */
+static void add_hosts(struct launch_command *command, const char *list)
+{
+    char *longer;
+    if (asprintf(&longer, "%s%s%s", command->hosts ? command->hosts : "", command->hosts ? "," : "", list) <
+        0)
+        launch_fail(1, "out of memory");
+    free(command->hosts);
+    command->hosts = longer;
 }
 
 static void change_dir(const char *option, const char *dir)
@@ -261,16 +307,54 @@ static void answer_help(const struct launch_command *command)
                     topic, topic);
 }
 
-static void apply(struct launch_command *command, const struct option *option, const char *name,
-                  char **values)
+/* Options that concern the processes and their nodes. */
+static void apply_place(struct launch_command *command, enum effect effect, const char *name,
+                        const char *value)
 {
-    static bool is_warned;
-    switch (option->effect) {
+    switch (effect) {
     case SET_RANKS:
         if (command->num_ranks != 0)
-            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of ranks was already given", name, values[0]);
-        command->num_ranks = read_count(name, values[0]);
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of ranks was already given", name, value);
+        command->num_ranks = read_count(name, value);
         break;
+    case SET_PROCS:
+        if (command->num_procs != 0)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: the number of processes was already given", name, value);
+        command->num_procs = read_count(name, value);
+        break;
+    case SET_PER_NODE:
+        launch_set_ranks_per_node(command, name, read_count(name, value));
+        break;
+    case ONE_PER_NODE:
+        launch_set_ranks_per_node(command, name, 1);
+        break;
+    case SET_HOSTS:
+        add_hosts(command, value);
+        break;
+    case SET_HOSTFILE:
+        if (command->hostfile != NULL)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: another file was already given", name, value);
+        command->hostfile = value;
+        break;
+    case BIND:
+        launch_placement_read(LAUNCH_BIND, name, value, command);
+        break;
+    case MAP:
+        launch_placement_read(LAUNCH_MAP, name, value, command);
+        break;
+    case RANK_BY:
+        launch_placement_read(LAUNCH_RANK, name, value, command);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Options that concern the environment of the program. */
+static void apply_environment(struct launch_command *command, enum effect effect, const char *name,
+                              char **values)
+{
+    switch (effect) {
     case EXPORT:
         export_variable(command, name, values[0]);
         break;
@@ -280,9 +364,31 @@ static void apply(struct launch_command *command, const struct option *option, c
         else
             set_variable(command, name, values[0], strlen(values[0]), values[1]);
         break;
+    case EXPORT_LIST:
+        export_list(command, name, values[0]);
+        break;
     case CHANGE_DIR:
         change_dir(name, values[0]);
         break;
+    default:
+        break;
+    }
+}
+
+static void warn_once(const struct launch_command *command, const struct option *option, const char *name,
+                      const char *value)
+{
+    static bool is_warned[NUM_OPTIONS];
+    bool *is_done = &is_warned[option - options];
+    if (!*is_done && !command->is_quiet)
+        launch_say("%s%s%s: ignored: %s", name, value ? " " : "", value ? value : "", option->help);
+    *is_done = true;
+}
+
+static void apply(struct launch_command *command, const struct option *option, const char *name,
+                  char **values)
+{
+    switch (option->effect) {
     case SET_TIMEOUT:
         command->timeout_s = read_seconds(name, values[0]);
         break;
@@ -292,17 +398,11 @@ static void apply(struct launch_command *command, const struct option *option, c
     case BE_VERBOSE:
         command->is_verbose = true;
         break;
-    case SET_PROCS:
-        command->num_procs = read_count(name, values[0]);
-        break;
-    case SET_HOSTS:
-        command->hosts = values[0];
-        break;
-    case SET_HOSTFILE:
-        command->hostfile = values[0];
-        break;
-    case BIND:
-        command->is_unbound = strcmp(values[0], "none") == 0;
+    case OUTPUT_AS:
+        if (strcasecmp(values[0], "tag") != 0)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: expected tag; redirect the output to write it to files",
+                        name, values[0]);
+        command->tags_output = true;
         break;
     case TAG_OUTPUT:
         command->tags_output = true;
@@ -322,9 +422,11 @@ static void apply(struct launch_command *command, const struct option *option, c
     case NOTHING:
         break;
     case WARN:
-        if (!is_warned && !command->is_quiet)
-            launch_say("%s %s: ignored: %s", name, values[0], option->help);
-        is_warned = true;
+        warn_once(command, option, name, values[0]);
+        break;
+    default:
+        apply_environment(command, option->effect, name, values);
+        apply_place(command, option->effect, name, values[0]);
         break;
     }
 }

@@ -205,7 +205,9 @@ static bool find_place(const struct launch_command *command, struct place *place
 void launch_handover_plan(struct launch_command *command, struct launch_program *program)
 {
     struct place place;
-    if (!find_place(command, &place))
+    bool is_here = !find_place(command, &place);
+    int num_nodes = launch_fit_nodes(command, is_here ? 1 : place.num_nodes);
+    if (is_here)
         return;
     bool is_srun, is_prterun;
     char *launcher = find_launcher(place.is_slurm, &is_srun, &is_prterun);
@@ -213,7 +215,7 @@ void launch_handover_plan(struct launch_command *command, struct launch_program 
     if (num_procs == 0 && program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 0)
         num_procs = command->num_ranks;
     if (num_procs == 0)
-        num_procs = place.num_nodes;
+        num_procs = num_nodes;
     if (program->kind != LAUNCH_PROGRAM_PLAIN && command->num_ranks > 0 && num_procs > command->num_ranks)
         num_procs = command->num_ranks;
 

@@ -65,7 +65,8 @@ static void read_host(struct launch_hosts *hosts, const char *text, size_t len, 
             number += is_right;
         }
         num_slots = strtol(number, &end, 10);
-        is_right = is_right && end == text + len && end > number && num_slots > 0 && num_slots <= INT_MAX;
+        is_right = is_right && isdigit((unsigned char)*number) && end == text + len && num_slots > 0 &&
+                   num_slots <= INT_MAX;
     }
     if (!is_right)
         launch_fail(LAUNCH_EXIT_USAGE, "%s: '%.*s': not a node (NAME or NAME:PROCESSES)", where, (int)len,
@@ -96,9 +97,12 @@ void launch_hosts_read_file(const char *path, struct launch_hosts *hosts_out)
     if (file == NULL)
         launch_fail(LAUNCH_EXIT_USAGE, "--hostfile %s: %s", path, strerror(errno));
     errno = 0;
-    while (getline(&line, &capacity, file) > 0) {
+    for (ssize_t got; (got = getline(&line, &capacity, file)) > 0;) {
         char where[PATH_MAX + 32];
         snprintf(where, sizeof where, "%s:%d", path, ++number);
+        if (strlen(line) != (size_t)got)
+            launch_fail(LAUNCH_EXIT_USAGE, "%s: the line contains a byte of value 0: not a list of nodes",
+                        where);
         line[strcspn(line, "#\r\n")] = '\0';
         const char *start = line + strspn(line, " \t");
         size_t len = strlen(start);

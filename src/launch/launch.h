@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpirun: reads the command line (args.c), examines the program (target_program.c, elf.c) and runs it
+ * mpirun: reads the command line (args.c, placement.c), examines the program (target_program.c, elf.c) and runs it
  * (run.c). mpirun does not start ranks: they are user-level threads that the library creates inside the
  * program. The environment variable HEDDLE_OPTIONS tells the library their number. Another executable
  * starts several processes on this node (run_procs.c, procs/), another launcher those on several nodes
@@ -27,9 +27,10 @@ enum launch_exit {
 struct launch_command {
     int num_ranks;        /* -n; 0: unspecified */
     char *rank_options;   /* the library's +options, separated by blanks; NULL: none */
+    int ranks_per_node;   /* -N; 0: unspecified */
     int num_procs;        /* --procs; 0: unspecified */
     double timeout_s;     /* --timeout; 0: none */
-    const char *hosts;    /* --hosts; NULL: none */
+    char *hosts;          /* --hosts, malloc'ed; NULL: none */
     const char *hostfile; /* --hostfile; NULL: none */
     char *exported;       /* variables of -x and -genv, separated by blanks; NULL: none */
     bool is_unbound;      /* --bind-to none */
@@ -47,6 +48,21 @@ void launch_args_read(int argc, char **argv, struct launch_command *command_out)
 
 /* The number of ranks requested (-n, or +vp); 0: unspecified. */
 int launch_num_ranks(const struct launch_command *command);
+
+/* ---- placement.c: the options of other MPIs that place ranks ---- */
+
+enum launch_placement { LAUNCH_MAP, LAUNCH_RANK, LAUNCH_BIND };
+
+/* Reads a value of --map-by, --rank-by or --bind-to. Exits if it is not valid. */
+void launch_placement_read(enum launch_placement kind, const char *option, const char *text,
+                           struct launch_command *command);
+
+/* Sets the greatest number of ranks per node. Exits if it is set already. */
+void launch_set_ranks_per_node(struct launch_command *command, const char *option, int number);
+
+/* The number of nodes, at most num_nodes, that the ranks need with that many per node. Without -n, sets the number of ranks.
+ * Exits if they need more nodes. */
+int launch_fit_nodes(struct launch_command *command, int num_nodes);
 
 /* The kind of a file, as far as it matters for starting it. */
 enum launch_elf_kind {

@@ -30,6 +30,7 @@ chmod +x srun/srun "$quoted/srun" srun_no_pmix/srun prte/prterun orte/orterun
 printf '# nodes\na\nb:2  # two\nc slots=3\n\na\n' >hostfile
 printf 'a\na\nb\nb\n' >nodefile
 printf 'a\n*\n' >bad_hostfile
+printf 'a\nb\0,c\n' >zero_hostfile
 cat >app <<'END'
 #!/bin/sh
 echo "here: $HEDDLE_OPTIONS"
@@ -65,6 +66,11 @@ expect "tags of prterun" 0 '--output tag ' '' ./with prte "$mpirun" --tag-output
 expect "-v says which command is run" 0 '*' "^mpirun: HEDDLE_OPTIONS='\+vp 8' $work/orte/orterun --host a:1,b:1 .* ./app " \
     ./with orte "$mpirun" -v --hosts a,b -n 8 ./app
 expect "the launcher's exit code" 9 '*' '' ./with orte LAUNCHER_CODE=9 "$mpirun" --hosts a,b -n 8 ./app
+expect "ranks per node" 0 '--host a:1,b:1 -np 2 .*\[\+vp 8\]' '' ./with orte "$mpirun" --hosts a,b -N 4 ./app
+expect "ranks per node leave a node out" 0 '-np 2 .*\[\+vp 5\]' '' ./with orte "$mpirun" --hosts a,b,c -n 5 -ppn 4 ./app
+expect "too many ranks per node" 2 '' '9 ranks with 4 on each node need 3 nodes, but the job has 2' \
+    ./with orte "$mpirun" --hosts a,b -n 9 -ppn 4 ./app
+expect "hosts of several options" 0 '--host a:1,b:1 -np 2 ' '' ./with orte "$mpirun" -H a -H b -n 8 ./app
 expect "fewer ranks than nodes" 0 '-np 2 ' '' ./with orte "$mpirun" --hosts a,b,c -n 2 ./app
 expect "no MPI: once per rank" 0 '-np 4 .*plain' '' ./with orte "$mpirun" --hosts a,b -n 4 ./plain
 expect "a Slurm allocation" 0 \
@@ -89,6 +95,11 @@ expect "Slurm without PMIx, and no other" 127 '' 'none of them is in PATH' \
 expect "--hosts of nothing" 2 '' "--hosts: '': not a node" "$mpirun" --hosts '' -n 8 ./app
 expect "--hosts with a hole" 2 '' "--hosts: '': not a node" "$mpirun" --hosts a,,b -n 8 ./app
 expect "--hosts with bad slots" 2 '' "--hosts: 'b:0': not a node" "$mpirun" --hosts a,b:0 -n 8 ./app
+expect "--hosts with a sign" 2 '' "--hosts: 'a:\+2': not a node" "$mpirun" --hosts 'a:+2' -n 8 ./app
+expect "--hosts with a blank" 2 '' "--hosts: 'a: 2': not a node" "$mpirun" --hosts 'a: 2' -n 8 ./app
+expect "a byte of value 0 in a line" 2 '' "zero_hostfile:2: the line contains a byte of value 0" \
+    "$mpirun" --hostfile zero_hostfile -n 8 ./app
+expect "two hostfiles" 2 '' '--hostfile b: another file was already given' "$mpirun" --hostfile a --hostfile b -n 8 ./app
 expect "--hosts with an option in it" 2 '' "'-x': not a node" "$mpirun" --hosts a,-x -n 8 ./app
 expect "a bad line" 2 '' "bad_hostfile:2: '\*': not a node" "$mpirun" --hostfile bad_hostfile -n 8 ./app
 expect "no such hostfile" 2 '' 'No such file' "$mpirun" --hostfile /no/such -n 8 ./app

@@ -148,6 +148,18 @@ expect "no-ops" 0 'options=\[\+vp 2\]' '' "$mpirun" --oversubscribe --allow-run-
     --rank-by slot --use-hwthread-cpus -ppn 2 -genvall -n 2 ./app
 expect "--mca is said once" 0 'options=\[\+vp 2\]' '^mpirun: --mca btl: ignored: an option of Open MPI $' \
     "$mpirun" --mca btl self --mca pml ob1 -n 2 ./app
+expect "options that only print" 0 'options=\[\+vp 2\]' '^mpirun: --report-bindings: ignored: [^:]* mpirun: --prefix /x: ignored: [^:]* $' \
+    "$mpirun" --report-bindings --report-bindings --prefix /x -n 2 ./app
+for option in -N -npernode --npernode -ppn -perhost; do
+    expect "$option sets the number of ranks on one node" 0 'options=\[\+vp 2\]' '' "$mpirun" $option 2 ./app
+done
+expect "-pernode" 0 'options=\[\+vp 1\]' '' "$mpirun" -pernode ./app
+expect "-N above -n" 0 'options=\[\+vp 2\]' '' "$mpirun" -n 2 -N 4 ./app
+expect "--map-by ppr:N:node" 0 'options=\[\+vp 3\]' '' "$mpirun" --map-by ppr:3:node:OVERSUBSCRIBE ./app
+expect "no MPI: -N copies" 0 '^([^ ]+ ){2}$' '' "$mpirun" -N 2 hostname
+expect "more words of placements" 0 'options=\[\+vp 2\]' '' "$mpirun" --map-by L3cache:PE=2,oversubscribe --rank-by fill \
+    --bind-to core:overload-allowed --bind-to none -n 2 ./app
+expect "-genvlist" 0 'color=\[red\]' '^mpirun: -genvlist NO_SUCH: no such' env COLOR=red "$mpirun" -genvlist COLOR,NO_SUCH -n 2 ./app
 expect "-q: not even once" 0 'options' '' "$mpirun" -q --mca btl self -n 2 ./app
 expect "-x VAR=VALUE" 0 'color=\[light blue\]' '' "$mpirun" -x 'COLOR=light blue' -n 2 ./app
 expect "-x VAR" 0 'color=\[red\]' '' env COLOR=red "$mpirun" -x COLOR -n 2 ./app
@@ -204,10 +216,22 @@ expect "-n at the end" 2 '' '-n: its value is missing' "$mpirun" -n
 expect "-genv with one word" 2 '' '-genv: its value is missing' "$mpirun" -genv A
 expect "a misspelt option of the library" 2 '' 'unknown option \+progess-thread; the nearest is \+progress-thread' \
     "$mpirun" +progess-thread ./app
-expect "an option unlike any other" 2 '' 'unknown option --report-bindings \(mpirun --help' "$mpirun" --report-bindings ./app
+expect "an option unlike any other" 2 '' 'unknown option --get-stack-traces \(mpirun --help' "$mpirun" --get-stack-traces ./app
 expect "a letter that is no option" 2 '' 'unknown option -z \(mpirun --help' "$mpirun" -z ./app
 expect "+p 0" 2 '' '\+p 0: expected a number from 1 to 1024' "$mpirun" +p 0 ./app
 expect "+p at the end" 2 '' '\+p needs a value: \+p N' "$mpirun" +p
+expect "-N too few for -n" 2 '' '4 ranks with 2 on each node need 2 nodes, but the job has 1' "$mpirun" -n 4 -N 2 ./app
+expect "-N too few for +vp" 2 '' '5 ranks with 2 on each node need 3 nodes' "$mpirun" +vp 5 -ppn 2 ./app
+expect "-N twice" 2 '' '-ppn: the number of ranks per node was already given' "$mpirun" -N 2 -ppn 2 ./app
+expect "-N 0" 2 '' '-N 0: must be at least 1' "$mpirun" -N 0 ./app
+for words in "--map-by rubbish" "--map-by node:rubbish" "--map-by ppr:2:socket" "--map-by ppr:0:node" "--map-by none" "--map-by core:PE=" \
+    "--rank-by rubbish" "--bind-to rubbish" "--bind-to node"; do
+    # shellcheck disable=SC2086 # two words
+    expect "$words" 2 '' "^mpirun: $words: expected core" "$mpirun" $words -n 2 ./app
+done
+expect "--bind-to without a word" 2 '' "--bind-to : expected core" "$mpirun" --bind-to '' -n 2 ./app
+expect "--output to a file" 2 '' '--output filename=x: expected tag' "$mpirun" --output filename=x -n 2 ./app
+expect "--procs twice" 2 '' '--procs 3: the number of processes was already given' "$mpirun" --procs 2 --procs 3 -n 4 ./app
 expect "a misspelt option" 2 '' 'unknown option --oversubcribe; the nearest is --oversubscribe' \
     "$mpirun" --oversubcribe -n 2 ./app
 expect "swapped letters" 2 '' 'unknown option -pn; the nearest is -n' "$mpirun" -pn 2 ./app
@@ -221,6 +245,8 @@ expect "--procs without its executable" 1 '' '(--procs needs PMIx|--procs needs 
 expect "--procs above -n" 2 '' 'there are only 4 ranks' "$mpirun" --procs 5 -n 4 ./app
 expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
+expect "-x of nothing" 2 '' "-x '': not a valid name" "$mpirun" -x '' -n 2 ./app
+expect "-genvlist with a value" 2 '' '-genvlist A=1: not a valid name' "$mpirun" -genvlist A=1 -n 2 ./app
 expect "-x of no name" 2 '' 'not a valid name' "$mpirun" -x =3 ./app
 expect "an option of the library with blanks" 2 '' 'cannot contain blanks' "$mpirun" +private 'a b' ./app
 
