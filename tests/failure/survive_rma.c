@@ -6,11 +6,12 @@
  * written, and can lock then.
  *
  *   survive_rma lock|lock_shared|lock_late|lock_all|start|wait|test|fence|flush|request|large_flush|large_request
- *   survive_rma torn|granted
+ *   survive_rma torn|granted|free
  *
  * One rank per process; the last one kills itself, holding a lock of rank 0's window; torn: within an accumulate on
  * rank 0's memory, which all processes share; granted: two ranks per process, on one PE, and the last process has
- * granted its part of MPI_Win_lock_all to others when it kills itself.
+ * granted its part of MPI_Win_lock_all to others when it kills itself; free: rank 0 frees the window at once, while the other
+ * survivors still write to its memory, so MPI_Win_free has to wait for them.
  */
 #include <sched.h>
 #include <signal.h>
@@ -19,7 +20,10 @@
 
 #include "connect.h"
 
-static int memory[16384], data[16384];
+/* Ints that a rank writes at once: enough for the library to copy them without a message. */
+#define BLOCK 8192
+
+static int memory[8 * BLOCK], data[2 * BLOCK];
 
 /* The call that waits for the last rank. */
 static int wait_for_it(const char *what, MPI_Win win, MPI_Group last)
@@ -165,6 +169,43 @@ static void check_granted(void)
         MTEST_CLASS(MPI_Win_lock_all(0, win), MPI_ERR_PROC_ABORTED);
 }
 
+/* Writes to rank 0's memory when the loss is known, and rank 0 waits in MPI_Win_free. */
+static void write_late(MPI_Win win)
+{
+    while (!MPI_Win_lock(MPI_LOCK_SHARED, mtest_size - 1, 0, win))
+        MTEST_OK(MPI_Win_unlock(mtest_size - 1, win));
+    for (int round = 1; round <= 100; round++) {
+        for (int i = 0; i < BLOCK; i++)
+            data[i] = round;
+        MTEST_OK(MPI_Win_lock(round % 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, win));
+        MTEST_OK(MPI_Accumulate(data, 1, MPI_INT, 0, mtest_rank, 1, MPI_INT, MPI_SUM, win));
+        MTEST_OK(MPI_Put(data, BLOCK, MPI_INT, 0, mtest_rank * BLOCK, BLOCK, MPI_INT, win));
+        MTEST_OK(MPI_Win_unlock(0, win));
+    }
+}
+
+static void check_free(int num_lost)
+{
+    MPI_Win win;
+
+    MTEST_OK(MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank >= mtest_size - num_lost)
+        kill(getpid(), SIGKILL);
+    if (mtest_rank > 0)
+        write_late(win);
+    MTEST_OK(MPI_Win_free(&win));
+    if (mtest_rank > 0)
+        return;
+    for (int rank = 1; rank < mtest_size - num_lost; rank++) {
+        MTEST_CHECK(memory[rank] == 5050, "rank %d had added %d when the window was free", rank,
+                    memory[rank]);
+        MTEST_CHECK(memory[(rank + 1) * BLOCK - 1] == 100, "rank %d had put %d when the window was free",
+                    rank, memory[(rank + 1) * BLOCK - 1]);
+    }
+}
+
 static void check_survivors(int num_lost)
 {
     MPI_Comm comm;
@@ -198,10 +239,13 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 2);
     mtest_errors_return(MPI_COMM_WORLD);
     connect_all();
-    if (strcmp(argv[1], "torn") == 0 || strcmp(argv[1], "granted") == 0) {
-        int is_torn = strcmp(argv[1], "torn") == 0;
-        is_torn ? check_torn() : check_granted();
-        check_survivors(is_torn ? 1 : 2);
+    if (strcmp(argv[1], "torn") == 0 || strcmp(argv[1], "granted") == 0 || strcmp(argv[1], "free") == 0) {
+        int num_lost = mtest_size / 4;
+        if (strcmp(argv[1], "free") == 0)
+            check_free(num_lost);
+        else
+            strcmp(argv[1], "torn") == 0 ? check_torn() : check_granted();
+        check_survivors(num_lost);
         printf("survived\n");
         return mtest_end();
     }

@@ -77,6 +77,13 @@ expect "a window, the lost process had granted its part of MPI_Win_lock_all" 137
     "^$(printf "$lost" 3 '6 to 7')$going_on $" \
     "$mpirun" --procs 4 -n 8 +p 1 "$survive_rma" granted
 
+for ranks in 4 8; do
+    # shellcheck disable=SC2059
+    expect "a window is freed while other survivors write, $ranks ranks" 137 "$(survivors $((ranks * 3 / 4)))" \
+        "^$(printf 'mpirun: process 3 of 4 \(ranks? %s\) was ended by signal 9 \(Killed\)' '.*')$going_on $" \
+        "$mpirun" --procs 4 -n "$ranks" "$survive_rma" free
+done
+
 # The same with UCX's put.
 for call in flush large_request; do
     # shellcheck disable=SC2059

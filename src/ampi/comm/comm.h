@@ -24,6 +24,7 @@
 struct ampi_attrs;
 struct ampi_info;
 struct ampi_topo;
+struct ampi_win_shared;
 struct ampi_coll_args;
 struct ampi_coll_state;
 struct ampi_comm_streams;
@@ -58,9 +59,10 @@ struct ampi_comm_shared {
     struct ampi_comm_shared *next_context; /* next in the table of communicators across processes:
                                             * contexts.c */
     bool is_inter;
-    struct ampi_comm_side side[2]; /* [1] is empty for an intracommunicator */
-    struct ampi_coll_state *coll;  /* collectives in progress: coll/engine/slot.h */
-    struct ampi_topo *topo;        /* process topology; NULL: none */
+    struct ampi_comm_side side[2];  /* [1] is empty for an intracommunicator */
+    struct ampi_coll_state *coll;   /* collectives in progress: coll/engine/slot.h */
+    struct ampi_topo *topo;         /* process topology; NULL: none */
+    struct ampi_win_shared *window; /* across processes, that has it as its own: rma/win.h; NULL: none */
     _Atomic(struct ampi_comm_shared *)
         hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
 };

@@ -32,7 +32,8 @@ struct ampi_epoch_wait {
         AMPI_WAIT_POSTS,     /* win->n_awaited */
         AMPI_WAIT_COMPLETES, /* win->n_to_complete */
         AMPI_WAIT_OPERATIONS,
-        AMPI_WAIT_GRANTS
+        AMPI_WAIT_GRANTS,
+        AMPI_WAIT_LEAVING /* MPI_Win_free: like GRANTS */
     } until;
     int rank;          /* OPERATIONS, GRANTS: at or of this member; -1: all */
     uint32_t n_left;   /* OPERATIONS: messages without an answer; GRANTS: locks */

@@ -58,6 +58,8 @@ int ampi_rma_raise_remote(struct ampi_win *win, int error)
         ampi_failed_describe(win->comm->local->layout->group, text);
         return ampi_win_raise(win, error, "%s", text);
     }
+    if (error == MPI_ERR_WIN)
+        return ampi_win_raise(win, error, "the target has freed the window");
     return ampi_win_raise(win, error, "an operation failed at its target");
 }
 

@@ -20,8 +20,12 @@
  *      KEY_WANTED                            -->
  *                                            <--  KEY  of the target's memory: rma_access.c
  *      POST, COMPLETE                        -->  epoch.c's signals
+ *      LEAVE                                 -->  waits until all members have called MPI_Win_free: rma_leave.c
+ *                                            <--  GRANT
  *      HOLDERS_WANTED                        -->
  *                                            <--  HOLDERS  of the lock that a blocked rank waits for
+ *
+ * A window that its target has freed refuses requests. They come only after a process has failed.
  *
  * The target's process has to poll: its PEs do so whenever their ranks wait, and between ranks.
  */
@@ -33,7 +37,18 @@
 
 /* Makes a window known to messages, before any member returns from the creation. */
 void ampi_rma_remote_add(struct ampi_win_shared *shared);
+
+/* All members of this process have freed the window: failed processes do not concern it any more. */
 void ampi_rma_remote_remove(struct ampi_win_shared *shared);
+
+/* Frees what _add has allocated. */
+void ampi_rma_remote_fini(struct ampi_win_shared *shared);
+
+/* MPI_Win_free (rma_leave.c): the owner begins no more operations. Once for each handle. Never switches. */
+void ampi_rma_leave(struct ampi_win *win);
+
+/* Waits until all members whose process has not failed have left. May switch. */
+void ampi_rma_await_leaving(struct ampi_win *win);
 
 /* Operations whose target is in another process; already checked. Raise errors; may switch. */
 int ampi_rma_remote_put(struct ampi_rma *rma);

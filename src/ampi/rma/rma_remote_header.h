@@ -23,6 +23,7 @@ enum ampi_rma_message {
     AMPI_RMA_KEY,
     AMPI_RMA_HOLDERS_WANTED, /* for a report: of the lock that the origin waits for */
     AMPI_RMA_HOLDERS,        /* struct ampi_win_holders, to PE 0 */
+    AMPI_RMA_LEAVE,          /* asks for a GRANT when all members of the process have called MPI_Win_free */
 };
 
 /* Flags of LOCK and UNLOCK, and of GRANT. */
@@ -55,6 +56,16 @@ struct ampi_rma_head {
 };
 _Static_assert(sizeof(struct ampi_rma_head) == 16 && sizeof(struct ampi_rma_piece) == 16,
                "the data is aligned as the message is");
+
+/* The window of a message; NULL: all members of this process have freed it. On a PE with members, for the time of a handler.
+ * (rma_remote_target.c) */
+struct ampi_win_shared *ampi_rma_find_window(const struct ampi_am_header *am);
+
+/* The header of an answer: swaps source and destination. */
+struct ampi_am_header ampi_rma_answer_to(const struct ampi_am_header *am, enum ampi_rma_message message);
+
+/* All members of this process leave; or the window does not exist here any more. (rma_leave.c) */
+void ampi_rma_handle_leave(const struct ampi_am_header *am);
 
 /* Makes a header for a member in another process. */
 struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_message message, int to);

@@ -70,7 +70,7 @@ static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int ra
 /* Does the call wait for this member's grant? */
 static bool awaits_grant(const struct ampi_win *win, const struct ampi_epoch_wait *wait, int rank)
 {
-    return wait->until == AMPI_WAIT_GRANTS &&
+    return wait->until >= AMPI_WAIT_GRANTS &&
            (wait->rank < 0 ? ampi_win_bit(win->asked, rank) : wait->rank == rank);
 }
 
@@ -111,7 +111,7 @@ int ampi_rma_ask_for_holders(struct ampi_win *win)
 
     for (const struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
         for (int i = 0, n = (int)wait->n_left; i < win->shared->n_ranks && n > 0; i++)
-            if (awaits_grant(win, wait, i)) {
+            if (wait->until == AMPI_WAIT_GRANTS && awaits_grant(win, wait, i)) {
                 struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_HOLDERS_WANTED, i);
                 n--;
                 am.flags = wait->rank < 0 ? AMPI_RMA_IS_ALL : 0;

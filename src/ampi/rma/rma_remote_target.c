@@ -3,8 +3,11 @@
  * rma_remote_target.c: handles messages from origins in other processes, on the target's PE. See
  * rma_remote.h.
  *
- * Owns the table of windows across several processes, by the context id of their communicator.
+ * Owns the list of windows across several processes. A message finds its window through the communicator with its context
+ * id, which no other one gets later. The communicator, and with it the window, is destroyed when no PE can be in a handler
+ * that has found it (comm_retire.c), so a late message finds a window that is complete, or none.
  */
+#include "ampi/comm/contexts.h"
 #include "ampi/rma/rma_access.h"
 #include "ampi/rma/rma_pull.h"
 #include "ampi/rma/rma_remote_header.h"
@@ -48,49 +51,58 @@ static void find_others(struct ampi_win_shared *shared)
 void ampi_rma_remote_add(struct ampi_win_shared *shared)
 {
     find_others(shared);
-    pthread_mutex_init(&shared->holders_lock, NULL);
+    pthread_mutex_init(&shared->members_lock, NULL);
     shared->keys = base_calloc((size_t)ampi_job.n_pes, sizeof(struct ampi_win_keys *), "a window");
     pthread_mutex_lock(&windows.lock);
     shared->next = windows.first;
+    shared->link = &windows.first;
+    if (shared->next)
+        shared->next->link = &shared->next;
     windows.first = shared;
     pthread_mutex_unlock(&windows.lock);
+    shared->comm->window = shared;
 }
 
 void ampi_rma_remote_remove(struct ampi_win_shared *shared)
 {
-    struct ampi_win_shared **link = &windows.first;
-
     pthread_mutex_lock(&windows.lock);
-    while (*link != shared)
-        link = &(*link)->next;
-    *link = shared->next;
+    *shared->link = shared->next;
+    if (shared->next)
+        shared->next->link = shared->link;
     pthread_mutex_unlock(&windows.lock);
+}
+
+void ampi_rma_remote_fini(struct ampi_win_shared *shared)
+{
     while (shared->holders) { /* of members whose unlocking message is late */
         struct ampi_remote_holder *holder = shared->holders;
         shared->holders = holder->next;
         free(holder);
     }
-    pthread_mutex_destroy(&shared->holders_lock);
+    pthread_mutex_destroy(&shared->members_lock);
     free(shared->others);
     free(shared->keys);
     shared->others = NULL;
     shared->keys = NULL;
 }
 
-/* The member that a message is for; NULL: the window was freed (a late UNLOCK). */
-static struct ampi_win *find_target(const struct ampi_am_header *am)
+struct ampi_win_shared *ampi_rma_find_window(const struct ampi_am_header *am)
 {
-    struct ampi_win_shared *shared;
+    struct ampi_comm_shared *comm = ampi_contexts_find(ult_pe_id(ult_self()->pe), am->context_id);
 
-    pthread_mutex_lock(&windows.lock);
-    for (shared = windows.first; shared && shared->comm->context_id != am->context_id; shared = shared->next)
-        ;
-    pthread_mutex_unlock(&windows.lock);
-    return shared ? shared->targets[am->dest].handle : NULL;
+    return comm ? comm->window : NULL;
 }
 
-/* The header of an answer: swaps source and destination. */
-static struct ampi_am_header answer_to(const struct ampi_am_header *am, enum ampi_rma_message message)
+/* The member that a message is for; NULL: it has freed the window. */
+static struct ampi_win *find_target(const struct ampi_am_header *am)
+{
+    struct ampi_win_shared *shared = ampi_rma_find_window(am);
+    struct ampi_win *at = shared ? shared->targets[am->dest].handle : NULL;
+
+    return at && at->magic == AMPI_MAGIC_WIN ? at : NULL;
+}
+
+struct ampi_am_header ampi_rma_answer_to(const struct ampi_am_header *am, enum ampi_rma_message message)
 {
     struct ampi_am_header answer = *am;
 
@@ -99,6 +111,22 @@ static struct ampi_am_header answer_to(const struct ampi_am_header *am, enum amp
     answer.dest = am->source;
     answer.flags = 0;
     return answer;
+}
+
+/* Answers a request to a member that has freed the window. */
+static BASE_COLD void refuse_request(const struct ampi_am_header *am)
+{
+    bool is_operation = am->tag == AMPI_RMA_OP,
+         is_lock = am->tag == AMPI_RMA_LOCK || am->tag == AMPI_RMA_LOCK_ALL;
+    struct ampi_am_header answer = ampi_rma_answer_to(am, is_operation ? AMPI_RMA_ANSWER
+                                                          : is_lock    ? AMPI_RMA_GRANT
+                                                                       : AMPI_RMA_KEY);
+
+    if (is_operation)
+        answer.seq = MPI_ERR_WIN;
+    if (is_lock)
+        answer.flags = AMPI_RMA_REFUSED;
+    ampi_procs_post((int)am->src_proc, am->src_pe, &answer, NULL, 0);
 }
 
 /* ---- Operations ---- */
@@ -130,10 +158,10 @@ static int apply(struct ampi_win *at, const struct ampi_rma_head *head, const st
     return error ? ampi_device_class(error) : MPI_SUCCESS;
 }
 
-static void handle_pull(const struct ampi_am_header *am, const struct ampi_rma_head *head, const char *bytes)
+static void handle_pull(struct ampi_win *at, const struct ampi_am_header *am,
+                        const struct ampi_rma_head *head, const char *bytes)
 {
-    struct ampi_win *at = find_target(am);
-    struct ampi_am_header answer = answer_to(am, AMPI_RMA_ANSWER);
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_ANSWER);
     struct ampi_rma_piece to;
     uint64_t from, done, *refused = NULL;
 
@@ -153,15 +181,18 @@ static void handle_pull(const struct ampi_am_header *am, const struct ampi_rma_h
 static void handle_op(const struct ampi_am_header *am, const char *bytes)
 {
     struct ampi_win *at = find_target(am);
-    struct ampi_am_header answer = answer_to(am, AMPI_RMA_ANSWER);
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_ANSWER);
     struct ampi_rma_head head;
     const struct ampi_rma_piece *pieces = (const void *)(bytes + sizeof head);
     char *fetched = NULL;
 
-    BASE_ASSERT(at);
+    if (BASE_UNLIKELY(!at)) {
+        refuse_request(am);
+        return;
+    }
     memcpy(&head, bytes, sizeof head);
     if (head.is_pulled) {
-        handle_pull(am, &head, bytes + sizeof head);
+        handle_pull(at, am, &head, bytes + sizeof head);
         return;
     }
     if (head.is_fetching)
@@ -193,10 +224,10 @@ static void add_holder(const struct remote_waiter *remote)
                                           .rank = remote->am.source,
                                           .is_all = remote->am.tag == AMPI_RMA_LOCK_ALL,
                                           .as = remote->waiter.as};
-    pthread_mutex_lock(&shared->holders_lock);
+    pthread_mutex_lock(&shared->members_lock);
     holder->next = shared->holders;
     shared->holders = holder;
-    pthread_mutex_unlock(&shared->holders_lock);
+    pthread_mutex_unlock(&shared->members_lock);
 }
 
 /* Takes a holder out of the list; NULL: it has failed and is not there any more. at NULL: any whose process has
@@ -207,14 +238,14 @@ static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, co
     const struct ampi_group *group = shared->comm->side[0].layout->group;
     struct ampi_remote_holder **link = &shared->holders, *holder;
 
-    pthread_mutex_lock(&shared->holders_lock);
+    pthread_mutex_lock(&shared->members_lock);
     for (; (holder = *link); link = &holder->next)
         if (at ? holder->at == at && holder->rank == rank && holder->is_all == is_all
                : ampi_failed_is_rank(ampi_group_world_rank(group, holder->rank)))
             break;
     if (holder)
         *link = holder->next;
-    pthread_mutex_unlock(&shared->holders_lock);
+    pthread_mutex_unlock(&shared->members_lock);
     return holder;
 }
 
@@ -235,7 +266,7 @@ static void release_lock(struct ampi_win *at, bool is_all, enum ampi_win_lock_as
 
 static void grant(struct remote_waiter *remote)
 {
-    struct ampi_am_header answer = answer_to(&remote->am, AMPI_RMA_GRANT);
+    struct ampi_am_header answer = ampi_rma_answer_to(&remote->am, AMPI_RMA_GRANT);
     bool is_all = remote->am.tag == AMPI_RMA_LOCK_ALL;
     struct ampi_remote_holder *holder;
 
@@ -253,7 +284,7 @@ static void grant(struct remote_waiter *remote)
 /* The target's lock was broken, or the process's lock is closed. */
 static void refuse(struct remote_waiter *remote)
 {
-    struct ampi_am_header answer = answer_to(&remote->am, AMPI_RMA_GRANT);
+    struct ampi_am_header answer = ampi_rma_answer_to(&remote->am, AMPI_RMA_GRANT);
 
     if (remote->waiter.as == AMPI_LOCK_EXCLUSIVE) /* it holds the process's lock */
         ampi_win_lock_drop(&remote->at->shared->everybody, AMPI_LOCK_EXCLUSIVE);
@@ -297,11 +328,16 @@ static void take_next(struct remote_waiter *remote)
 
 static void handle_lock(const struct ampi_am_header *am)
 {
-    struct remote_waiter *remote = base_calloc(1, sizeof *remote, "a lock of a window");
+    struct ampi_win *at = find_target(am);
     bool is_exclusive = am->flags & AMPI_RMA_EXCLUSIVE;
+    struct remote_waiter *remote;
 
-    remote->at = find_target(am);
-    BASE_ASSERT(remote->at);
+    if (BASE_UNLIKELY(!at)) {
+        refuse_request(am);
+        return;
+    }
+    remote = base_calloc(1, sizeof *remote, "a lock of a window");
+    remote->at = at;
     remote->am = *am;
     remote->waiter.as = is_exclusive ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
     remote->waiter.rank = am->source;
@@ -328,7 +364,7 @@ static void handle_unlock(const struct ampi_am_header *am)
 static void handle_holders_wanted(const struct ampi_am_header *am)
 {
     struct ampi_win *at = find_target(am);
-    struct ampi_am_header answer = answer_to(am, AMPI_RMA_HOLDERS);
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_HOLDERS);
     struct ampi_win_holders *holders = base_calloc(1, sizeof *holders, "a report");
 
     if (at && !(am->flags & AMPI_RMA_IS_ALL) && ampi_win_lock_is_awaited(&at->lock, am->source))
@@ -356,11 +392,14 @@ static int ask_for_report(void)
 static void handle_key_wanted(const struct ampi_am_header *am)
 {
     struct ampi_win *at = find_target(am);
-    struct ampi_am_header answer = answer_to(am, AMPI_RMA_KEY);
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_KEY);
     size_t n_bytes;
     void *key;
 
-    BASE_ASSERT(at);
+    if (BASE_UNLIKELY(!at)) {
+        refuse_request(am);
+        return;
+    }
     key = ampi_rma_access_pack_key(at, &n_bytes);
     ampi_rma_post(at->shared, &answer, key, n_bytes);
 }
@@ -412,6 +451,9 @@ static void handle_message(const struct ampi_am_header *am, void *bytes, size_t 
     case AMPI_RMA_COMPLETE:
         handle_signal(am);
         break;
+    case AMPI_RMA_LEAVE:
+        ampi_rma_handle_leave(am);
+        break;
     }
     free(bytes);
 }
@@ -457,6 +499,12 @@ static void look_again(int pe_id)
 
 /* ---- Connecting ---- */
 
+static void destroy_window(struct ampi_comm_shared *comm)
+{
+    if (comm->window)
+        ampi_win_destroy(comm->window);
+}
+
 static bool handle(int pe_id, const struct ampi_am_header *am, const void *header,
                    const struct machine_data *data)
 {
@@ -469,6 +517,9 @@ void ampi_rma_connect(void)
     static const struct ampi_procs_client client = {.look_again = look_again,
                                                     .ask_for_report = ask_for_report};
 
+    static const struct ampi_comm_client comm_client = {.destroy = destroy_window};
+
+    ampi_comm_add_client(&comm_client);
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_RMA, handle);
 }

@@ -324,6 +324,16 @@ static void retire(struct ampi_win_shared *shared)
     pthread_mutex_unlock(&retired.lock);
 }
 
+void ampi_win_destroy(struct ampi_win_shared *shared)
+{
+    if (shared->is_remote)
+        ampi_rma_remote_fini(shared);
+    for (int i = 0; i < shared->n_local; i++)
+        ampi_win_lock_fini(&shared->handles[i].lock);
+    ampi_win_lock_fini(&shared->everybody);
+    retire(shared);
+}
+
 static void unref(struct ampi_win_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
@@ -331,9 +341,9 @@ static void unref(struct ampi_win_shared *shared)
     if (shared->is_remote) {
         ampi_rma_remote_remove(shared);
         ampi_win_unshare(shared);
+    } else {
+        ampi_win_destroy(shared);
     }
-    ampi_win_lock_fini(&shared->everybody);
-    retire(shared);
 }
 
 static void release(struct ampi_win *win)
@@ -354,7 +364,6 @@ static void release(struct ampi_win *win)
     if (win->shared->is_remote)
         ampi_rma_access_release(win);
     free(win->regions);
-    ampi_win_lock_fini(&win->lock);
     unref(win->shared);
     ampi_comm_release(comm); /* afterwards, so that the communicator exists as long as the window can be
                               * found */
@@ -395,6 +404,7 @@ int ampi_win_make(struct ampi_comm *comm, struct ampi_win_payload *payload, cons
     ampi_win_apply_hints(win);
     error = win->shared->is_remote ? settle(win, payload) : MPI_SUCCESS;
     if (error) {
+        ampi_rma_leave(win);
         release(win);
         return raise_creation(comm, error);
     }
@@ -436,7 +446,10 @@ int PMPI_Win_free(MPI_Win *win)
     if ((error = ampi_attr_delete_all(&owner)))
         return error;
     ult_self()->call = "MPI_Win_free";
-    ampi_coll_barrier(object->comm);
+    if (object->shared->is_remote)
+        ampi_rma_leave(object);
+    if (ampi_coll_barrier(object->comm) && object->shared->is_remote)
+        ampi_rma_await_leaving(object);
     release(object);
     *win = MPI_WIN_NULL;
     return MPI_SUCCESS;

@@ -79,14 +79,16 @@ struct ampi_win_shared {
     void *memory;                    /* from MPI_Win_allocate_shared, for all members of this process */
     size_t memory_bytes;
     struct ampi_win_lock everybody; /* MPI_Win_lock_all excludes exclusive locks of members of this process */
-    struct ampi_win_shared *next;   /* next in the table of windows across processes */
-    pthread_mutex_t holders_lock;   /* of: */
-    struct ampi_remote_holder *holders; /* of locks, in other processes: rma_remote_target.c */
-    char *segment;                      /* memory shared by processes of the node: win_share.c; NULL: none */
-    struct ampi_segment_place place;    /* location of the segment */
-    struct ampi_win *stand_ins;         /* for accessible members of other processes: only as targets */
-    struct ampi_win_keys **keys; /* over processes, by PE: rma_access.c; each NULL until it is needed */
-    int *others;                 /* across processes: the first member in each other process */
+    struct ampi_win_shared *next, **link; /* in the list of windows across processes */
+    pthread_mutex_t members_lock;         /* of the next three: */
+    struct ampi_remote_holder *holders;   /* of locks, in other processes: rma_remote_target.c */
+    int n_leaving;                   /* members of this process that have called MPI_Win_free: rma_leave.c */
+    struct ampi_rma_leaver *leavers; /* members that wait until all of this process have called it */
+    char *segment;                   /* memory shared by processes of the node: win_share.c; NULL: none */
+    struct ampi_segment_place place; /* location of the segment */
+    struct ampi_win *stand_ins;      /* for accessible members of other processes: only as targets */
+    struct ampi_win_keys **keys;     /* over processes, by PE: rma_access.c; each NULL until it is needed */
+    int *others;                     /* across processes: the first member in each other process */
     int n_others;
 };
 
@@ -114,11 +116,11 @@ struct ampi_win {
     uint32_t n_under_way;   /* unanswered messages to other processes */
     uint64_t n_begun;       /* messages to other processes that began to be under way; each has its number */
     int error; /* of these, if no call waited for them; raised by the next call that completes some */
-    uint32_t n_torn_reported;      /* ampi_win_count_torn when the owner last raised an error for it */
-    uint32_t n_locks;              /* calls that asked other processes for locks; each has its number */
-    uint64_t *asked;               /* MPI_Win_lock_all: a bit for each rank that a grant is awaited from */
-    bool has_failed;               /* a member's process has failed */
-    bool has_unflushed;            /* some of these may be left: */
+    uint32_t n_torn_reported; /* ampi_win_count_torn when the owner last raised an error for it */
+    uint32_t n_locks;         /* calls that asked other processes for locks; each has its number */
+    uint64_t *asked;    /* MPI_Win_lock_all, MPI_Win_free: a bit for each rank that a grant is awaited from */
+    bool has_failed;    /* a member's process has failed */
+    bool has_unflushed; /* some of these may be left: */
     uint64_t *unflushed;           /* a bit for each target that data was put into without a message */
     struct ampi_rma_part *parts;   /* messages of operations that wait for their answers */
     struct ampi_epoch_wait *waits; /* of the owner's threads (epoch.h) */
@@ -176,6 +178,10 @@ struct ampi_win_payload {
     bool is_noncontiguous;  /* hint alloc_shared_noncontig */
     size_t alignment_bytes; /* SHARED: of a member's memory */
 };
+
+/* Frees the memory of a window that all members of this process have freed. Across processes: when its communicator is
+ * destroyed, because until then PEs may handle messages to it. */
+void ampi_win_destroy(struct ampi_win_shared *shared);
 
 /* Creates the window, collectively; raises errors on the communicator. Flavors other than SHARED pass their
  * memory. allocated: freed with the window. May switch. */
