@@ -86,7 +86,7 @@ static int raise_device(const struct ampi_rma *rma, int error)
     return ampi_win_raise(rma->win, ampi_device_class(error), AMPI_DEVICE_FAILED, gpu_error_text(error));
 }
 
-BASE_NOINLINE int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+static inline int accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
 {
     int error = check(rma, handle, is_fetching);
 
@@ -102,6 +102,11 @@ BASE_NOINLINE int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win handle, bool
     if (rma->request)
         *rma->request = (MPI_Request)&ampi_request_done;
     return MPI_SUCCESS;
+}
+
+BASE_NOINLINE int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
+{
+    return ampi_rma_end(rma, accumulate(rma, handle, is_fetching));
 }
 
 /* ---- One element ---- */

@@ -94,7 +94,7 @@ BASE_NOINLINE int ampi_rma_put(const void *origin_addr, MPI_Count origin_count, 
 {
     struct ampi_rma rma = ORIGIN_AND_TARGET;
 
-    return run_put(&rma, win);
+    return ampi_rma_end(&rma, run_put(&rma, win));
 }
 
 BASE_NOINLINE int ampi_rma_get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
@@ -103,7 +103,7 @@ BASE_NOINLINE int ampi_rma_get(void *origin_addr, MPI_Count origin_count, MPI_Da
 {
     struct ampi_rma rma = ORIGIN_AND_TARGET;
 
-    return run_get(&rma, win);
+    return ampi_rma_end(&rma, run_get(&rma, win));
 }
 
 /* The usual case of both: true if it was that, and is done. */

@@ -129,6 +129,15 @@ static inline int ampi_rma_locate(struct ampi_rma *rma)
 /* Bytes that are combined while the target's flag is held. */
 #define AMPI_RMA_GUARDED_BYTES (16 << 10)
 
+/* The end of a call: programs repeat operations with requests until another rank has changed the target. What is complete at once
+ * does not let that rank run. */
+static inline int ampi_rma_end(const struct ampi_rma *rma, int error)
+{
+    if (rma->request && BASE_LIKELY(!error))
+        ampi_win_take_turns(rma->win);
+    return error;
+}
+
 /* ---- The usual case ---- */
 
 /* The target's data of an operation. */
