@@ -108,7 +108,8 @@ def mpif(abi, functions):
     lines += [f"      EQUIVALENCE (MPI_NEEDS_INTEGER_OF_4_BYTES({i}),MPI_4_BYTES({i}))" for i in (1, 2)]
     lines += constants_text(abi, False, False, "fixed") + common_text(False, "fixed")
     for p in ("", "P"):
-        lines += [f"      DOUBLE PRECISION {p}MPI_WTIME, {p}MPI_WTICK",
+        # KIND=8: with -fdefault-real-8 alone, DOUBLE PRECISION has 16 bytes.
+        lines += [f"      REAL(KIND=8) {p}MPI_WTIME, {p}MPI_WTICK",
                   f"      INTEGER(KIND=MPI_ADDRESS_KIND) {p}MPI_AINT_ADD",
                   f"      INTEGER(KIND=MPI_ADDRESS_KIND) {p}MPI_AINT_DIFF"]
         lines += [f"      EXTERNAL {p}MPI_{n}" for n in ("WTIME", "WTICK", "AINT_ADD", "AINT_DIFF")]

@@ -7,9 +7,12 @@
 
 #include <stdio.h>
 
-/* The library's blocks, for programs without Fortran, under each name that a program's can have. */
-static struct fort_special own;
-static struct fort_special_text own_text;
+/* The library's blocks, under each name that a COMMON block can have. They are initialized, so they lie in .data: GNU ld then
+ * takes the COMMON blocks of Fortran objects as references to them, and every library of the program has the same
+ * addresses, even one that is opened with RTLD_LOCAL or exports nothing. A program that is linked otherwise has a block of its own,
+ * which replaces the library's. Programs have copies of that size: the blocks cannot grow. */
+static struct fort_special own __attribute__((aligned(64))) = {.bottom = 1};
+static struct fort_special_text own_text __attribute__((aligned(64))) = {.argv_null = 1};
 FORT_NAME(heddlef_, own);
 FORT_NAME(heddlef, own);
 FORT_NAME(HEDDLEF, own);
@@ -21,7 +24,7 @@ struct fort_special *fort_common = &own;
 struct fort_special_text *fort_common_text = &own_text;
 MPI_Fint fort_true = 1;
 
-/* The dynamic linker has replaced the name that the program has. volatile: the compiler takes aliases for equal. */
+/* The dynamic linker has replaced the name that the program has (a copy or a definition). volatile: the compiler takes aliases for equal. */
 static struct fort_special *const volatile names[] = {&heddlef_, &heddlef, &HEDDLEF};
 static struct fort_special_text *const volatile text_names[] = {&heddlec_, &heddlec, &HEDDLEC};
 

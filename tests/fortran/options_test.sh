@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that MPI_IN_PLACE, MPI_STATUS_IGNORE and the like are known whatever linker names the compiler gives to procedures and COMMON blocks,
-# and that the compiler refuses a program whose INTEGER has 8 bytes, with a reason.
+# that MPI_WTIME is the time whatever REAL is, and that the compiler refuses a program whose INTEGER has 8 bytes, with a reason.
 #
 # Usage: options_test.sh BUILD_DIR WORK_DIR. Exits with 77 without gfortran.
 set -u
@@ -31,6 +31,15 @@ printf 'use mpi\ncall MPI_Barrier(MPI_COMM_WORLD, ierror)\nend\n' >module.f90
 "$build/bin/mpifort" -c module.f90 || fail "module mpi does not compile"
 "$build/bin/mpifort" -c -fdefault-integer-8 module.f90 2>refused && fail "module mpi accepts INTEGER of 8 bytes"
 grep -q 'mpifort: -fdefault-integer-8: INTEGER has to have 4 bytes' refused || fail "mpifort does not say why: $(cat refused)"
+for option in -O0 -fdefault-real-8 '-fdefault-real-8 -fdefault-double-8'; do
+    for head in "implicit none; include 'mpif.h'" 'use mpi' 'use mpi_f08'; do
+        # mpif.h is included on a line of its own
+        printf '%s\n' 'program p' "$head" 'if (.not. MPI_WTIME() > 0 .or. .not. MPI_WTICK() < 1) stop 1' 'end' | tr ';' '\n' >time.f90
+        # shellcheck disable=SC2086 # several words
+        "$build/bin/mpifort" $option time.f90 -o time || exit 1
+        timeout 60 ./time || fail "MPI_WTIME with $option: $head"
+    done
+done
 printf 'call none\n' >wrong.f90
 "$build/bin/mpifort" wrong.f90 2>refused && fail "a program that does not link"
 grep -q 'INTEGER has to have 4 bytes' refused && fail "mpifort complains about INTEGER without the option"
