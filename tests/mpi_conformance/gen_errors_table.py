@@ -278,9 +278,12 @@ for _name in ("Type_create_hindexed_block", "Type_create_indexed_block"):
 
 # MPI_IN_PLACE where it is not allowed.
 IN_PLACE_WRONG = {
-    "recvbuf": re.compile(r"I?(all|gather|reduce|scan|neighbor)", re.I),
-    "sendbuf": re.compile(r"I?(neighbor|scatter)", re.I),
+    "recvbuf": re.compile(r"I?(all|gather|reduce|scan|neighbor|sendrecv)", re.I),
+    "sendbuf": re.compile(r"I?(neighbor|scatter|sendrecv)", re.I),
     "buffer": re.compile(r"I?bcast", re.I),
+    "buf": re.compile(r"I?[bprs]?(send|recv)", re.I),
+    "inbuf": re.compile(r"(un)?pack", re.I),
+    "outbuf": re.compile(r"(un)?pack", re.I),
 }
 # Constructors and inquiries take types that are not committed; these do not.
 NEEDS_COMMITTED = re.compile(r"I?(b|s|r)?(send|recv)|I?m?recv|P(send|recv)|Sendrecv|Isendrecv|(Un)?[Pp]ack(_external)?$|"

@@ -156,6 +156,12 @@ static inline bool ampi_type_is_too_much(const struct ampi_type *type, MPI_Count
     return BASE_UNLIKELY(__builtin_mul_overflow(count, type->size_bytes, &n_bytes));
 }
 
+/* Can data of the type lie there? Only derived types have absolute addresses (MPI_BOTTOM); MPI_IN_PLACE is not an address. */
+static inline bool ampi_type_is_address(const struct ampi_type *type, const void *buf)
+{
+    return BASE_LIKELY((uintptr_t)buf > (uintptr_t)MPI_IN_PLACE) || (!buf && !type->is_predefined);
+}
+
 /* The error text for such a count; arguments: the count and the type's size as long long. */
 #define AMPI_TYPE_TOO_MUCH "the count %lld of elements of %lld bytes each is more than there can be"
 

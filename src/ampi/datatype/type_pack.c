@@ -35,12 +35,13 @@ int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes
         return ampi_pack_raise(args, MPI_ERR_TRUNCATE,
                                "the packed buffer is too small for the data: the number of bytes left in it",
                                room);
-    if (!args->packed && each_bytes > 0 && args->count > 0)
+    if ((!args->packed || args->packed == MPI_IN_PLACE) && each_bytes > 0 && args->count > 0)
+        return ampi_pack_raise(
+            args, MPI_ERR_BUFFER,
+            "the packed buffer is NULL or MPI_IN_PLACE; the bytes for it:", each_bytes * args->count);
+    if (!ampi_type_is_address(args->type, args->data) && args->count > 0 && args->type->size_bytes > 0)
         return ampi_pack_raise(args, MPI_ERR_BUFFER,
-                               "the packed buffer is NULL; the bytes for it:", each_bytes * args->count);
-    if (!args->data && args->count > 0 && args->type->is_predefined && args->type->size_bytes > 0)
-        return ampi_pack_raise(args, MPI_ERR_BUFFER, "the buffer of the data is NULL, but the count",
-                               args->count);
+                               "the buffer of the data is NULL or MPI_IN_PLACE, but the count", args->count);
     return MPI_SUCCESS;
 }
 

@@ -36,13 +36,11 @@ static int check_buffer(struct ampi_comm *comm, MPI_Count count, MPI_Datatype ha
     return MPI_SUCCESS;
 }
 
-/* MPI_BOTTOM is valid for types with absolute addresses; a NULL buffer for data of a basic type is an
- * error. */
 int ampi_check_address(struct ampi_comm *comm, const void *buf, MPI_Count count, const struct ampi_type *type)
 {
-    if (BASE_UNLIKELY(!buf && count > 0 && type->is_predefined && type->size_bytes > 0))
-        return ampi_raise(comm, MPI_ERR_BUFFER, "the buffer is NULL, but the count is %lld",
-                          (long long)count);
+    if (BASE_UNLIKELY(!ampi_type_is_address(type, buf) && count > 0 && type->size_bytes > 0))
+        return ampi_raise(comm, MPI_ERR_BUFFER, "the buffer is %s, but the count is %lld",
+                          buf ? "MPI_IN_PLACE" : "NULL", (long long)count);
     return MPI_SUCCESS;
 }
 
