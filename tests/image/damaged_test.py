@@ -4,7 +4,7 @@
 never crash or hang if the uncopied program does not.
 
 Usage: damaged_test.py FOLDER HOST_FOLDER PROGRAM [LIBRARY [COUNT]]: damages the library, or the program if LIBRARY is "-"; COUNT fields,
-chosen at random with a fixed seed (all if 0)."""
+chosen at random with a fixed seed (all if 0), and removes each entry of its dynamic section."""
 import os
 import random
 import shutil
@@ -40,6 +40,7 @@ cases = [(name, at, size, value) for name, at, size in elf_fields.load_fields(da
 if count:
     random.Random(14).shuffle(cases)
     cases = cases[:count]
+cases += [(name, at, size, elf_fields.UNKNOWN_TAG) for name, at, size in elf_fields.dynamic_tags(data)]
 shutil.copy(program, folder)
 path = os.path.join(folder, os.path.basename(target))
 n_run = n_refused = n_bad = 0

@@ -52,6 +52,16 @@ def load_fields(data):
         yield f"symbol {i} size", at + 16, 8
 
 
+UNKNOWN_TAG = 0x6FFFF123  # an entry of the dynamic section that ld.so ignores
+
+
+def dynamic_tags(data):
+    """(name, offset in the file, bytes) of the tags of the dynamic section: an entry with UNKNOWN_TAG is as if it were missing."""
+    for name, at, _ in load_fields(data):
+        if name.startswith("dynamic tag"):
+            yield f"{name}: its tag", at - 8, 8
+
+
 def damage(data, at, size, value):
     """A copy of the file whose field has this value."""
     damaged = bytearray(data)

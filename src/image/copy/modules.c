@@ -53,6 +53,17 @@ static const void *dynamic_address(const struct image_module *module, size_t val
     return (const void *)(value < module->bias ? module->bias + value : value);
 }
 
+/* ld.so does not read the size of an array that is missing. */
+static void drop_missing_arrays(struct image_module *module)
+{
+    if (!module->preinit_array_vaddr)
+        module->n_preinits = 0;
+    if (!module->init_array_vaddr)
+        module->n_inits = 0;
+    if (!module->fini_array_vaddr)
+        module->n_finis = 0;
+}
+
 static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
 {
     size_t soname = 0;
@@ -144,6 +155,7 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
             break;
         }
     }
+    drop_missing_arrays(module);
     slash = strrchr(module->name, '/');
     module->soname = soname && module->strtab && soname < module->strtab_bytes ? module->strtab + soname
                      : slash                                                   ? slash + 1
