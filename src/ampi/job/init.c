@@ -12,26 +12,26 @@
 #include "ampi/job/job.h"
 #include "gpu/nccl/nccl.h"
 
-static int init(const char *call, int required, int *provided)
+/* Why the caller cannot start MPI for its rank (NULL: unknown). */
+static BASE_COLD const char *refusal(const struct ampi_rank *rank)
 {
-    struct ampi_rank *self;
+    if (!rank)
+        return "called by a thread that belongs to no rank";
+    if (rank->world_state < AMPI_RANK_INITIALIZED)
+        return "called by a thread, but the rank's first thread does not wait for it by pthread_join";
+    return rank->world_state == AMPI_RANK_INITIALIZED ? "called twice" : "called after MPI_Finalize";
+}
 
-    if (required >= MPI_THREAD_SERIALIZED)
-        ampi_thread_count_before();
-    self = ampi_rank_or_move();
-    if (required >= MPI_THREAD_SERIALIZED)
-        ampi_thread_count_after();
-    if (ampi_job.is_forked)
-        ampi_refuse_forked(call);
+/* self: NULL: the caller has not entered as a rank. */
+static int init_rank(struct ampi_rank *self, const char *call, int required, int *provided, const void *from)
+{
     if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)
             ult_self()->call = call;
-        return ampi_raise_self(MPI_ERR_OTHER, !self ? "called by a thread that is not a rank's main thread"
-                                              : self->world_state == AMPI_RANK_INITIALIZED
-                                                  ? "called twice"
-                                                  : "called after MPI_Finalize");
+        return ampi_raise_self(MPI_ERR_OTHER, "%s", refusal(self ? self : ampi_rank_of_thread(from)));
     }
     ult_self()->call = call;
+    self->main_thread = ult_self();
     ampi_rank_set_world_state(self, AMPI_RANK_INITIALIZED);
     self->thread_level = ampi_gate_level(required);
     ampi_gate_set_level(self, self->thread_level);
@@ -41,12 +41,33 @@ static int init(const char *call, int required, int *provided)
     return MPI_SUCCESS;
 }
 
+/* The calling thread becomes the rank's main thread. */
+static int init(const char *call, int required, int *provided, const void *from)
+{
+    struct ult *entered = NULL;
+    struct ampi_rank *self;
+    int error;
+
+    if (required >= MPI_THREAD_SERIALIZED)
+        ampi_thread_count_before();
+    self = ampi_rank_or_move();
+    if (required >= MPI_THREAD_SERIALIZED)
+        ampi_thread_count_after();
+    if (ampi_job.is_forked)
+        ampi_refuse_forked(call);
+    if (!self && (entered = ampi_thread_start_mpi(call, from)))
+        self = entered->owner;
+    error = init_rank(self, call, required, provided, from);
+    ampi_gate_leave(entered);
+    return error;
+}
+
 AMPI_EXPORT(Init);
 int PMPI_Init(int *argc, char ***argv)
 {
     (void)argc;
     (void)argv;
-    return init("MPI_Init", MPI_THREAD_SINGLE, NULL);
+    return init("MPI_Init", MPI_THREAD_SINGLE, NULL, __builtin_return_address(0));
 }
 
 AMPI_EXPORT(Init_thread);
@@ -56,7 +77,7 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     (void)argv;
     if (!provided)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the provided thread level is NULL");
-    return init("MPI_Init_thread", required, provided);
+    return init("MPI_Init_thread", required, provided, __builtin_return_address(0));
 }
 
 AMPI_EXPORT(Finalize);

@@ -32,6 +32,11 @@ struct ampi_rank *ampi_rank_or_move(void);
 struct ampi_rank *ampi_rank_of_thread(const void *caller);
 bool ampi_rank_has_threads(const struct ampi_rank *rank);
 
+/* For calls that start MPI, if ampi_rank_or_move has found no rank: a thread that a rank has started, before the rank has started
+ * MPI, enters to do so. from: the address of its call. Returns the argument of ampi_gate_leave. NULL: the caller is not such a
+ * thread, or the rank's own ULT blocks its PE for seconds and does not wait by a function that lets other ranks run. */
+struct ult *ampi_thread_start_mpi(const char *call, const void *from);
+
 /* With +progress-thread: starts the progress thread of the PE whose first rank initializes MPI. The last step of that
  * call, on the rank's main thread. */
 void ampi_thread_start_progress(void);

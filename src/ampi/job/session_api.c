@@ -48,32 +48,30 @@ static const struct {
               {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
               {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
 
-/* The level that is asked for, as an index of `levels`; of a name that is not one, MPI_THREAD_FUNNELED. */
-static int provided_level(const struct ampi_info *info)
+/* The level that is asked for, as an index of `levels`; of a name that is not one, MPI_THREAD_FUNNELED. Without a wish, the level of
+ * the world model if it is initialized, else MPI_THREAD_MULTIPLE: MPI_THREAD_SINGLE would restrict other sessions of the
+ * program (MPI 5.0, section 11.3.1). */
+static size_t provided_level(const struct ampi_rank *self, const struct ampi_info *info)
 {
     const char *wanted = ampi_info_get(info, "thread_level");
+    int level = self->world_state == AMPI_RANK_INITIALIZED ? self->thread_level : MPI_THREAD_MULTIPLE;
 
-    if (!wanted)
-        return 0;
     for (size_t i = 0; i < BASE_COUNT(levels); i++)
-        if (strcmp(wanted, levels[i].name) == 0)
-            return (int)i;
+        if (wanted ? strcmp(wanted, levels[i].name) == 0 : level == levels[i].level)
+            return i;
     return 1;
 }
 
-AMPI_EXPORT(Session_init);
-int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
+/* For the calling rank. */
+static int create_session(struct ampi_rank *self, MPI_Info info, MPI_Errhandler errhandler,
+                          MPI_Session *session)
 {
-    bool is_rank = ampi_rank_or_move() != NULL; /* the thread that starts MPI becomes the rank */
-    struct ampi_rank *self = is_rank ? ampi_enter_any_time("MPI_Session_init") : NULL;
     struct ampi_errhandler *handler = ampi_errhandler_of(errhandler);
     const struct ampi_info *hints = ampi_info_of(self, info);
     MPI_Session none = MPI_SESSION_NULL;
     struct ampi_session *object;
-    int level;
+    size_t level;
 
-    if (!self)
-        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that does not run a rank");
     if (!handler || !ampi_errhandler_fits(handler, AMPI_ERRHANDLER_SESSION))
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler for sessions",
                                (void *)errhandler);
@@ -86,7 +84,7 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     object->errhandler = handler;
     ampi_errhandler_ref(handler);
     ampi_errhandler_chosen(handler);
-    level = provided_level(hints);
+    level = provided_level(self, hints);
     object->thread_level = levels[level].level;
     object->info = ampi_info_create();
     ampi_info_set(object->info, "thread_level", levels[level].name);
@@ -95,6 +93,21 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
     *session = (MPI_Session)object;
     ampi_thread_start_progress();
     return MPI_SUCCESS;
+}
+
+AMPI_EXPORT(Session_init);
+int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session)
+{
+    bool is_rank = ampi_rank_or_move() != NULL; /* the thread that starts MPI becomes the rank */
+    struct ult *entered =
+        is_rank ? NULL : ampi_thread_start_mpi("MPI_Session_init", __builtin_return_address(0));
+    int error;
+
+    if (!is_rank && !entered)
+        return ampi_raise_self(MPI_ERR_OTHER, "called on a thread that does not run a rank");
+    error = create_session(ampi_enter_any_time("MPI_Session_init"), info, errhandler, session);
+    ampi_gate_leave(entered);
+    return error;
 }
 
 AMPI_EXPORT(Session_finalize);

@@ -11,7 +11,9 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
@@ -102,8 +104,58 @@ int PMPI_Is_thread_main(int *flag)
         ampi_enter("MPI_Is_thread_main");
     if (!flag)
         return ampi_raise_self(MPI_ERR_ARG, "flag is NULL");
-    *flag = self && ampi_rank_is_on_main(self);
+    *flag = self ? ampi_rank_is_on_main(self) : ampi_gate_is_main();
     return MPI_SUCCESS;
+}
+
+/* ---- MPI that another thread than the rank's ULT starts ---- */
+
+/* Number of looks before the rank's ULT must have shared its PE. */
+#define SHARE_LOOKS 5000
+#define SHARE_LOOK_NS 1000000
+
+/* Asks a rank's ULT to share its PE. */
+struct sharing {
+    struct ult_wakeup wakeup; /* at its PE */
+    struct ult_errand errand; /* then on its stack */
+    struct ampi_rank *rank;
+};
+
+static void share(struct ult_errand *errand)
+{
+    struct sharing *sharing = BASE_CONTAINER(errand, struct sharing, errand);
+
+    ampi_gate_set_level(sharing->rank, MPI_THREAD_SERIALIZED);
+    free(sharing);
+}
+
+static void send_sharing(struct ult_wakeup *wakeup)
+{
+    struct sharing *sharing = BASE_CONTAINER(wakeup, struct sharing, wakeup);
+
+    if (sharing->rank->state != AMPI_RANK_ENDED)
+        ult_post_errand(&sharing->rank->ult, &sharing->errand);
+    else
+        free(sharing);
+}
+
+struct ult *ampi_thread_start_mpi(const char *call, const void *from)
+{
+    struct ampi_rank *rank = ampi_job.is_virtual && !ampi_job.is_forked ? ampi_rank_of_thread(from) : NULL;
+    struct ult_pe *pe = rank ? ult_pe_get(rank->pe_id) : NULL;
+    struct sharing *sharing;
+
+    if (!rank || !ampi_rank_has_threads(rank) ||
+        __atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_STARTED)
+        return NULL;
+    if (!ult_pe_is_shared(pe)) {
+        sharing = base_calloc(1, sizeof *sharing, "the start of MPI by a thread");
+        *sharing = (struct sharing){.wakeup.handle = send_sharing, .errand.run = share, .rank = rank};
+        ult_post_wakeup(pe, &sharing->wakeup);
+    }
+    for (int i = 0; i < SHARE_LOOKS && !ult_pe_is_shared(pe); i++)
+        nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
+    return ult_pe_is_shared(pe) ? ampi_gate_admit(rank, call, from) : NULL;
 }
 
 /* ---- Counting threads ---- */

@@ -33,6 +33,8 @@ static void end_thread(void *arg)
     while (*link != thread)
         link = &(*link)->next;
     *link = thread->next;
+    if (thread->rank->main_thread == &thread->ult)
+        thread->rank->main_thread = NULL;
     ult_leave_bound(&thread->ult);
     ult_unbind(&thread->ult);
     gpu_detect_end_thread();
@@ -107,10 +109,8 @@ static void count_in(struct ampi_rank *rank, struct ult *u, const char *call)
         refuse_second(rank, u, call);
 }
 
-static struct ult *enter_thread(const char *call, const void *from)
+static struct ult *enter_thread(struct ampi_thread *thread, const char *call, const void *from)
 {
-    struct ampi_thread *thread = thread_of(from);
-
     if (!thread)
         return NULL;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &thread->cancel_state);
@@ -125,7 +125,7 @@ struct ult *ampi_gate_enter(const char *call, const void *from)
     struct ult *u = ult_self();
 
     if (!u)
-        return enter_thread(call, from);
+        return enter_thread(thread_of(from), call, from);
     if (!u->owner)
         return NULL;
     ult_enter(u);
@@ -135,6 +135,14 @@ struct ult *ampi_gate_enter(const char *call, const void *from)
             count_in(u->owner, u, call);
     }
     return u;
+}
+
+struct ult *ampi_gate_admit(struct ampi_rank *rank, const char *call, const void *from)
+{
+    struct ult *entered = enter_thread(own ? own : create(rank), call, from);
+
+    ampi_gate_set_level(rank, MPI_THREAD_SERIALIZED);
+    return entered;
 }
 
 void ampi_gate_leave(struct ult *entered)
@@ -159,6 +167,11 @@ void ampi_gate_leave(struct ult *entered)
     thread = BASE_CONTAINER(entered, struct ampi_thread, ult);
     ult_leave_bound(entered);
     pthread_setcancelstate(thread->cancel_state, NULL);
+}
+
+bool ampi_gate_is_main(void)
+{
+    return own && own->rank->main_thread == &own->ult;
 }
 
 struct ampi_rank *ampi_gate_rank(const void *from)
@@ -205,7 +218,7 @@ void ampi_gate_thread_begins(void)
 {
     const struct ampi_rank *self = ampi_self();
 
-    if (self && ampi_rank_is_on_main(self) && self->threads_level >= MPI_THREAD_SERIALIZED)
+    if (self && ult_self() == &self->ult && self->threads_level >= MPI_THREAD_SERIALIZED)
         ult_pe_share();
 }
 
@@ -213,7 +226,7 @@ const struct ampi_thread *ampi_gate_other_in_call(const struct ampi_rank *rank)
 {
     const struct ampi_thread *thread = rank->threads;
 
-    while (thread && thread->ult.depth == 0)
+    while (thread && (thread->ult.depth == 0 || thread == own))
         thread = thread->next;
     return thread;
 }

@@ -15,7 +15,7 @@
 
 #include "ampi/object/rank.h"
 
-/* A thread of a rank that is not its main thread, and has called MPI. */
+/* A thread of a rank besides the rank's ULT, which has called MPI. */
 struct ampi_thread {
     struct ult ult;
     struct ampi_thread *next; /* link of the rank's list, which the PE's lock guards */
@@ -31,6 +31,13 @@ extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
 
+/* The same for a thread that starts MPI for its rank, whose PE is shared: the thread may call MPI from now on, whatever level
+ * it asks for. Followed by ampi_gate_leave. */
+struct ult *ampi_gate_admit(struct ampi_rank *rank, const char *call, const void *from);
+
+/* For a thread outside of MPI that runs no ULT: is it its rank's main thread? */
+bool ampi_gate_is_main(void);
+
 /* The rank that the caller may use outside of its PE, by endpoints (p2p/thread/endpoint.h); NULL: none. from: as above. */
 struct ampi_rank *ampi_gate_rank(const void *from);
 
@@ -44,7 +51,7 @@ static inline struct ult *ampi_gate_pass(const char *call, const void *from)
 int ampi_gate_level(int required);
 
 /* Sets the rank's level. From MPI_THREAD_SERIALIZED on its threads may call MPI: this turns the gates on, and shares the
- * rank's PE with its threads. On the rank's main thread. */
+ * rank's PE with its threads. On the rank's ULT, or on another thread of the rank if the PE is shared already. */
 void ampi_gate_set_level(struct ampi_rank *rank, int level);
 
 /* Called before a thread of the program starts, by the rank's main thread or another of its threads. */

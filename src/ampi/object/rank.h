@@ -61,6 +61,7 @@ struct ampi_rank {
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: inherited by opened files; NULL: the
                                               * default */
+    struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
@@ -134,10 +135,10 @@ static inline struct ampi_rank *ampi_self(void)
     return BASE_LIKELY(u != NULL) ? u->owner : NULL;
 }
 
-/* Is the caller this rank's main thread? */
+/* Is the caller the rank's main thread (MPI 5.0, section 11.6.1)? */
 static inline bool ampi_rank_is_on_main(const struct ampi_rank *rank)
 {
-    return ult_self() == &rank->ult;
+    return ult_self() == (rank->main_thread ? rank->main_thread : &rank->ult);
 }
 
 /* Raises MPI_ERR_OTHER for ampi_enter, because the caller is not a rank between MPI_Init and MPI_Finalize;
