@@ -66,11 +66,37 @@ static void *overflow_in_thread(void *)
     return (void *)(intptr_t)recurse(0);
 }
 
-static void run_thread(void *(*function)(void *))
+static void crash_in_operation(void *, void *, int *, MPI_Datatype *)
+{
+    write_to((int *)8);
+}
+
+static void overflow_in_operation(void *, void *, int *, MPI_Datatype *)
+{
+    recurse(0);
+}
+
+static void *crash_in_call(void *function)
+{
+    int one = 1, sum = 1;
+    MPI_Op op;
+
+    MPI_Op_create((MPI_User_function *)function, 1, &op);
+    MPI_Reduce_local(&one, &sum, 1, MPI_INT, op);
+    return nullptr;
+}
+
+static void *abort_in_thread(void *)
+{
+    MPI_Abort(MPI_COMM_WORLD, 9);
+    return nullptr;
+}
+
+static void run_thread(void *(*function)(void *), void *arg = nullptr)
 {
     pthread_t thread;
 
-    pthread_create(&thread, nullptr, function, nullptr);
+    pthread_create(&thread, nullptr, function, arg);
     pthread_join(thread, nullptr);
 }
 
@@ -114,6 +140,12 @@ static NOINLINE void crash(const std::string &how)
         run_thread(crash_in_thread);
     if (how == "thread-overflow")
         run_thread(overflow_in_thread);
+    if (how == "thread-in-call")
+        run_thread(crash_in_call, (void *)crash_in_operation);
+    if (how == "thread-in-call-overflow")
+        run_thread(crash_in_call, (void *)overflow_in_operation);
+    if (how == "thread-abort")
+        run_thread(abort_in_thread);
     if (how == "child")
         run_child(crash_in_child, 0);
     if (how == "child-overflow")
@@ -282,9 +314,9 @@ static int survive(const std::string &how, int n_ranks)
 int main(int argc, char **argv)
 {
     std::string how = argc > 1 ? argv[1] : "";
-    int n_ranks, is_well;
+    int n_ranks, is_well, level = how.find("thread-in-call") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
 
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
     if (rank == n_ranks - 1)

@@ -31,6 +31,9 @@ for pes in 1 2; do
     thread="a thread of rank 3 of 4 on host [^ ]+: "
     crash "in a thread" 139 "${thread}Segmentation fault \(signal 11\) at address 0x8 in [^ ]*crashes\+0x[0-9a-f]+ \(_ZL8write_to" thread
     crash "a thread's stack is full" 139 "${thread}stack overflow: the thread's stack is full; .*\(_ZL7recursei\+0x" thread-overflow
+    crash "a thread in a call" 139 "${thread}MPI_Reduce_local: Segmentation fault \(signal 11\) at address 0x8 in [^ ]*crashes\+0x[0-9a-f]+ \(_ZL8write_to" thread-in-call
+    crash "a thread's stack in a call" 139 "${thread}MPI_Reduce_local: stack overflow: the thread's stack is full; pthread_attr_setstacksize, .*\(_ZL7recursei\+0x" thread-in-call-overflow
+    crash "MPI_Abort on a thread" 9 "rank 3 of 4 on host [^ ]+ \(PE $((pes - 1))\): MPI_Abort was called with error code 9 by a thread;" thread-abort
     child="a child process of rank 3 of 4 on host [^ ]+: "
     crash "in a child process" 0 "${child}Segmentation fault \(signal 11\) at address 0x8 in [^ ]*crashes\+0x[0-9a-f]+ \(_ZL8write_to" child
     crash "a child process's stack is full" 0 "${child}stack overflow: the stack of 1024 KiB is full; .*\+stacksize; in [^ ]*crashes\+0x[0-9a-f]+ \(_ZL7recursei\+0x" child-overflow

@@ -45,6 +45,7 @@ struct crash {
     const siginfo_t *info;
     const char *pc, *sp;          /* location */
     const struct ampi_rank *rank; /* the running rank, or that of the thread or child process; NULL: none */
+    const struct ult *ult;        /* the rank's or, of a thread in a call of MPI, the thread's; NULL: none */
     bool is_on_ult;               /* the rank itself, not one of its threads or child processes */
 };
 
@@ -141,8 +142,8 @@ static void add_origin(struct base_text *text, const struct crash *crash)
         base_text_add(text, ")");
     }
     base_text_add(text, ": ");
-    if (crash->rank && crash->is_on_ult && crash->rank->ult.call) {
-        base_text_add(text, crash->rank->ult.call);
+    if (crash->rank && crash->ult && crash->ult->call) {
+        base_text_add(text, crash->ult->call);
         base_text_add(text, ": ");
     }
 }
@@ -179,8 +180,8 @@ static void add_overflow(struct base_text *text, const struct crash *crash)
     } else if (crash->is_on_ult) {
         base_text_add(text, "overflow of a stack that the program created;");
     } else {
-        base_text_add(text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize or "
-                            "OMP_STACKSIZE set its size;");
+        base_text_add(text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize, "
+                            "OMP_STACKSIZE or `ulimit -s` set its size;");
     }
     add_place(text, crash);
 }
@@ -207,25 +208,28 @@ static void add_signal(struct base_text *text, const struct crash *crash)
         base_text_add_hex(text, (uintptr_t)crash->info->si_addr);
     }
     add_place(text, crash);
-    if (crash->rank && crash->is_on_ult && crash->rank->ult.call)
+    if (crash->rank && crash->ult && crash->ult->call)
         base_text_add(text, "; the call named is the last one of MPI");
 }
 
 /* ---- The handler ---- */
 
-/* The rank that the calling thread runs or belongs to. */
-static const struct ampi_rank *rank_here(bool *is_on_ult_out)
+/* Finds the rank that the calling thread runs or belongs to. A thread that is in a call of MPI has a ULT of its own. */
+static void find_rank(struct crash *crash)
 {
     const struct ult *u = ult_self();
     const struct image *image;
     int slot;
 
-    *is_on_ult_out = u != NULL;
-    if (u)
-        return u->world_rank >= 0 ? (const struct ampi_rank *)u : NULL;
+    if (u) {
+        crash->rank = u->owner;
+        crash->ult = u;
+        crash->is_on_ult = crash->rank && u == &crash->rank->ult;
+        return;
+    }
     image = ampi_job.is_virtual ? image_of_thread() : NULL;
     slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
-    return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
+    crash->rank = slot >= 0 ? &ampi_job.ranks[slot] : NULL;
 }
 
 static void end_by(int signal_number) BASE_NORETURN;
@@ -255,7 +259,7 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     if (is_reporting)
         end_by(signal_number);
     is_reporting = 1;
-    crash.rank = rank_here(&crash.is_on_ult);
+    find_rank(&crash);
     if (is_from_outside(info))
         crash.rank = NULL; /* the signal is meant for the process */
     add_origin(&text, &crash);

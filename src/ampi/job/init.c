@@ -110,15 +110,14 @@ int PMPI_Finalize(void)
 AMPI_EXPORT(Abort);
 int PMPI_Abort(MPI_Comm comm, int errorcode)
 {
-    struct ampi_rank *self = ampi_rank_or_adopt();
+    const struct ampi_rank *self = ampi_rank_or_adopt();
+    struct ult caller = {.owner = ampi_rank_of_thread(__builtin_return_address(0))};
+    bool is_on_main = self && ampi_rank_is_on_main(self);
 
     (void)comm; /* all ranks of the job end, for any communicator */
     if (ampi_job.is_forked)
         ampi_refuse_forked("MPI_Abort");
-    if (self)
-        ult_self()->call = NULL;
-    else
-        self = ampi_rank_of_thread(__builtin_return_address(0));
-    ampi_report(self, "MPI_Abort was called with error code %d; the job ends", errorcode);
+    ampi_report_on(&caller, "MPI_Abort was called with error code %d%s; the job ends", errorcode,
+                   is_on_main || !caller.owner ? "" : " by a thread");
     ampi_job_abort(errorcode);
 }
