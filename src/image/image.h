@@ -129,11 +129,29 @@ char *image_base(const struct image *image);
 
 /* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: the address that addr2line expects,
  * and the function if the file has a symbol for it. Returns false, with an empty text, if the address is in
- * no image. Safe in signal handlers, as are the next three functions. */
+ * no image. Safe in signal handlers, as are the next four functions. */
 bool image_describe(const void *addr, char *text, size_t size_bytes);
 
 /* The same for an address in a shared library, with advice if ranks could have their own copies of it. */
 bool image_describe_shared(const void *addr, char *text, size_t size_bytes);
+
+/* Where code is, for reports. */
+struct image_place {
+    const char *path;   /* the file of a module of a copy; NULL: of a shared library, or none */
+    char file[64];      /* the file's name without folders; empty: in no file */
+    size_t vaddr;       /* the address in the file, as addr2line expects it */
+    char function[128]; /* empty: not known */
+    char source[160];   /* source file, if line > 0 */
+    unsigned line;      /* in it; 0: not known */
+    bool
+        is_line_elsewhere; /* addr2line may know the line: debug information is compressed or in another file */
+    const struct image_module *module; /* private to describe.c */
+};
+#define IMAGE_PLACES_MAX 24
+
+/* Finds the places of n <= IMAGE_PLACES_MAX addresses, with source lines for those in copies. May take a second for a program with
+ * 100 MB of line tables. */
+void image_places_find(const void *const *addrs, int n, struct image_place *places_out);
 
 /* True if there is code of the image at this address. */
 bool image_has_code(const struct image *image, const void *addr);

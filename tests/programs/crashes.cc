@@ -26,6 +26,8 @@ extern "C" void crash_in_library(int *where);
 
 /* ---- Crashes ---- */
 
+static volatile int n_calls;
+
 static NOINLINE int recurse(int depth)
 {
     volatile char room[1000];
@@ -48,6 +50,18 @@ static NOINLINE void free_twice(void *block)
 {
     free(block);
     free(block);
+}
+
+static NOINLINE void call_it(void (*volatile function)())
+{
+    function();
+    n_calls++; /* so that it is no jump */
+}
+
+/* Code without a stack: neither the caller nor the report can read one. */
+static NOINLINE void lose_stack()
+{
+    asm volatile("mov $16, %rsp; push %rax");
 }
 
 static NOINLINE void throw_it()
@@ -134,6 +148,10 @@ static NOINLINE void crash(const std::string &how)
         free_twice(malloc(2000));
     if (how == "throw")
         throw_it();
+    if (how == "no-code")
+        call_it(nullptr);
+    if (how == "no-stack")
+        lose_stack();
     if (how == "raise")
         raise(SIGSEGV);
     if (how == "thread")

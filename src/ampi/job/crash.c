@@ -4,14 +4,20 @@
  *
  * The handler runs on the thread's signal stack and leaves the rank's stack untouched. The crash may have
  * interrupted malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library
- * (base/text.h, image/copy/describe.c). Then the default action ends the process with the signal.
+ * (base/text.h, image/copy/describe.c, backtrace.c). Then the default action ends the process with the signal.
+ *
+ * One thread reports; others that crash meanwhile wait for the end of the process. First the stack is read, which faults if it is
+ * damaged; the report goes on with the frames up to there. If it crashes or does not end for another reason, the process ends with the
+ * part of the first line that is known. After that line come the frames.
  */
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ampi/job/backtrace.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -27,6 +33,9 @@
  * its other end. */
 #define BELOW_STACK_BYTES 65536
 
+/* Seconds after which the process ends without the rest of the report. */
+#define REPORT_SECONDS 10
+
 /* Names of the signals, as returned by strsignal, which is not safe here. */
 static const struct {
     int number;
@@ -38,6 +47,19 @@ static const struct {
                {SIGABRT, "Aborted"}};
 
 static atomic_bool is_installed;
+
+/* The report of this process. Not on the signal stack, which the program may have made small. */
+static struct {
+    _Atomic pid_t process;        /* that reports; a child process has its own */
+    atomic_bool is_line_open;     /* the first line is not written yet */
+    volatile sig_atomic_t number; /* of the signal */
+    struct base_text line;        /* the first line */
+    char bytes[1500];             /* of it */
+    struct ampi_backtrace frames; /* of the code that crashed */
+    const void *caller;           /* found in another way if no frame is in the program; NULL: not found */
+    sigjmp_buf after_stack;       /* where the report goes on after a fault, while is_on_stack */
+    volatile sig_atomic_t is_on_stack; /* the stack of the crashed code is being read */
+} report;
 
 /* A crash. */
 struct crash {
@@ -142,32 +164,37 @@ static void add_origin(struct base_text *text, const struct crash *crash)
         base_text_add(text, ")");
     }
     base_text_add(text, ": ");
-    if (crash->rank && crash->ult && crash->ult->call) {
-        base_text_add(text, crash->ult->call);
-        base_text_add(text, ": ");
-    }
 }
 
-/* Adds the function that crashed or, in a shared library, that function and its caller. */
+/* The newest frame of the program; NULL: not known. */
+static const struct image_place *newest_of_program(void)
+{
+    for (int i = 0; i < report.frames.n; i++)
+        if (report.frames.places[i].path)
+            return &report.frames.places[i];
+    return NULL;
+}
+
+/* Adds the function that crashed or, in a shared library, that function and its caller; and the last call of MPI. */
 static void add_place(struct base_text *text, const struct crash *crash)
 {
     bool is_abort = crash->signal_number == SIGABRT && is_sent(crash->info);
-    const char *caller;
-    char place[512];
+    const struct image_place *place = newest_of_program();
+    char library[512];
 
-    if (image_describe(crash->pc, place, sizeof place)) {
+    if (!is_abort && (!place || place != report.frames.places) &&
+        image_describe_shared(crash->pc, library, sizeof library)) {
         base_text_add(text, " in ");
-        base_text_add(text, place);
-        return;
+        base_text_add(text, library);
+        base_text_add(text, place ? ", called from " : "");
+    } else {
+        base_text_add(text, place ? " in " : "");
     }
-    if (!is_abort && image_describe_shared(crash->pc, place, sizeof place)) {
-        base_text_add(text, " in ");
-        base_text_add(text, place);
-    }
-    caller = crash->rank && crash->rank->image ? find_caller(crash) : NULL;
-    if (caller && image_describe(caller, place, sizeof place)) {
-        base_text_add(text, ", called from ");
-        base_text_add(text, place);
+    if (place)
+        ampi_backtrace_add_place(text, place, false);
+    if (crash->rank && crash->ult && crash->ult->call) {
+        base_text_add(text, "; last MPI call: ");
+        base_text_add(text, crash->ult->call);
     }
 }
 
@@ -183,15 +210,11 @@ static void add_overflow(struct base_text *text, const struct crash *crash)
         base_text_add(text, "stack overflow: the thread's stack is full; pthread_attr_setstacksize, "
                             "OMP_STACKSIZE or `ulimit -s` set its size;");
     }
-    add_place(text, crash);
 }
 
 static void add_signal(struct base_text *text, const struct crash *crash)
 {
     base_text_add(text, name_of(crash->signal_number));
-    base_text_add(text, " (signal ");
-    base_text_add_number(text, crash->signal_number);
-    base_text_add(text, ")");
     if (is_from_outside(crash->info)) {
         base_text_add(text, ", sent by process ");
         base_text_add_number(text, crash->info->si_pid);
@@ -200,16 +223,13 @@ static void add_signal(struct base_text *text, const struct crash *crash)
     if (crash->signal_number == SIGABRT)
         base_text_add(text, ": abort() or raise(SIGABRT) was called");
     else if (is_sent(crash->info))
-        base_text_add(text, ", which the program sent to itself");
+        base_text_add(text, ", which the program sent to itself,");
     else if (is_memory_fault(crash) && crash->info->si_code == SI_KERNEL)
         base_text_add(text, " at an address that cannot exist, or is not aligned,");
     else {
-        base_text_add(text, " at address ");
+        base_text_add(text, " at ");
         base_text_add_hex(text, (uintptr_t)crash->info->si_addr);
     }
-    add_place(text, crash);
-    if (crash->rank && crash->ult && crash->ult->call)
-        base_text_add(text, "; the call named is the last one of MPI");
 }
 
 /* ---- The handler ---- */
@@ -246,28 +266,89 @@ static void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
+/* Writes what is known of the first line, unless it was written. */
+static void write_first_line(void)
+{
+    if (atomic_exchange(&report.is_line_open, false))
+        base_text_write_line(&report.line);
+}
+
+/* The report takes too long. Any thread. */
+static void handle_alarm(int signal_number)
+{
+    (void)signal_number;
+    write_first_line();
+    end_by(report.number);
+}
+
+/* Makes this thread the one that reports, for a limited time. */
+static void begin_report(int signal_number)
+{
+    struct sigaction action = {.sa_handler = handle_alarm, .sa_flags = SA_ONSTACK};
+    sigset_t set;
+
+    while (atomic_exchange(&report.process, getpid()) == getpid())
+        pause(); /* until another thread's report ends the process */
+    report.number = signal_number;
+    report.line = base_text_in(report.bytes, sizeof report.bytes);
+    atomic_store(&report.is_line_open, true);
+    sigaction(SIGALRM, &action, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    alarm(REPORT_SECONDS);
+}
+
+/* Reads the stack of the code that crashed. */
+static void read_stack(const struct crash *crash, void *context)
+{
+    if (sigsetjmp(report.after_stack, 1) == 0) {
+        report.is_on_stack = 1;
+        ampi_backtrace_walk(&report.frames, context);
+        if (crash->rank && crash->rank->image && !ampi_backtrace_has_program(&report.frames))
+            report.caller = find_caller(crash);
+    }
+    report.is_on_stack = 0;
+}
+
+static void write_report(struct crash *crash, void *context)
+{
+    struct base_text *line = &report.line;
+
+    find_rank(crash);
+    if (is_from_outside(crash->info))
+        crash->rank = NULL; /* the signal is meant for the process */
+    add_origin(line, crash);
+    if (crash->rank && (is_stack_full(crash) || is_other_stack_full(crash)))
+        add_overflow(line, crash);
+    else
+        add_signal(line, crash);
+    if (!is_from_outside(crash->info)) {
+        read_stack(crash, context);
+        ampi_backtrace_locate(&report.frames, crash->pc, report.caller);
+        add_place(line, crash);
+    }
+    write_first_line();
+    ampi_backtrace_write(&report.frames);
+}
+
 static void handle_crash(int signal_number, siginfo_t *info, void *context)
 {
-    static __thread volatile sig_atomic_t is_reporting; /* a crash inside the report itself: end here */
+    static __thread volatile sig_atomic_t is_reporting;
     struct crash crash = {.signal_number = signal_number,
                           .info = info,
                           .pc = ult_arch_context_pc(context),
                           .sp = ult_arch_context_sp(context)};
-    char bytes[1500];
-    struct base_text text = base_text_in(bytes, sizeof bytes);
 
-    if (is_reporting)
+    if (is_reporting) { /* a crash inside of the report */
+        if (report.is_on_stack)
+            siglongjmp(report.after_stack, 1);
+        write_first_line();
         end_by(signal_number);
+    }
     is_reporting = 1;
-    find_rank(&crash);
-    if (is_from_outside(info))
-        crash.rank = NULL; /* the signal is meant for the process */
-    add_origin(&text, &crash);
-    if (crash.rank && (is_stack_full(&crash) || is_other_stack_full(&crash)))
-        add_overflow(&text, &crash);
-    else
-        add_signal(&text, &crash);
-    base_text_write_line(&text);
+    begin_report(signal_number);
+    write_report(&crash, context);
     end_by(signal_number);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * describe.c: the file and function of an address, for reports. Safe in a signal handler: it does not call
+ * describe.c: the file, function and source line of an address, for reports. Safe in a signal handler: it does not call
  * ld.so or the C library, whose locks may be held. It reads symbols from the file, and addresses of shared
  * libraries from /proc/self/maps.
  */
 #include "image/copy/instantiate.h"
+#include "image/copy/lines.h"
 #include "image/copy/private_libraries.h"
 
 #include "base/text.h"
@@ -60,34 +61,47 @@ static bool find_symbols(int fd, const ElfW(Ehdr) * header, ElfW(Shdr) * symbols
     return is_found;
 }
 
-/* Adds " (function+0x10)" if the file has a symbol for the address. */
-static void add_function(struct base_text *text, int fd, size_t vaddr)
+/* Finds the function that contains the address, and the address's offset in it. Returns false, with an empty name, if the
+ * file has no symbol for it. */
+static bool find_function(int fd, size_t vaddr, char *name, size_t size_bytes, size_t *offset_out)
 {
     struct best_symbol best = {.is_found = false};
     ElfW(Sym) chunk[64];
     ElfW(Shdr) symbols, strings;
     ElfW(Ehdr) header;
-    char name[200] = "";
 
+    memset(name, 0, size_bytes);
     if (!read_at(fd, &header, sizeof header, 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
         header.e_shentsize != sizeof symbols || !find_symbols(fd, &header, &symbols))
-        return;
+        return false;
     for (size_t done = 0; done < symbols.sh_size; done += sizeof chunk) {
         size_t len_bytes = symbols.sh_size - done < sizeof chunk ? symbols.sh_size - done : sizeof chunk;
 
         if (!read_at(fd, chunk, len_bytes, symbols.sh_offset + done))
-            return;
+            return false;
         for (size_t i = 0; i < len_bytes / sizeof chunk[0]; i++)
             consider(&best, &chunk[i], vaddr);
     }
     if (!best.is_found || symbols.sh_link >= header.e_shnum ||
         !read_at(fd, &strings, sizeof strings, header.e_shoff + symbols.sh_link * sizeof strings) ||
-        pread(fd, name, sizeof name - 1, (off_t)(strings.sh_offset + best.symbol.st_name)) <= 0 || !name[0])
+        pread(fd, name, size_bytes - 1, (off_t)(strings.sh_offset + best.symbol.st_name)) <= 0)
+        return false;
+    *offset_out = vaddr - best.symbol.st_value;
+    return name[0] != '\0';
+}
+
+/* Adds " (function+0x10)" if the file has a symbol for the address. */
+static void add_function(struct base_text *text, int fd, size_t vaddr)
+{
+    char name[200];
+    size_t offset;
+
+    if (!find_function(fd, vaddr, name, sizeof name, &offset))
         return;
     base_text_add(text, " (");
     base_text_add(text, name);
     base_text_add(text, "+");
-    base_text_add_hex(text, vaddr - best.symbol.st_value);
+    base_text_add_hex(text, offset);
     base_text_add(text, ")");
 }
 
@@ -236,6 +250,15 @@ static void add_advice(struct base_text *text, const char *path)
     base_text_add(text, " gives each its own)");
 }
 
+/* Opens the file of a shared library's address, which is vaddr in it. Returns -1 if that is not possible. */
+static int open_shared(const struct place *place, const void *addr, size_t *vaddr_out)
+{
+    int fd = open(place->path, O_RDONLY | O_CLOEXEC);
+
+    *vaddr_out = (uintptr_t)addr - place->file_lo + (fd >= 0 ? first_vaddr(fd) : 0);
+    return fd;
+}
+
 bool image_describe_shared(const void *addr, char *bytes, size_t size_bytes)
 {
     struct base_text text = base_text_in(bytes, size_bytes);
@@ -245,8 +268,7 @@ bool image_describe_shared(const void *addr, char *bytes, size_t size_bytes)
 
     if (!find_place((uintptr_t)addr, &place) || !place.path[0])
         return false;
-    fd = open(place.path, O_RDONLY | O_CLOEXEC);
-    vaddr = (uintptr_t)addr - place.file_lo + (fd >= 0 ? first_vaddr(fd) : 0);
+    fd = open_shared(&place, addr, &vaddr);
     add_place(&text, strrchr(place.path, '/') + 1, vaddr);
     if (fd >= 0) {
         add_function(&text, fd, vaddr);
@@ -261,4 +283,95 @@ const void *image_mapping_end(const void *addr)
     struct place place;
 
     return find_place((uintptr_t)addr, &place) ? (const void *)place.hi : NULL;
+}
+
+/* ---- Places with source lines ---- */
+
+static void set_text(char *bytes, size_t size_bytes, const char *value)
+{
+    struct base_text text = base_text_in(bytes, size_bytes);
+
+    base_text_add(&text, value);
+}
+
+static void set_file(struct image_place *place, const char *path, size_t vaddr)
+{
+    const char *slash = strrchr(path, '/');
+
+    set_text(place->file, sizeof place->file, slash ? slash + 1 : path);
+    place->vaddr = vaddr;
+}
+
+/* The file and function of an address. */
+static void find_code(const void *addr, struct image_place *place)
+{
+    struct image *image = image_find(addr);
+    const struct image_module *module = image ? image_module_at(image, addr) : NULL;
+    struct place mapping;
+    size_t vaddr, offset;
+    int fd;
+
+    *place = (struct image_place){.module = module};
+    if (module) {
+        set_file(place, module->name, (size_t)((const char *)addr - image->base) - module->copy_shift);
+        place->path = module->name;
+        find_function(module->fd, place->vaddr, place->function, sizeof place->function, &offset);
+    } else if (find_place((uintptr_t)addr, &mapping) && mapping.path[0]) {
+        fd = open_shared(&mapping, addr, &vaddr);
+        set_file(place, mapping.path, vaddr);
+        if (fd >= 0) {
+            find_function(fd, vaddr, place->function, sizeof place->function, &offset);
+            close(fd);
+        }
+    }
+}
+
+static void set_source(const struct image_lines *lines, const struct image_line *line,
+                       struct image_place *place)
+{
+    struct base_text text = base_text_in(place->source, sizeof place->source);
+    const char *folder;
+    const char *name = image_lines_source(lines, line, &folder);
+
+    if (!name || !*name)
+        return;
+    if (folder && *folder && *name != '/') {
+        base_text_add(&text, folder);
+        base_text_add(&text, "/");
+    }
+    base_text_add(&text, name);
+    place->line = line->line;
+}
+
+/* The source lines of all places that are in this module. */
+static void find_lines(const struct image_module *module, struct image_place *places, int n)
+{
+    size_t vaddrs[IMAGE_PLACES_MAX];
+    struct image_line found[IMAGE_PLACES_MAX];
+    struct image_lines lines;
+    int n_found = 0;
+
+    if (image_lines_open(module->fd, &lines)) {
+        for (int i = 0; i < n; i++)
+            if (places[i].module == module)
+                vaddrs[n_found++] = places[i].vaddr;
+        image_lines_find(&lines, vaddrs, n_found, found);
+    }
+    for (int i = 0, j = 0; i < n; i++)
+        if (places[i].module == module) {
+            if (j < n_found)
+                set_source(&lines, &found[j++], &places[i]);
+            places[i].is_line_elsewhere = !places[i].line && lines.is_elsewhere;
+            places[i].module = NULL;
+        }
+    image_lines_close(&lines);
+}
+
+void image_places_find(const void *const *addrs, int n, struct image_place *places_out)
+{
+    for (int i = 0; i < n; i++)
+        find_code(addrs[i], &places_out[i]);
+    for (int i = 0; i < n; i++)
+        if (places_out[i].module)
+            find_lines(places_out[i].module, places_out, n);
 }

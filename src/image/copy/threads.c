@@ -20,7 +20,7 @@
 #include <sys/auxv.h>
 
 /* In addition to the kernel's signal frame. */
-#define SIGNAL_STACK_BYTES 16384
+#define SIGNAL_STACK_BYTES 65536
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

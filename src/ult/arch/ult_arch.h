@@ -47,6 +47,18 @@ static inline char *ult_arch_context_sp(void *context)
     return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 }
 
+/* Makes the context of a function's first instruction that of its caller after the return; returns the address of that instruction.
+ * Reads the top of the stack. */
+static inline void *ult_arch_context_return(void *context)
+{
+    greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    uint64_t *top = (uint64_t *)(uintptr_t)registers[REG_RSP];
+
+    registers[REG_RIP] = (greg_t)*top;
+    registers[REG_RSP] += (greg_t)sizeof *top;
+    return (void *)(uintptr_t)registers[REG_RIP];
+}
+
 /* True if a call can have pushed this return address: a call instruction ends there. Reads the 7 bytes
  * before it. */
 static inline int ult_arch_follows_call(const void *addr)
