@@ -129,7 +129,7 @@ char *image_base(const struct image *image);
 
 /* Writes "PROGRAM+0x1234 (function+0x10)" for an address in an image: the address that addr2line expects,
  * and the function if the file has a symbol for it. Returns false, with an empty text, if the address is in
- * no image. Safe in signal handlers, as are the next four functions. */
+ * no image. Safe in signal handlers, as are the next five functions. */
 bool image_describe(const void *addr, char *text, size_t size_bytes);
 
 /* The same for an address in a shared library, with advice if ranks could have their own copies of it. */
@@ -137,14 +137,14 @@ bool image_describe_shared(const void *addr, char *text, size_t size_bytes);
 
 /* Where code is, for reports. */
 struct image_place {
-    const char *path;   /* the file of a module of a copy; NULL: of a shared library, or none */
-    char file[64];      /* the file's name without folders; empty: in no file */
-    size_t vaddr;       /* the address in the file, as addr2line expects it */
-    char function[128]; /* empty: not known */
-    char source[160];   /* source file, if line > 0 */
-    unsigned line;      /* in it; 0: not known */
-    bool
-        is_line_elsewhere; /* addr2line may know the line: debug information is compressed or in another file */
+    const char *path;       /* the file of a module of a copy; NULL: of a shared library, or none */
+    char file[64];          /* the file's name without folders; empty: in no file */
+    size_t vaddr;           /* the address in the file, as addr2line expects it */
+    char function[512];     /* as in the symbol table; empty: not known */
+    size_t offset;          /* of the address in the function, if it is known */
+    char source[160];       /* source file, if line > 0 */
+    unsigned line;          /* in it; 0: not known */
+    bool is_line_elsewhere; /* addr2line may know it: compressed or in another file */
     const struct image_module *module; /* private to describe.c */
 };
 #define IMAGE_PLACES_MAX 24
@@ -152,6 +152,9 @@ struct image_place {
 /* Finds the places of n <= IMAGE_PLACES_MAX addresses, with source lines for those in copies. May take a second for a program with
  * 100 MB of line tables. */
 void image_places_find(const void *const *addrs, int n, struct image_place *places_out);
+
+/* The same for one address, without its line. */
+void image_place_find(const void *addr, struct image_place *place_out);
 
 /* True if there is code of the image at this address. */
 bool image_has_code(const struct image *image, const void *addr);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: dlsym, dlvsym, dladdr, dladdr1, dlinfo and dl_iterate_phdr return the rank's own functions and
- * variables.
+ * variables; backtrace_symbols and backtrace_symbols_fd name them.
  */
 #include "image_test.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 __attribute__((visibility("default"))) int exported_variable;
 
@@ -48,6 +51,41 @@ static void check_descriptor(void *self)
     CHECK(dlvsym(RTLD_DEFAULT, "strtol", "GLIBC_2.2.5") == dlsym(RTLD_DEFAULT, "strtol"));
 }
 
+/* Are "(function+0x10)" and "[0x1234]" in the text, with this address? */
+static int names(const char *text, const char *function, const void *addr)
+{
+    char expected[300];
+
+    snprintf(expected, sizeof expected, "(%s+0x", function);
+    if (!strstr(text, expected))
+        return 0;
+    snprintf(expected, sizeof expected, "[%p]", addr);
+    return strstr(text, expected) != NULL;
+}
+
+/* The rank's own frames and, of the C library, one address. */
+__attribute__((noinline, visibility("default"))) void check_backtrace(void)
+{
+    void *frames[20], *found[3];
+    char **texts, line[5000] = "";
+    int n = backtrace(frames, 20), ends[2];
+
+    CHECK(n >= 2);
+    found[0] = frames[0];
+    found[1] = frames[1];
+    found[2] = dlsym(RTLD_DEFAULT, "strtol");
+    texts = backtrace_symbols(found, 3);
+    CHECK(texts && names(texts[0], "check_backtrace", found[0]) && names(texts[1], "main", found[1]));
+    CHECK(strstr(texts[2], "libc") && strchr(texts[2], '['));
+    free(texts);
+    CHECK(pipe(ends) == 0);
+    backtrace_symbols_fd(found, 3, ends[1]);
+    CHECK(read(ends[0], line, sizeof line - 1) > 0);
+    CHECK(names(line, "check_backtrace", found[0]) && names(line, "main", found[1]) && strstr(line, "libc"));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     unsigned (*found)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "exported_function");
@@ -62,6 +100,7 @@ int main(void)
     CHECK(info.dli_saddr == (void *)exported_function);
     check_descriptor(self);
     CHECK(dl_iterate_phdr(covers_self, &image_test_self) == 1);
+    check_backtrace();
     puts("ok");
     return 0;
 }

@@ -21,8 +21,8 @@ struct ampi_backtrace {
     struct image_place places[AMPI_FRAMES_NEWEST + AMPI_FRAMES_OLDEST]; /* of `code` */
     long n_walked;                                                      /* frames that were seen */
     int n;                                                              /* frames in both arrays */
-    long n_left_out;  /* frames between code[AMPI_FRAMES_NEWEST - 1] and the next one */
-    char bytes[6000]; /* the text of ampi_backtrace_write */
+    long n_left_out;   /* frames between code[AMPI_FRAMES_NEWEST - 1] and the next one */
+    char bytes[16000]; /* the text of ampi_backtrace_write */
 };
 
 /* Finds the frames. context: the third argument of the signal handler that calls this; of a jump to an address without code it is changed

@@ -54,7 +54,7 @@ static struct {
     atomic_bool is_line_open;     /* the first line is not written yet */
     volatile sig_atomic_t number; /* of the signal */
     struct base_text line;        /* the first line */
-    char bytes[1500];             /* of it */
+    char bytes[2000];             /* of it */
     struct ampi_backtrace frames; /* of the code that crashed */
     const void *caller;           /* found in another way if no frame is in the program; NULL: not found */
     sigjmp_buf after_stack;       /* where the report goes on after a fault, while is_on_stack */

@@ -308,19 +308,19 @@ static void find_code(const void *addr, struct image_place *place)
     struct image *image = image_find(addr);
     const struct image_module *module = image ? image_module_at(image, addr) : NULL;
     struct place mapping;
-    size_t vaddr, offset;
+    size_t vaddr;
     int fd;
 
     *place = (struct image_place){.module = module};
     if (module) {
         set_file(place, module->name, (size_t)((const char *)addr - image->base) - module->copy_shift);
         place->path = module->name;
-        find_function(module->fd, place->vaddr, place->function, sizeof place->function, &offset);
+        find_function(module->fd, place->vaddr, place->function, sizeof place->function, &place->offset);
     } else if (find_place((uintptr_t)addr, &mapping) && mapping.path[0]) {
         fd = open_shared(&mapping, addr, &vaddr);
         set_file(place, mapping.path, vaddr);
         if (fd >= 0) {
-            find_function(fd, vaddr, place->function, sizeof place->function, &offset);
+            find_function(fd, vaddr, place->function, sizeof place->function, &place->offset);
             close(fd);
         }
     }
@@ -374,4 +374,10 @@ void image_places_find(const void *const *addrs, int n, struct image_place *plac
     for (int i = 0; i < n; i++)
         if (places_out[i].module)
             find_lines(places_out[i].module, places_out, n);
+}
+
+void image_place_find(const void *addr, struct image_place *place_out)
+{
+    find_code(addr, place_out);
+    place_out->module = NULL;
 }

@@ -186,6 +186,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("dladdr", image_libc_dladdr, "knows addresses in the rank's copy"),
     FUNCTION("dladdr1", image_libc_dladdr1, "knows addresses in the rank's copy"),
     FUNCTION("dlinfo", image_libc_dlinfo, "returns the modules of the rank's copy"),
+    FUNCTION("backtrace_symbols", image_libc_backtrace_symbols, "knows addresses in the rank's copy"),
+    FUNCTION("backtrace_symbols_fd", image_libc_backtrace_symbols_fd, "knows addresses in the rank's copy"),
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),
 

@@ -392,6 +392,8 @@ void *image_libc_dlvsym(void *handle, const char *name, const char *version);
 int image_libc_dladdr(const void *addr, Dl_info *info);
 int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags);
 int image_libc_dlinfo(void *handle, int request, void *answer);
+char **image_libc_backtrace_symbols(void *const *addrs, int n);
+void image_libc_backtrace_symbols_fd(void *const *addrs, int n, int fd);
 bool image_ios_sync_with_stdio(bool is_synced);
 
 #endif
