@@ -47,6 +47,7 @@ static void *watch(void *arg)
 {
     struct ucxm_watchdog *watch = arg;
 
+    pthread_setname_np(pthread_self(), "heddle watchdog");
     pthread_mutex_lock(&watch->lock);
     for (int seconds = 0; !watch->is_over && seconds < watch->limit_s; seconds++) {
         struct timespec until;

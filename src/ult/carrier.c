@@ -3,15 +3,26 @@
  * carrier.c: a shared PE gets another carrier if its carrier stays in the program's code while other ULTs are ready: its ULT
  * keeps the OS thread. See sharing.h.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "ult/pe.h"
 
+/* The first PE's thread is the process's, which keeps the name that ps and pkill know. */
+void ult_pe_name_thread(const struct ult_pe *pe, const char *role)
+{
+    char name[16];
+
+    snprintf(name, sizeof name, "%s %d", role, pe->pe_id);
+    pthread_setname_np(pthread_self(), name);
+}
+
 static void *carrier_thread(void *arg)
 {
     struct ult_carrier *carrier = arg;
 
+    ult_pe_name_thread(carrier->pe, "PE");
     ult_pe_pin(carrier->pe);
     ult_sharing_lock(carrier->pe);
     ult_pe_attach(carrier);

@@ -516,6 +516,7 @@ static void *pe_thread(void *arg)
 {
     struct ult_pe *pe = arg;
 
+    ult_pe_name_thread(pe, "PE");
     ult_pe_pin(pe);
     ult_pe_attach(&pe->first);
     start_pe(pe);

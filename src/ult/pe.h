@@ -138,6 +138,9 @@ void ult_pe_attach(struct ult_carrier *carrier);
 void ult_pe_pin(const struct ult_pe *pe);
 void ult_pe_run(struct ult_carrier *carrier);
 
+/* Names the calling OS thread, one of this PE's, for perf, top and gdb: "PE 3" for the role "PE". (carrier.c) */
+void ult_pe_name_thread(const struct ult_pe *pe, const char *role);
+
 /* Starts an OS thread of this library's own; returns an error number. */
 int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;
 

@@ -14,6 +14,7 @@ static void *progress_thread(void *arg)
 {
     struct ult *self = arg;
 
+    ult_pe_name_thread(self->pe, "progress");
     if (ult_job.hooks.carrier_start)
         ult_job.hooks.carrier_start();
     ult_enter_bound(self);

@@ -291,6 +291,7 @@ static void *watch(void *arg)
                              .tv_nsec = watched.period_ms % 1000 * 1000000};
 
     (void)arg;
+    pthread_setname_np(pthread_self(), "heddle stuck");
     for (;;) {
         nanosleep(&pause, NULL);
         for (int i = 0; i < ult_pe_count(); i++)

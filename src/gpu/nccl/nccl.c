@@ -94,8 +94,10 @@ static void *run_step(void *arg)
 {
     struct step step = *(struct step *)arg;
     struct gpu_nccl *nccl = step.nccl;
-    int state = step.run(nccl);
+    int state;
 
+    pthread_setname_np(pthread_self(), "heddle nccl");
+    state = step.run(nccl);
     free(arg);
     pthread_mutex_lock(&live_lock);
     if ((nccl->is_unwanted || nccl->is_cancelled) && nccl->comm) {

@@ -101,6 +101,7 @@ static void *help(void *arg)
 {
     struct helper *self = arg;
 
+    pthread_setname_np(pthread_self(), "heddle gpu");
     for (;;) {
         struct gpu_aside *call = wait_for_call(self);
         struct ult *u = call->u;

@@ -43,6 +43,7 @@ static void *watch(void *unused)
     const struct timespec period = {.tv_nsec = PERIOD_NS};
 
     (void)unused;
+    pthread_setname_np(pthread_self(), "heddle graphs");
     for (;;) {
         if (look_at_all()) {
             nanosleep(&period, NULL);

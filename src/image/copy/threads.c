@@ -13,8 +13,10 @@
 #include "image/copy/lazy_tls.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -134,11 +136,23 @@ static struct image_thread *create_thread(struct image *image)
     return thread;
 }
 
+/* A thread has the name of the thread that made it: that of a PE may be "PE 1". */
+static void take_program_name(void)
+{
+    char name[16] = "";
+
+    if (pthread_getname_np(pthread_self(), name, sizeof name) != 0 || strncmp(name, "PE ", 3) != 0)
+        return;
+    snprintf(name, sizeof name, "%s", program_invocation_short_name);
+    pthread_setname_np(pthread_self(), name);
+}
+
 bool image_thread_begin(struct image *image)
 {
     image_thread_own = create_thread(image);
     if (!image_thread_own)
         return false;
+    take_program_name();
     give_signal_stack(image_thread_own);
     image_tls_init_thread(image);
     return true;
@@ -202,6 +216,7 @@ void image_thread_stay(void)
 {
     struct image *image = running();
 
+    take_program_name();
     if (image)
         image_thread_own = &image_libc_of(image)->main_thread;
 }
