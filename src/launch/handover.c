@@ -128,7 +128,7 @@ static bool srun_has_pmix(const char *srun)
     struct launch_output list;
     size_t capacity = 0;
     bool has_pmix = false;
-    if (!launch_output_open(srun, argv, NULL, &list))
+    if (!launch_output_open(srun, argv, NULL, NULL, &list))
         return false;
     while (getline(&line, &capacity, list.lines) > 0)
         has_pmix = has_pmix || strstr(line, "pmix") != NULL;

@@ -84,8 +84,8 @@ bool launch_elf_read(const char *path, struct launch_elf *elf_out);
 
 enum launch_program_kind {
     LAUNCH_PROGRAM_MPI,     /* uses this library: run it once */
-    LAUNCH_PROGRAM_STARTER, /* starts a program that may use the library (a script, a shell, a debugger): run
-                             * it once */
+    LAUNCH_PROGRAM_STARTER, /* starts a program that may use the library (a script, a shell, a debugger), or has
+                             * it by LD_PRELOAD: run it once */
     LAUNCH_PROGRAM_PLAIN,   /* does not use MPI: run it once per rank */
 };
 
@@ -141,9 +141,9 @@ struct launch_output {
     pid_t pid;   /* its process */
 };
 
-/* Starts the program at path without a shell; variable: set to 1 in its environment, or NULL. False: it cannot be
- * started. launch_output_close waits for its end. */
-bool launch_output_open(const char *path, char *const argv[], const char *variable,
+/* Starts the program at path without a shell. In its environment, variable is set to 1, and without is
+ * missing, unless they are NULL. False: it cannot be started. launch_output_close waits for its end. */
+bool launch_output_open(const char *path, char *const argv[], const char *variable, const char *without,
                         struct launch_output *output_out);
 void launch_output_close(struct launch_output *output);
 

@@ -99,17 +99,29 @@ static void read_line(char *line, struct launch_libraries *libraries_out)
     }
 }
 
-void launch_libraries_list(const char *path, struct launch_libraries *libraries_out)
+/* Lists the libraries that the program loads, with or without those of LD_PRELOAD. */
+static void list(const char *path, bool with_preloaded, struct launch_libraries *libraries_out)
 {
     struct launch_output list;
     char *argv[] = {(char *)path, NULL}, *line = NULL;
     size_t capacity = 0;
-    memset(libraries_out, 0, sizeof *libraries_out);
     /* Its error messages about missing libraries do not concern the user. */
-    if (!launch_output_open(path, argv, "LD_TRACE_LOADED_OBJECTS", &list))
+    if (!launch_output_open(path, argv, "LD_TRACE_LOADED_OBJECTS", with_preloaded ? NULL : "LD_PRELOAD",
+                            &list))
         return;
     while (getline(&line, &capacity, list.lines) > 0)
         read_line(line, libraries_out);
     free(line);
     launch_output_close(&list);
+}
+
+void launch_libraries_list(const char *path, struct launch_libraries *libraries_out)
+{
+    struct launch_libraries without = {0};
+    memset(libraries_out, 0, sizeof *libraries_out);
+    list(path, true, libraries_out);
+    if (!libraries_out->has_ours || getenv("LD_PRELOAD") == NULL)
+        return;
+    list(path, false, &without);
+    libraries_out->is_only_preloaded = !without.has_ours;
 }

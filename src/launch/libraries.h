@@ -11,6 +11,7 @@
 
 struct launch_libraries {
     bool has_ours;           /* it needs libmpi_abi.so.1, directly or through a library */
+    bool is_only_preloaded;  /* only libraries of LD_PRELOAD need it */
     bool needs_library_path; /* the loader finds no MPI library, or that of another MPI */
     char other_mpi[64];      /* the library of another MPI that it needs, or "" */
 };

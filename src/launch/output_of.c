@@ -11,17 +11,20 @@
 #include <unistd.h>
 
 /* In the child: replaces it by the program. */
-static _Noreturn void become(const char *path, char *const argv[], const char *variable, int output)
+static _Noreturn void become(const char *path, char *const argv[], const char *variable, const char *without,
+                             int output)
 {
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     if (variable != NULL)
         setenv(variable, "1", 1);
+    if (without != NULL)
+        unsetenv(without);
     execv(path, argv);
     _exit(LAUNCH_EXIT_CANNOT_RUN);
 }
 
-bool launch_output_open(const char *path, char *const argv[], const char *variable,
+bool launch_output_open(const char *path, char *const argv[], const char *variable, const char *without,
                         struct launch_output *output_out)
 {
     int ends[2];
@@ -29,7 +32,7 @@ bool launch_output_open(const char *path, char *const argv[], const char *variab
         return false;
     pid_t pid = fork();
     if (pid == 0)
-        become(path, argv, variable, ends[1]);
+        become(path, argv, variable, without, ends[1]);
     close(ends[1]);
     output_out->pid = pid;
     output_out->lines = pid > 0 ? fdopen(ends[0], "r") : NULL;

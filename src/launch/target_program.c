@@ -141,7 +141,7 @@ static bool is_starter(const char *path, char **argv)
         char *candidate = strchr(*word, '/') ? strdup(*word) : launch_search_path(*word);
         bool is_program = candidate != NULL && list_libraries_of_word(candidate, &libraries);
         free(candidate);
-        if (is_program && libraries.has_ours)
+        if (is_program && libraries.has_ours && !libraries.is_only_preloaded)
             return true;
         if (is_program && libraries.other_mpi[0] != '\0')
             fail_other_mpi(*word, libraries.other_mpi);
@@ -169,7 +169,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
         return is_starter(program->path, command->program_argv) ? LAUNCH_PROGRAM_STARTER
                                                                 : LAUNCH_PROGRAM_PLAIN;
 
-    if (elf->kind == LAUNCH_ELF_FIXED && launch_num_ranks(command) > 1)
+    if (elf->kind == LAUNCH_ELF_FIXED && !libraries.is_only_preloaded && launch_num_ranks(command) > 1)
         launch_fail(
             LAUNCH_EXIT_CANNOT_RUN,
             "%s cannot be virtualized: it is not position-independent, so it can be loaded only once,\nand "
@@ -181,7 +181,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
                     "%s needs " LAUNCH_OUR_LIBRARY
                     ", which is neither in ../lib next to mpirun nor where the loader looks.",
                     name);
-    return LAUNCH_PROGRAM_MPI;
+    return libraries.is_only_preloaded ? LAUNCH_PROGRAM_STARTER : LAUNCH_PROGRAM_MPI;
 }
 
 void launch_program_find(const struct launch_command *command, struct launch_program *program_out)

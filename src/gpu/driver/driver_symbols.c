@@ -22,12 +22,10 @@ dlsym_fn gpu_dlsym_next;
 
 BASE_NO_SANITIZE dlsym_fn gpu_dlsym_find(void)
 {
-    dlsym_fn found = (dlsym_fn)dlvsym(RTLD_NEXT, "dlsym", GPU_ARCH_DLSYM_VERSION);
+    /* This library's own dlsym has no version, so it is not found. RTLD_NEXT would find nothing if the C library comes
+     * first in the order of look-up. */
+    dlsym_fn found = (dlsym_fn)dlvsym(RTLD_DEFAULT, "dlsym", GPU_ARCH_DLSYM_VERSION);
 
-    if (!found) { /* this library was loaded by dlopen, and comes after the C library */
-        void *c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-        found = c_library ? (dlsym_fn)dlvsym(c_library, "dlsym", GPU_ARCH_DLSYM_VERSION) : NULL;
-    }
     if (!found)
         __builtin_trap();
     __atomic_store_n(&gpu_dlsym_next, found, __ATOMIC_RELAXED);

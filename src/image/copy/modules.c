@@ -64,11 +64,12 @@ static void drop_missing_arrays(struct image_module *module)
         module->n_finis = 0;
 }
 
-static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
+void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
 {
     size_t soname = 0;
     const char *slash;
 
+    module->dynamic = dynamic;
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
         size_t value = d->d_un.d_val;
 
@@ -162,8 +163,7 @@ static void read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
                                                                                : module->name;
 }
 
-/* Reads the program headers and the dynamic section, if any. */
-static void read_headers(struct image_module *module)
+void image_module_read(struct image_module *module)
 {
     const ElfW(Dyn) *dynamic = NULL;
 
@@ -185,10 +185,8 @@ static void read_headers(struct image_module *module)
             break;
         }
     }
-    if (!dynamic)
-        return;
-    module->dynamic = dynamic;
-    read_dynamic(module, dynamic);
+    if (dynamic)
+        image_module_read_dynamic(module, dynamic);
 }
 
 /* Opens path if it is the file that the module was loaded from, that is, if its program headers are equal. */
@@ -342,10 +340,14 @@ bool image_module_needs(const struct image_module *module, const struct image_mo
 {
     if (!module->dynamic || !other->soname)
         return false;
-    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED && d->d_un.d_val < module->strtab_bytes &&
-            strcmp(file_name(module->strtab + d->d_un.d_val), other->soname) == 0)
+    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++) {
+        const char *needed = d->d_tag == DT_NEEDED && d->d_un.d_val < module->strtab_bytes
+                                 ? file_name(module->strtab + d->d_un.d_val)
+                                 : NULL;
+
+        if (needed && (strcmp(needed, other->soname) == 0 || strcmp(needed, file_name(other->name)) == 0))
             return true;
+    }
     return false;
 }
 
@@ -396,7 +398,7 @@ void image_modules_list(struct image_module **modules_out, size_t *count_out)
 
     dl_iterate_phdr(add_loaded, &loaded);
     for (size_t i = 0; i < loaded.count; i++) {
-        read_headers(&loaded.modules[i]);
+        image_module_read(&loaded.modules[i]);
         loaded.modules[i].link_map = link_map_of(&loaded.modules[i]);
     }
     *modules_out = loaded.modules;

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "image/copy/deferred.h"
+#include "image/copy/precedence.h"
 #include "image/copy/private_libraries.h"
 
 #include <dlfcn.h>
@@ -275,6 +276,7 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
     BASE_ASSERT(handle);
     dlclose(opener);
     for (size_t i = 0; i < opening.count; i++) {
+        image_precedence_bind_all(&opening.deferred[i].module, 1);
         image_array_push(&loaded_out->modules, &loaded_out->count, sizeof opening.deferred[i].module,
                          &opening.deferred[i].module);
         free(opening.deferred[i].inits);

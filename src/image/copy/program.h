@@ -179,6 +179,13 @@ bool image_program_plan(struct image_program *program, const char **error_out) B
 
 /* ---- modules.c: finding and reading ---- */
 
+/* Reads the module's program headers (bias, phdr, n_phdrs and name are set) and its dynamic section, if any. Allocates
+ * no memory. */
+void image_module_read(struct image_module *module);
+
+/* Reads the dynamic section alone: bias and name are set. Allocates no memory. */
+void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic);
+
 /* All modules of the process, the program first, with their headers read. The caller frees the array. */
 void image_modules_list(struct image_module **modules_out, size_t *count_out);
 
@@ -195,7 +202,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out, co
 /* sound.c: a sentence about a damaged header of the module; NULL: no damage. */
 const char *image_module_flaw(const struct image_module *module);
 
-/* True if this module names the other one in DT_NEEDED. */
+/* True if this module names the other one in DT_NEEDED: by its DT_SONAME or by its file's name. */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);
 
 /* The module whose prototype contains this address, in the program or group or in a published group; NULL:

@@ -3,7 +3,7 @@
  * takeover.c: gets control before the program's main, and before its constructors.
  *
  * _start of every dynamically linked program calls __libc_start_main with the address of main. This
- * library's definition comes before libc's in the order of look-up. It asks the layer above whether to run
+ * library's constructor binds that call to this library's definition, if the order of look-up has not. It asks the layer above whether to run
  * the program as several ranks. If not, all arguments go to libc unchanged. If so, libc gets
  *   - Heddle's main, which runs the job;
  *   - an empty init. NULL would make glibc 2.34+ run the constructors of the program; older programs
@@ -15,11 +15,13 @@
  * This file is part of the shared library only, never of a unit test.
  */
 #include "image/copy/deferred.h"
+#include "image/copy/precedence.h"
 #include "image/copy/program.h"
 
 #include "base/log.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <sys/auxv.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -36,26 +38,21 @@ static int run_job(int argc, char **argv, char **envp)
     return image_client.run(prototype_main, argc, argv, envp);
 }
 
-/* Callback for the first module, the program. */
-static int drop_destructors(struct dl_phdr_info *info, size_t size, void *arg)
+/* Callback for the first module, the program: reads its headers. */
+static int read_program(struct dl_phdr_info *info, size_t size, void *module)
 {
-    size_t *array = NULL;
-    size_t count = 0;
-
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        for (ElfW(Dyn) *d = (ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr); d->d_tag != DT_NULL;
-             d++) {
-            if (d->d_tag == DT_FINI_ARRAY)
-                array = (size_t *)(info->dlpi_addr + d->d_un.d_ptr);
-            if (d->d_tag == DT_FINI_ARRAYSZ)
-                count = d->d_un.d_val / sizeof *array;
-        }
-    }
-    for (size_t i = 0; array && i < count; i++)
-        image_patch_word(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum, &array[i], (size_t)do_nothing);
+    *(struct image_module *)module = (struct image_module){
+        .name = "", .bias = info->dlpi_addr, .phdr = info->dlpi_phdr, .n_phdrs = info->dlpi_phnum};
+    image_module_read(module);
     return 1;
+}
+
+static void drop_destructors(const struct image_module *program)
+{
+    size_t *array = (size_t *)(program->bias + program->fini_array_vaddr);
+
+    for (size_t i = 0; i < program->n_finis; i++)
+        image_patch_word(program->bias, program->phdr, program->n_phdrs, &array[i], (size_t)do_nothing);
 }
 
 /* Removes as many arguments from the front of argv as the client has removed from its end: programs look
@@ -79,31 +76,67 @@ EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*i
  * they replace would crash. */
 extern __attribute__((weak)) void __asan_init(void), __tsan_init(void), __msan_init(void);
 
-/* ld.so runs this before the constructors of all other libraries. Not if libmpi is loaded by dlopen: then
- * libc's __libc_start_main has already run, and is found first. */
-__attribute__((constructor)) static void defer_constructors(int argc, char **argv, char **envp)
+/* A preloaded tool that uses MPI is in every process, a shell for example: only programs that need MPI themselves become
+ * ranks. */
+static bool is_preloaded_only(char **envp)
 {
-    if (__asan_init || __tsan_init || __msan_init)
+    for (; *envp; envp++)
+        if (strncmp(*envp, "LD_PRELOAD=", 11) == 0)
+            return !image_precedence_is_needed();
+    return false;
+}
+
+/* ld.so runs this before the constructors of all other libraries, and before the C library's own: there is no environ.
+ * If libmpi is loaded by dlopen, environ is what ld.so passes. */
+__attribute__((constructor)) static void take_over(int argc, char **argv, char **envp)
+{
+    extern char **environ;
+    bool is_first = !environ && envp;
+    struct image_module program;
+
+    if (__asan_init || __tsan_init || __msan_init || !envp)
         return;
-    if (!getauxval(AT_SECURE) && image_client.may_want_images(argc, argv, envp) &&
-        dlsym(RTLD_DEFAULT, "__libc_start_main") == (void *)__libc_start_main)
+    if (dlsym(RTLD_DEFAULT, "__libc_start_main") != (void *)__libc_start_main && is_preloaded_only(envp))
+        return;
+    dl_iterate_phdr(read_program, &program);
+    image_precedence_bind(&program, "__libc_start_main",
+                          (void *)__libc_start_main); /* harmless after the start */
+    if (is_first && !getauxval(AT_SECURE) && image_client.may_want_images(argc, argv, envp))
         image_deferred_begin(envp);
+}
+
+/* The definition after this one, which may be that of a tool in front of this library. If that tool has called this one,
+ * has_begun, it is the C library's. */
+static start_main_fn find_next(bool has_begun)
+{
+    void *first = dlsym(RTLD_DEFAULT, "__libc_start_main");
+
+    if (has_begun || first == (void *)__libc_start_main)
+        first = dlsym(RTLD_NEXT, "__libc_start_main");
+    if (!first)
+        base_fatal(1, "the C library has no __libc_start_main; is this glibc?");
+    return (start_main_fn)first;
 }
 
 int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*rtld_fini)(void), void *stack_end)
 {
-    start_main_fn real = (start_main_fn)dlsym(RTLD_NEXT, "__libc_start_main");
+    static bool has_begun;
+    start_main_fn next = find_next(has_begun);
+    struct image_module program;
     int old_argc = argc;
 
-    if (!real)
-        base_fatal(1, "the C library has no __libc_start_main; is this glibc?");
+    if (has_begun)
+        return next(main, argc, argv, init, fini, rtld_fini, stack_end);
+    has_begun = true;
     prototype_main = main;
     image_deferred_end(argc, argv, argv + argc + 1);
+    image_precedence_begin();
     if (!image_client.wants_images(&argc, argv)) {
         image_deferred_run_all();
-        return real(main, argc, close_gap(argv, old_argc, argc), init, fini, rtld_fini, stack_end);
+        return next(main, argc, close_gap(argv, old_argc, argc), init, fini, rtld_fini, stack_end);
     }
-    dl_iterate_phdr(drop_destructors, NULL);
-    return real(run_job, argc, close_gap(argv, old_argc, argc), do_nothing, NULL, rtld_fini, stack_end);
+    dl_iterate_phdr(read_program, &program);
+    drop_destructors(&program);
+    return next(run_job, argc, close_gap(argv, old_argc, argc), do_nothing, NULL, rtld_fini, stack_end);
 }

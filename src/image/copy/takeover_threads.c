@@ -2,17 +2,17 @@
  *
  * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries.
  *
- * This library's definitions come before libc's in the order of look-up, so that a thread of std::thread or
+ * This library's definitions precede libc's (precedence.c), so that a thread of std::thread or
  * of OpenMP belongs to the rank that caused it, like a thread of the program itself. A thread without a
  * rank is created by libc with unchanged arguments.
  *
  * This file is part of the shared library only, never of a unit test.
  */
+#include "image/copy/precedence.h"
 #include "image/copy/threads.h"
 
 #include "base/log.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ static create_fn real_create(void)
     create_fn real = atomic_load_explicit(&found, memory_order_relaxed);
 
     if (!real) {
-        real = (create_fn)dlsym(RTLD_NEXT, "pthread_create");
+        real = (create_fn)image_precedence_next("pthread_create");
         if (!real)
             base_fatal(1, "the C library has no pthread_create; is this glibc?");
         atomic_store_explicit(&found, real, memory_order_relaxed);

@@ -18,9 +18,9 @@
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
+#include "image/copy/precedence.h"
 #include "image/copy/threads.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -93,7 +93,7 @@ BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg
     int result;
 
     if (!real) {
-        real = (dl_iterate_phdr_fn)dlsym(RTLD_NEXT, "dl_iterate_phdr");
+        real = (dl_iterate_phdr_fn)image_precedence_next("dl_iterate_phdr");
         atomic_store_explicit(&real_iterate, real, memory_order_relaxed);
     }
     if (!program->is_open || !is_unwinder(__builtin_return_address(0)))
@@ -120,7 +120,7 @@ BASE_NO_SANITIZE static dl_find_object_fn get_real_find_object(void)
     dl_find_object_fn real = atomic_load_explicit(&real_find_object, memory_order_relaxed);
 
     if (!real) {
-        real = (dl_find_object_fn)dlsym(RTLD_NEXT, "_dl_find_object");
+        real = (dl_find_object_fn)image_precedence_next("_dl_find_object");
         atomic_store_explicit(&real_find_object, real, memory_order_relaxed);
     }
     return real;
