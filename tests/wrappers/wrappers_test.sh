@@ -70,6 +70,9 @@ test_options() {
     expect "values of options are no options" 0 "-o -c a.c $link" '' mpicc -show -o -c a.c
     expect "-static" 1 '' 'statically linked program cannot be virtualized' mpicc -static a.c
     expect "-static while compiling is nothing" 0 "-static -c a.c \$" '' mpicc -show -static -c a.c
+    expect "before the C library, and after others, which may be tools" 0 \
+        " a.c -lcount -L$shown_lib -lmpi_abi -lc b.o -lm $link \$" '' mpicc -show a.c -lcount -lc b.o -lm
+    expect "a value is no library" 0 " a.c -o -lc $link \$" '' mpicc -show a.c -o -lc
     expect "-showme:compile" 0 "^-I$shown_include \$" '' mpicc -showme:compile
     expect "-showme:link" 0 "^$link \$" '' mpicc -showme:link
     expect "-showme:incdirs" 0 "^$shown_include \$" '' mpicc -showme:incdirs
