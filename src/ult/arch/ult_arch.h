@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* Saves the callee-saved registers on the stack and the stack pointer in *save_sp; continues where load_sp
+/* Saves the callee-saved registers and floating-point control words on the stack and the stack pointer in *save_sp; continues where load_sp
  * was saved. */
 void ult_arch_switch(void **save_sp, void *load_sp);
 
@@ -16,6 +16,16 @@ void ult_arch_switch(void **save_sp, void *load_sp);
 void ult_arch_start(void);
 
 #if defined(__x86_64__)
+
+/* The thread's MXCSR, and above it the control word of the x87 unit. */
+static inline uint64_t ult_arch_float_control(void)
+{
+    uint32_t mxcsr;
+    uint16_t control;
+
+    __asm__ volatile("stmxcsr %0\n\tfnstcw %1" : "=m"(mxcsr), "=m"(control));
+    return mxcsr | (uint64_t)control << 32;
+}
 
 /* Builds the frame described in ult_x86_64.S on a fresh stack; returns the stack pointer to load. */
 static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void *arg)
@@ -31,6 +41,7 @@ static inline void *ult_arch_prepare(char *stack_hi, void (*entry)(void *), void
     *--top = (uint64_t)(uintptr_t)arg;   /* r13 */
     *--top = 0;                          /* r14 */
     *--top = 0;                          /* r15 */
+    *--top = ult_arch_float_control();
     return top;
 }
 

@@ -4,15 +4,19 @@
  *
  * Frame of a ULT that is not running; its saved stack pointer points at the lowest word:
  *
- *      sp + 48   return address: after the call of ult_arch_switch, or ult_arch_start
- *      sp + 40   rbp
- *      sp + 32   rbx
- *      sp + 24   r12
- *      sp + 16   r13
- *      sp +  8   r14
- *      sp +  0   r15
+ *      sp + 56   return address: after the call of ult_arch_switch, or ult_arch_start
+ *      sp + 48   rbp
+ *      sp + 40   rbx
+ *      sp + 32   r12
+ *      sp + 24   r13
+ *      sp + 16   r14
+ *      sp +  8   r15
+ *      sp +  4   control word of the x87 unit (2 bytes)
+ *      sp +  0   MXCSR (4 bytes): rounding, masks, flush to zero; its six lowest bits are not the ULT's
  *
- * The floating-point control words are not switched: programs that change them change them for all ULTs of the PE.
+ * The control words are callee-saved, like the registers. Storing them is cheap; they are loaded only if those of the two
+ * ULTs differ. The exceptions that have been raised (in MXCSR and in the x87 unit's status word) are the PE's: to
+ * change them in MXCSR takes 200 ns on an Intel Xeon of 2023.
  */
 #if defined(__x86_64__)
 
@@ -31,8 +35,21 @@ ult_arch_switch:
     pushq   %r13
     pushq   %r14
     pushq   %r15
+    subq    $8, %rsp
+    stmxcsr (%rsp)
+    fnstcw  4(%rsp)
     movq    %rsp, (%rdi)
+    movl    (%rsp), %eax
+    movzwl  4(%rsp), %ecx
     movq    %rsi, %rsp
+    xorl    (%rsp), %eax
+    testl   $0xffc0, %eax
+    jne     .Lmxcsr
+.Lsame_mxcsr:
+    cmpw    4(%rsp), %cx
+    jne     .Lcontrol
+.Lsame_control:
+    addq    $8, %rsp
     popq    %r15
     popq    %r14
     popq    %r13
@@ -41,6 +58,14 @@ ult_arch_switch:
     popq    %rbp
     ret                     /* nearly always returns to the one call in pe.c: predicted correctly, and the return
                                predictor's stack stays in step for the following returns */
+.Lmxcsr:                    /* keeps the raised exceptions */
+    andl    $0x3f, %eax
+    xorl    %eax, (%rsp)
+    ldmxcsr (%rsp)
+    jmp     .Lsame_mxcsr
+.Lcontrol:
+    fldcw   4(%rsp)
+    jmp     .Lsame_control
     .cfi_endproc
     .size   ult_arch_switch, . - ult_arch_switch
 
