@@ -4,10 +4,10 @@
  * Every other library is the rank's own (private_libraries.c).
  *
  * A library belongs here if ranks may call it at the same time (it locks its state), and if one instance
- * per rank would be wrong or expensive: libmpi or other parts of the process use its objects as well, it
- * owns something that exists once per process (the heap, ld.so's lists, a driver's connection), or it
- * starts threads. A library that is not thread-safe, or whose variables the program sets (an error handler,
- * a current device), does not belong here.
+ * per rank would be wrong or expensive: libmpi or other parts of the process use its objects as well, or it
+ * owns something that exists once per process (the heap, ld.so's lists, a driver's connection). A library that is
+ * not thread-safe, whose variables the program sets (an error handler, a current device), that keeps state per
+ * thread, or that calls the program back on threads of its own (TBB) does not belong here.
  *
  * Names are file names up to ".so", exactly; a '*' at the end matches any suffix.
  */
@@ -28,15 +28,14 @@ static const struct image_shared_library table[] = {
     {"libmpi_abi libmpi machine_ucx", IMAGE_SHARED_ALWAYS | IMAGE_SHARED_ALONE, "it is MPI"},
     {"libasan libtsan libubsan liblsan libmsan libhwasan libclang_rt* vgpreload_* liblttng-ust*",
      IMAGE_SHARED_ALWAYS, "instruments the whole process"},
-    {"libtbb libtbbmalloc libtbbmalloc_proxy", 0, "has a thread pool; each rank would have one"},
     {"libucp libuct libucs libucm libuct_* libucm_* libucs_* libucx_*", IMAGE_SHARED_ALONE,
      "libmpi sends through it; it locks its state"},
     {"libpmix libpmi libpmi2", IMAGE_SHARED_ALONE, "a process is one client of the launcher"},
     {"libibverbs librdmacm libibumad libibmad libmlx4 libmlx5 libefa libmana libnl-3 libnl-route-3 libfabric "
      "libpsm2 libpsm_infinipath libxpmem libcxi",
      0, "belongs to the network's driver, and is thread-safe"},
-    /* Without OpenMP's libraries: a rank has threads and settings of its own in any case, some of which they keep for
-     * the process. */
+    /* Without OpenMP's libraries and TBB: a rank has threads and settings of its own in any case, some of which they keep
+     * for the process. */
     /* Without libcudart: its current device and last error are per rank. */
     {"libcuda libcudadebugger libnvidia-* libOpenCL libamdhip64 libhsa-runtime64 libze_loader",
      IMAGE_SHARED_ALWAYS, "belongs to the GPU's driver, of which a process has one"},
@@ -46,9 +45,11 @@ static const struct image_shared_library table[] = {
      "libnvrtc libnvrtc-builtins libnvJitLink libnvjpeg libnvToolsExt libnpp* libcupti libcheckpoint "
      "libnvperf_host libnvperf_target",
      0, "large and thread-safe; its handles hold the caller's state"},
+    /* Without libOSMesa, which keeps the current context per thread. GL's other libraries do so as well, but theirs is the
+     * driver's. */
     {"libX11 libX11-xcb libxcb libxcb-* libXau libXdmcp libXext libXrender libXrandr libXi libXt libXmu "
      "libXpm libXft libXfixes libXcursor libXinerama libXxf86vm libSM libICE libwayland-client libGL libGLX "
-     "libGLX_* libEGL libEGL_* libGLdispatch libOpenGL libGLESv1_CM libGLESv2 libOSMesa libglapi libgbm "
+     "libGLX_* libEGL libEGL_* libGLdispatch libOpenGL libGLESv1_CM libGLESv2 libgbm "
      "libdrm "
      "libdrm_* libvulkan",
      0, "belongs to the display's connection or the graphics driver"},
