@@ -20,6 +20,11 @@
  * root's at disp_bytes of the type; n >= 2 except for STRIDED; prefix is the number of data bytes before
  * the entry; children come before their parents. STRIDED, OFFSETS and BLOCKS are the leaves. Written by
  * ampi/datatype/typemap_build.c, walked by ampi/datatype/cursor.c and gpu/kernels/pack.h.
+ *
+ * A list of blocks would take 16 MB for MPI_Type_vector(1000000, 1, 2, MPI_INT); the program takes 5 words.
+ * A type of 40 levels that uses the level below twice takes less than 1,600 words for its 2^40 blocks.
+ * After merging, most types of real programs are one or two nodes, whose block size alone selects the copy
+ * loop. A GPU's thread seeks to its own bytes in the same program.
  */
 #ifndef BASE_LAYOUT_H
 #define BASE_LAYOUT_H

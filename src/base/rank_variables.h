@@ -4,7 +4,10 @@
  * their GPUs by them, often before MPI_Init. Some are set for every rank. Others carry a meaning by their
  * presence (the process is a task of Slurm, or a client of PMI): they are only changed where they exist,
  * since a process can have several ranks. PMIX_RANK stays the process's, as its name in PMIx. Used by
- * src/launch for processes and by src/ampi for ranks (docs/decisions/0010-launcher-environment.md).
+ * src/launch for processes and by src/ampi for ranks.
+ *
+ * The variables of Open MPI, MVAPICH2 and Hydra make no library believe that its own launcher started it (tried with
+ * Open MPI 4.1.4 and MPICH 4.0.2).
  */
 #ifndef BASE_RANK_VARIABLES_H
 #define BASE_RANK_VARIABLES_H

@@ -6,6 +6,9 @@
  * Runs of one short block each would spend their time in the walk. So where possible, a step handles more
  * at once: many repetitions of a small leaf (copy_columns.c), or many entries of a table (copy_table
  * below).
+ *
+ * Single doubles at irregular places reach 85 to 88 % of a loop written by hand this way, and 4 % run by
+ * run (bench/pack). At 8 KiB most of the rest is the fixed cost of a call, 27 ns.
  */
 #include "ampi/datatype/copy.h"
 

@@ -4,6 +4,11 @@
  * the first block of many repetitions in one strided loop, then the second block, and so on. Each loop has
  * a fixed block size and no branches. Repetitions are handled in portions that stay in the first-level
  * cache.
+ *
+ * Run by run, an array of {char, double, int} is packed at 3 % of the speed of a loop written by hand, by
+ * columns at 79 to 90 % (bench/pack, 512 KiB). The bytes of a receive are then written in another order
+ * than that of the type map. That is visible only if entries of the type overlap, which MPI forbids for
+ * receives.
  */
 #include "ampi/datatype/copy.h"
 
