@@ -5,6 +5,12 @@
  * there may be none. So each program that is linked with the library reports its start in a datagram to an
  * abstract Unix socket: this leaves no file behind, and the kernel reports the sender's user. Part of
  * mpirun and of mpirun-procs.
+ *
+ * mpirun asks for reports only if the program is a starter (a script, a shell, an interpreter, a program
+ * with an MPI program among its arguments) and several ranks are wanted. A program without MPI runs once
+ * per rank, as with other MPIs. A script does not: its commands are unknown, and four copies of a script
+ * that starts four ranks each would be 16. Another launcher's processes may be on other nodes, so no
+ * reports are asked for there.
  */
 #include "launch/launch.h"
 

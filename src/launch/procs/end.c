@@ -7,6 +7,9 @@
  *
  * A process that exits with 0 but has not called a required PMIx_Finalize has failed, too: the others would
  * wait for it forever.
+ *
+ * Processes that fail because of another one may be reported first (collect_dying, find_first). If several
+ * exit codes arrive at once, the wrong process may be named as the cause.
  */
 #include "launch/procs/mpirun_procs.h"
 

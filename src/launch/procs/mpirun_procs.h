@@ -18,6 +18,9 @@
  *
  * Everything but the upcalls runs on the main thread. Every process leads its own process group, so that
  * signals also reach its descendants; it dies with this process (PR_SET_PDEATHSIG).
+ *
+ * Starting processes on other nodes takes credentials, allocations, accounting and trees, which srun,
+ * prterun and Open MPI's mpirun have: for several nodes mpirun runs one of them. There is no ssh launcher.
  */
 #ifndef LAUNCH_PROCS_H
 #define LAUNCH_PROCS_H
