@@ -14,6 +14,10 @@
  *
  * glibc before 2.34 gives -z initfirst to its libpthread alone: there all constructors run on the
  * prototypes as well.
+ *
+ * Not deferred: libraries on the list, preloaded ones, the owner of malloc, and dependencies of UCX and
+ * PMIx, which are opened before the choice is made. Nothing is deferred in setuid programs and under
+ * sanitizers, which are not ready so early.
  */
 #include "image/copy/deferred.h"
 

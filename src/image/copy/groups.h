@@ -9,6 +9,16 @@
  *
  * Groups are never removed. The count publishes them, so that the unwinder reads them without a lock;
  * everything else is written under the lock of rebind_dlopen.c.
+ *
+ * ld.so binds all symbols when a group is loaded, whichever mode the caller passes, so that it handles
+ * RTLD_LOCAL, versions and DEEPBIND; only if that fails, and the caller passed RTLD_LAZY, those that can be
+ * bound are. dlclose only counts: destructors run at the rank's end, and a second dlopen returns the same
+ * variables. RTLD_DEFAULT and RTLD_NOLOAD answer for the rank: what only other ranks have opened does not
+ * exist.
+ *
+ * A library that cannot be copied is shared, with a message: thread_local variables at fixed distances,
+ * relocations in code, no address space left (2 TiB for all ranks, at most 1 GiB each). dlopen in the code
+ * of a shared library, and dlmopen, are ld.so's.
  */
 #ifndef IMAGE_GROUPS_H
 #define IMAGE_GROUPS_H

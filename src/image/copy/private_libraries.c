@@ -15,6 +15,15 @@
  *      copies.
  *   7. neither the program nor a private library needs it: a library's constructor or UCX opened it.
  *      Outside the system's folders it is private nevertheless.
+ *
+ * By name and not by folder, because the folder says nothing about a library's state; exact names, because
+ * a prefix matches too much (libcuda matched libcudart, whose current device belongs to a rank). Libraries
+ * with damaged headers, or changed since the start, are refused: sharing them in silence would give wrong
+ * results.
+ *
+ * OPENBLAS_NUM_THREADS is set to the rank's share of the cores unless the user has set a number of threads:
+ * each rank's OpenBLAS has a pool of threads. KMP_DUPLICATE_LIB_OK is set, because LLVM's and Intel's
+ * OpenMP libraries end a process with two copies of them.
  */
 #include "image/copy/private_libraries.h"
 

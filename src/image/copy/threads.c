@@ -5,6 +5,12 @@
  * At the end of a thread glibc first destroys thread_local objects, then calls the destructors of keys, in
  * up to PTHREAD_DESTRUCTOR_ITERATIONS rounds. A rank's lists are processed at these two points: by a
  * destructor that is registered as the thread's first, and by one key of the process.
+ *
+ * libmpi exports pthread_create and thrd_create, which every library finds before libc's: a thread belongs
+ * to the rank for which it was created, except threads of libraries that serve all ranks (serves_all). A
+ * thread of no rank that runs a rank's code (a callback of CUDA's driver) is a visitor: it has such state
+ * for each rank that it has visited. Without this, thread_local variables came from the prototype, and
+ * pthread keys were the process's 1,024: of 1,500 ranks of a Fortran program 476 had none.
  */
 #include "image/copy/threads.h"
 

@@ -8,7 +8,7 @@
  * (used by libgcc since glibc 2.35) and dl_iterate_phdr (used by older libgcc and by libunwind), which
  * precede ld.so's in the order of look-up. Registering each copy's .eh_frame instead (__register_frame)
  * would cost work per copy, and on older libgcc a linear search through all copies per frame:
- * docs/decisions/0002.
+ * docs/decisions/0002-image-instantiation.md.
  *
  * All other callers of dl_iterate_phdr get exactly ld.so's answer.
  *

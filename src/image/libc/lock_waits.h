@@ -6,6 +6,11 @@
  * A process writes the waits of its ranks into a file of the job's folder. Whoever begins to wait reads those of
  * the others, under a lock on the folder: the last rank that begins to wait closes the circle, so one search is
  * enough.
+ *
+ * The kernel cannot do this: it takes all threads of a process for one owner, and leaves locks of open file
+ * descriptions out of its search. Messages between the processes cannot either: a rank that waits in fcntl
+ * is outside of MPI. Not covered: ranks on different nodes, a rank and another program, a process with one
+ * rank beside processes with several, launchers without a folder that the user can write.
  */
 #ifndef IMAGE_LOCK_WAITS_H
 #define IMAGE_LOCK_WAITS_H

@@ -11,6 +11,12 @@
  *
  * A rank that waits for a lock lets other ranks run. Before it waits, it checks whether the holders of the
  * lock wait, directly or indirectly, for one of its own locks: that is EDEADLK (lock_waits.h).
+ *
+ * A table of the ranks' locks with one lock per process in the kernel was rejected: it would implement
+ * ranges, splits and upgrades once more, and the process's lock would end whenever any rank closes the
+ * file. If the file cannot be opened again, the locks belong to the program's descriptor. A descriptor that
+ * a shared library closes (libstdc++'s fstream) does not end them. F_GETLK reports this process if a rank
+ * holds the lock, because the kernel has no owner for such locks.
  */
 #include "image/libc/lock_waits.h"
 #include "image/copy/threads.h"

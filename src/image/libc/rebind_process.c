@@ -8,6 +8,11 @@
  *
  * wait() waits for the rank's own children only, so they are listed. Children of vfork are not: the program
  * must wait for them by pid.
+ *
+ * A fork waits until no rank and no part of this library loads or unloads a library (base/loader_lock.h),
+ * because the child would keep ld.so in the middle of its work. C++ exceptions need no such wait: the
+ * unwinder takes no lock since glibc 2.35. It does not wait for a library that another library loads: such
+ * a child may hang in its own dlopen, as in any process with threads.
  */
 #include "image/copy/threads.h"
 

@@ -10,6 +10,10 @@
  * A C program without -fexceptions keeps its handlers in a list of jump buffers on the stack. Unwinding
  * jumps to a buffer, and __pthread_unwind_next returns from there. libc keeps that list per OS thread; here
  * it is per ULT.
+ *
+ * exit() on another thread runs the handlers there and ends the rank on its own stack, as an errand. A main
+ * thread that lets no others run for ten seconds ends the job; a signal could stop it while it holds a lock
+ * of the C library, which all ranks need.
  */
 #include "image/copy/threads.h"
 
