@@ -11,6 +11,16 @@
  *      that was the host's
  *      cudaFree and cudaMalloc of small memory, cudaFreeAsync,            the kind stays, the buffer's id
  *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister           differs: gpu_resolve asks
+ *
+ * An address that the driver does not know is host memory in the cache only if the CPU can read it and it
+ * is not in a mapping of the driver: within its mappings, allocations come and go unnoticed. The driver
+ * takes an unknown address for one of the host, and reads it: SIGSEGV. So an address that neither the
+ * driver knows nor the CPU can read is GPU_MEMORY_NOWHERE, which a move refuses with MPI_ERR_BUFFER. A
+ * driver that does not import mmap and munmap is asked every time.
+ *
+ * Measured on an H100 (driver 580): 1 ns without CUDA, 5 ns from the cache, 67 ns for gpu_resolve of a
+ * device address, 0.5 us for a miss on a host address. cuPointerGetAttribute takes 84 ns for a device
+ * address and 835 ns for a malloc'ed one. No buffer id was seen twice.
  */
 #include "gpu_detect.h"
 

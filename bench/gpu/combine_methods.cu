@@ -6,7 +6,7 @@
  *      nvcc -std=c++17 -O2 -fmad=false -arch=sm_90 -I src bench/gpu/combine_methods.cu -o combine_methods -lcuda
  *      ./combine_methods [GPU GPU]
  *
- * The results are in docs/decisions/0029.
+ * The results are in src/ampi/coll/device/device_reduce.c.
  */
 #include <algorithm>
 #include <functional>

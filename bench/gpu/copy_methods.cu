@@ -7,7 +7,7 @@
  *
  * The load: two streams of lowest priority with kernels whose blocks fill all multiprocessors and compute for
  * a while each (the name gives the time), queued by a separate thread. The results are in
- * docs/decisions/0026.
+ * docs/decisions/0026-device-copies.md.
  */
 #include <cuda.h>
 

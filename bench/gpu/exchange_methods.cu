@@ -8,7 +8,7 @@
  *
  * A size is that of the whole vector, as in bench/gpu/collectives. A row has, per size: microseconds if one
  * thread submits all; if each GPU has a thread. "wrong" marks a method with a wrong result. The results are
- * in docs/decisions/0029.
+ * in src/ampi/coll/device/device_moves.c.
  */
 #include <atomic>
 #include <cstring>

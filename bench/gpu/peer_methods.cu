@@ -6,7 +6,7 @@
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 peer_methods.cu -o peer_methods -lcuda && ./peer_methods [FROM TO]
  *
- * The results are in docs/decisions/0026.
+ * The results are in docs/decisions/0026-device-copies.md.
  */
 #include <cuda.h>
 

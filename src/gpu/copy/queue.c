@@ -21,7 +21,7 @@
 /* Tickets handled in one turn of a queue. */
 #define TICKETS_PER_POLL 64
 
-/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0026 has the measurement. A copy within a
+/* Copies within a GPU (gpu_queue_copy_local); docs/decisions/0026-device-copies.md has the measurement. A copy within a
  * GPU's memory runs as a kernel: 8 us while the GPU is idle, 20 to 300 us behind kernels of the program.
  * The engines that copy from and to host memory do not wait for kernels. */
 #define LOCAL_AROUND ((size_t)4 << 10) /* up to this size through host memory, unless copies are dense */

@@ -19,6 +19,18 @@
  * the device must not wait for it. Before each such call of the program it is evicted (guard.h), by a word
  * in its mailbox that any thread may write, and kept away until the call has returned. STAY_US covers calls
  * that are not intercepted. Such a call does not wait for kernels launched after it.
+ *
+ * The kernel is one block of 512 threads. It copies up to 64 KiB (16 KiB if not all sizes and addresses are
+ * multiples of 16); 128 KiB would take two rounds of loads. Orders check themselves (16 bits of the order's
+ * number in each word), so the kernel relies on no order of writes over PCIe. It reads past its
+ * multiprocessor's cache, because others write new data while it runs. Launching and evicting it costs as
+ * much as four orders save: if it did fewer, twice as many copies must come before the next launch, up to
+ * 64. It is loaded just after the primary context is created, because loading a module waits for all work
+ * of the GPU.
+ *
+ * Measured on H200s: 3.7 to 4.6 us for half a round trip of 8 bytes to 8 KiB within a GPU, 3.8 to 5.1
+ * between two, where driver calls take 8 to 10. cudaDeviceSynchronize just after a message takes 6 us, 104
+ * without eviction, 2 without the kernel.
  */
 #include "gpu/copy/resident.h"
 

@@ -9,7 +9,9 @@
  *
  * Mapping: the driver calls mmap, munmap and mremap through its global offset table. The monitor redirects
  * these entries to functions that count and then call the C library's. Device memory appears, and addresses
- * return to the host, in no other way (docs/decisions/0008).
+ * return to the host, in no other way: logged on an H100, all addresses of cuMemAlloc, cuMemAllocManaged,
+ * cuMemAllocAsync, pools, cuMemAddressReserve and cuMemHostAlloc were in ranges mapped through these entries
+ * (driver 580, which has no system call instruction of its own).
  */
 #ifndef GPU_DRIVER_MONITOR_H
 #define GPU_DRIVER_MONITOR_H

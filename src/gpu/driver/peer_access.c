@@ -10,6 +10,9 @@
  * - Other contexts of the device: copies only.
  * - Pools: its own device; others only if cuMemPoolSetAccess said so, peers or not.
  * - cuMemMap: the devices that cuMemSetAccess named.
+ *
+ * CU_POINTER_ATTRIBUTE_ACCESS_FLAGS does not help: it reports read-write for pools that are closed to the
+ * device. So the pool or the mapping is asked, unless the buffer is known to belong to a context.
  */
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"

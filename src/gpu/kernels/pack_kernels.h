@@ -6,6 +6,14 @@
  * always coalesced, and the other one as far as the layout allows. Each thread locates its unit by itself,
  * by a division per loop or a binary search per table, so a launch may begin and end anywhere. A thread has
  * several units in flight at once.
+ *
+ * 64 MiB of doubles on an H200, in percent of a copy's speed, pack and unpack. Unpacking every second
+ * double writes half sectors, of which the GPU reads the rest first: 40 % is the limit.
+ *
+ *     every second one (box)                                      73  46
+ *     one of each two, irregular: walk through the program        38  32
+ *     the same: table, 2; 4; 8 units per thread at a time         57  40;  54  41;  47  36
+ *     three of each five, in a struct: table                      74  45
  */
 #ifndef GPU_KERNELS_PACK_KERNELS_H
 #define GPU_KERNELS_PACK_KERNELS_H

@@ -3,7 +3,7 @@
  * guard.c: replacements of the CUDA driver functions that wait for all work on a GPU; see guard.h. Each one
  * evicts the resident kernels, keeps them away, and calls the driver's function.
  *
- * The list of waiting functions was measured: bench/gpu/waiting_calls.cu, docs/decisions/0027. None waits
+ * The list of waiting functions was measured with bench/gpu/waiting_calls.cu. None waits
  * for a GPU other than that of its context or memory, but finding that GPU takes a query, so all kernels
  * are evicted where the call takes long anyway. launches.c handles the first launch of a kernel, which
  * loads it.

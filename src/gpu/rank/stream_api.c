@@ -456,7 +456,7 @@ CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback cal
 }
 
 /* If streams of the process wait for messages: a first launch that uploads its graph may wait for them. The program probably
- * launches in the stream that it has captured; an upload in another one does not help (decision 36). Errors are left to the
+ * launches in the stream that it has captured; an upload in another one does not help. Errors are left to the
  * launch. May switch. */
 static void upload(CUgraphExec exec, const void *caller)
 {
