@@ -5,6 +5,10 @@
  * It keeps the bounds of each thread's stack: without the ULT's bounds, a C++ exception leaves the frames
  * that it skipped poisoned, which causes false reports. A switch is announced before it happens, start and
  * end at once; both sides are code of this library, for which the bounds do not matter.
+ *
+ * The sanitizer is found at run time, in every build, because a program may have it while the library has
+ * not. A thread keeps the signal stack that it has: at the thread's end the sanitizer unmaps the one that
+ * it finds.
  */
 #include "ult/asan.h"
 

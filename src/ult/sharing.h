@@ -16,8 +16,37 @@
  * the PE, its ULT keeps that OS thread and becomes bound, and a new OS thread becomes the PE's carrier. The running code
  * is not interrupted: all other ULTs of the PE are inside the library.
  *
- * Threads, the data that each accesses, and the interleavings considered: docs/decisions/0033.
  * Included by ult.h only.
+ *
+ * Interleavings that the code relies on:
+ *
+ * - Ring and sleep. A waiter sets its bell to quiet and its state to PARKED while it holds the lock. The
+ *   thread that makes it ready holds the lock, changes the state, then exchanges the bell. The old value
+ *   SLEEPS means that the waiter has to be woken, by the event fd if it is the sleeper. The waiter falls
+ *   asleep by changing quiet to SLEEPS, which fails if the bell has been rung.
+ * - A ULT becomes ready for the carrier. It enters the run queue while the lock is held. Any thread that
+ *   releases the lock rings a waiting carrier.
+ * - A thread blocks, or returns to the program, while another one is the sleeper. It may leave a timer, an
+ *   operation to poll for, or an item for a full inbox, which the sleeper does not know. So it wakes the
+ *   sleeper.
+ * - The polling thread loses its core. The others wait for their bells, and one of them becomes the
+ *   sleeper. If items have arrived, it polls instead.
+ * - The sleeper leaves. The last awake thread rings one of the others, which becomes the sleeper.
+ * - Senders and is_asleep. A polling thread clears it and notifies the sleeper, which then polls every 0.1
+ *   ms until no other thread has polled in between. It sets is_asleep again, passes the barrier, and reads
+ *   the inbox once more.
+ * - The last ULT ends while the progress thread is the sleeper. The thread that ends it rings the bells of
+ *   all carriers. A carrier checks for the end again after it has set is_asleep.
+ * - The carrier returns to the library while its OS thread is given away. The keeper holds the lock, so the
+ *   ULT waits at its gate, and then finds itself bound. The bound flag is read only under the lock.
+ * - A rank ends on an OS thread that it has kept. The ULT returns to that thread's own stack, which waits
+ *   for its successor. So PE 0's first thread is the last one, and ends the process.
+ * - A call began before the gates were on. It returns without leaving the PE, so its rank keeps the lock
+ *   while it computes. This happens once per rank.
+ * - The lock is handed over to a thread that has stopped waiting. If no thread was woken, the lock is taken
+ *   back.
+ * - Errands of a main thread that returns run before the lock is released. Cancellation is disabled within
+ *   a call. The child of a fork takes no lock.
  */
 #ifndef ULT_SHARING_H
 #define ULT_SHARING_H
