@@ -21,7 +21,13 @@ A specification begins with a C comment and #include lines, which are copied. Th
         int root = 0;                    its body; @{a|b}: a in the int form, b in the _c form
 
 Parameters are those of FUNCTIONS.tsv. A form without a _c function (MPI_Barrier) is written once; a form that the standard
-does not have is an error. docs/decisions/0023-generated-bindings.md has the reasons and the scope of the generator.
+does not have is an error.
+
+Generated are functions that check, fill the arguments and call one shared function: 211 of 662. Written by hand, with AMPI_EXPORT(Name), are
+functions whose body is the work, and those of the hot path, whose body is one with the path below it. The output is ordinary C in the build
+folder, for debuggers and editors, and not in git: it cannot differ from its specification. Macros would do the same, but hide `return` and
+the function's name from every tool. The generator knows nothing about collectives or messages: a room writes its own templates. The entry
+points take as many instructions as when they were written by hand (callgrind).
 """
 import pathlib
 import re

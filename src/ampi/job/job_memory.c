@@ -13,6 +13,13 @@
  * sets) may skip the guard and reach the rank below. So guards are as large as the address space permits.
  * The used end of the stack and the copy are adjacent, so that they share page tables. Stacks of different
  * ranks end at different cache lines of a page, or all would compete for the same cache sets.
+ *
+ *     ranks     up to 512   1,000   20,000    a million
+ *     guard     4 GiB       2 GiB   64 MiB    2 MiB
+ *
+ * Guards took 1 MiB once: a function with 12 MB of local arrays on a stack of 8 MiB wrote into the globals
+ * of the rank below. Large guards cost no time, and 4 KiB more of page tables per rank with 1,000 ranks,
+ * 0.3 with 20,000.
  */
 #include "ampi/job/job.h"
 

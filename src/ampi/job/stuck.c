@@ -13,6 +13,11 @@
  * the PE's thread and whether the thread has run since, so PEs do nothing for it. Locks have a shorter
  * limit, as long as the ranks share libraries that may hold a lock while a rank's code runs. The thread
  * does not exist if every rank has its own PE.
+ *
+ * FUTEX_WAIT in the thread's system call is a lock; conditions, joins and semaphores use FUTEX_WAIT_BITSET
+ * and may take long. The library is found by the lock's address or by the calls on the rank's stack. Other
+ * calls are reported only if call, arguments, stack pointer and the number of context switches are the same
+ * at every look, so a rank that makes many short calls is not reported.
  */
 #include "ampi/job/job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * channel.h: channels: a persistent send and a persistent receive of ranks of one PE that have matched are
- * *bound* to each other (decision 34).
+ * *bound* to each other (docs/decisions/0034-channels.md).
  *
  * A channel is a remembered match, not another way: whenever MPI's order could give the message of a Start
  * another receive, or the receive another message, the Start takes the ordinary path, and the requests stay

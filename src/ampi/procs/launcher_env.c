@@ -5,6 +5,11 @@
  * exec, mpirun) starts a job of its own, which otherwise would take the rank's place in this one. A shell,
  * an interpreter or env in front of the program passes them on, because the first program of this library
  * in such a chain takes them; unless a program of another MPI has done so (launcher_taken.c).
+ *
+ * libpmix reads the environment, so the variables are put back during PMIx_Init: in a new array that is
+ * never freed, because another thread may read the environment meanwhile. The variables by which programs
+ * choose their GPU stay, with the rank's own values (base/rank_variables.h). Members cannot be told apart
+ * by process id, because scripts fork.
  */
 #include "ampi/procs/launcher_env.h"
 

@@ -9,6 +9,9 @@
  * connection in this process, which may have inherited it, and in its ancestors with the same place. The
  * kernel's tables of connections take long to read on a busy node, and are not read if there is no such
  * ancestor.
+ *
+ * Not detected: a program that is started before its rank's MPI_Init or after its MPI_Finalize, because the
+ * rank is not connected then.
  */
 #include "ampi/procs/launcher_taken.h"
 

@@ -4,6 +4,9 @@
  *
  * The data that leaves the root's GPU is the bottleneck, so it leaves once: each other GPU with receivers
  * gets a slice, and sends it on to all the others (device_slice.c).
+ *
+ * 64 MiB over four H200s: 203 us; 525 if three receivers read from the root's GPU, 267 to 423 by a chain of
+ * copies.
  */
 #include "ampi/coll/device/device_slice.h"
 #include "gpu/kernels/kernels.h"

@@ -13,6 +13,12 @@
  *   receivers; in pieces, so that both overlap.
  *
  * - All others: one move each.
+ *
+ * Measured on four H200s, 64 MiB, us: alltoall and allgather 171 by a kernel, 290 by copies in the order of
+ * ranks, 165 by copies that begin with the next GPU, which nothing keeps in step (545 and 868 for 256 MiB,
+ * 625 by the kernel). A kernel that pushes is 10 % faster than one that pulls, but would have to be started
+ * on all sending GPUs, by PEs that do not know of it. A block to three other ranks of a GPU takes 88 in
+ * four pieces, 115 by three copies. A single block to a peer takes 182 by the copy engine, 197 by a kernel.
  */
 #include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/coll.h"

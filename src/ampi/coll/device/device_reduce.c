@@ -9,6 +9,11 @@
  *
  * The middle stage decides for all parts, which may have different data in their address caches
  * (slot->gpus).
+ *
+ * Measured on H200s, us: allreduce of 64 MiB on two GPUs takes 216 by slices (a copy in one direction 182),
+ * 221 if the result is copied afterwards, 231 to 288 in pieces that overlap. On four GPUs 331 to 340, and
+ * 330 to 1,500 in all variants with copies. Blocks of 132 x 512 threads leave room for other kernels, and
+ * more vectors per thread are slower among four GPUs (reduce_scatter 180 with one, 203 with four).
  */
 #include "ampi/coll/device/device_slice.h"
 #include "ampi/coll/engine/fold.h"

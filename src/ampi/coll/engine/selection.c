@@ -46,7 +46,7 @@ const char *ampi_coll_between_name(enum ampi_between algorithm)
     .few = AMPI_BETWEEN_##few_, .small = AMPI_BETWEEN_##small_, .large = AMPI_BETWEEN_##large_, \
     .large_from = (from_), .between_counted = (counted_)
 
-/* On two H200s NCCL is faster from 64 KiB on (docs/decisions/0030); but connecting takes some tenths of a
+/* On two H200s NCCL is faster from 64 KiB on; but connecting takes some tenths of a
  * second, which smaller operations seldom recover. */
 #define NCCL_FROM ((size_t)256 << 10)
 

@@ -16,6 +16,18 @@
  *
  * The marks (prequest_marks.c) are flags, a word per partition, or a queue of partitions, and either in pinned memory or in the GPU's, from
  * which the PE copies them. The info object of MPI_Psend_init chooses: heddle_prequest_marks, heddle_prequest_memory.
+ *
+ * The words are in pinned memory, because both sides poll them without a call of the driver. Partitions
+ * that the PE copies are gathered: neighbors are one move, of at most 64 KiB if the resident kernel is
+ * there, because the program's kernels may fill the GPU and wait for the data. (108 parts of 8 KiB took 601
+ * us with a move each.) An error of a kernel ends the round, because a partition that was marked wrongly
+ * will not be marked rightly; in a round of messages the data is sent all the same, so that the receive
+ * does not wait for ever. Words in the receiver's GPU memory were rejected: MPIX_Parrived also needs the
+ * number of the round, which the host knows.
+ *
+ * Measured on an H200 (docs/performance.md): flags and queue in pinned memory are equal within 8 %, in the
+ * GPU's memory they cost 7 to 19 us more. 132 blocks of 8 warps that read one word of pinned memory took
+ * 1,141 us.
  */
 #ifndef AMPI_P2P_PREQUEST_H
 #define AMPI_P2P_PREQUEST_H

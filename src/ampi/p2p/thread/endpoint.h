@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * endpoint.h: endpoints: the way of a thread's messages that does not take the lock of its PE (decision 39).
+ * endpoint.h: endpoints: the way of a thread's messages that does not take the lock of its PE.
  *
  * The handle of a communicator with a stream of no GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE and all members
  * are in this process. The handle is *direct* at first: its matching engine, which otherwise belongs to the PE, is guarded
@@ -27,6 +27,25 @@
  *      then empties the rings, with the lock. Both have a full barrier between. So one of them sees the item.
  *   5. A rank uses a stream's communicator from one thread at a time: only that thread puts items into the rings that begin
  *      at its endpoint.
+ *
+ * All members have their endpoints before one returns from the call that creates the communicator (a
+ * second, empty collective): otherwise a quick member's ordinary message could be in the inbox of a PE when
+ * the engine changes hands.
+ *
+ * Interleavings:
+ *
+ * - An item and leaving: a sender that finds the endpoint left takes the lock. If its item is still in its
+ *   ring, it takes it back and sends in the ordinary way. No later message of the same sender can have
+ *   overtaken it.
+ * - A private request completes in the PE, since its handle became ordinary: its thread may look at it and
+ *   leave its stack at once, so ampi_request_complete touches nothing after the state.
+ * - Publishing and completing: a completer holds one of the two locks. It sees a private request, and
+ *   stores the state, or an ordinary one, and posts the wake-up.
+ * - A large copy without the lock: the request is out of the engine; only its completion takes the lock
+ *   again.
+ * - MPI_Cancel while a sender copies into the receive: the receive is not posted any more, so it is not
+ *   cancelled.
+ * - MPI_Comm_free with private requests: they are counted as pending at once, and dropped inside of the PE.
  */
 #ifndef AMPI_P2P_ENDPOINT_H
 #define AMPI_P2P_ENDPOINT_H
