@@ -9,6 +9,11 @@
  *      questions about GPUs                          in heddle_mpi_gpu.h
  *      operations in CUDA streams                    in heddle_mpi_stream.h
  *      kernels that send partitions                  in heddle_mpi_prequest.h
+ *
+ * It has the names that the headers of both Open MPI 4.1 and MPICH 4.0 have and the standard ABI has not,
+ * and of MPICH's own those that MPI 4.1 has. They are functions, not macros, because configure scripts look
+ * for symbols. MPI_LB and MPI_UB are types without data, whose values the ABI leaves free. The guard of
+ * mpi.h is HEDDLE_MPI_H because PhyML has a header whose guard is MPI_H.
  */
 #ifndef HEDDLE_MPI_COMPAT_H
 #define HEDDLE_MPI_COMPAT_H
