@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * heddle_mpi_handlers.h: messages that run functions on the receiver's GPU: the host's functions. mpi-ext.h includes it; those of kernels, and
- * AMPI_GPU_Register_handler, are in mpi-ext-handlers.cuh. docs/gpu.md describes them.
+ * AMPI_GPU_Register_handler, are in mpi-ext-handlers.cuh. docs/gpu-extensions.md describes them.
  */
 #ifndef HEDDLE_MPI_HANDLERS_H
 #define HEDDLE_MPI_HANDLERS_H

@@ -2,7 +2,7 @@
  *
  * heddle_mpi_prequest.h: partitioned messages whose partitions kernels mark ready, by the names of the MPI Forum's hybrid
  * working group: the host's functions. Those of kernels are in mpi-ext-device.cuh. Both mpi-ext.h and mpi.h (unless
- * HEDDLE_NO_MPI_COMPAT is defined) include this file. docs/gpu.md describes them.
+ * HEDDLE_NO_MPI_COMPAT is defined) include this file. docs/gpu-extensions.md describes them.
  */
 #ifndef HEDDLE_MPI_PREQUEST_H
 #define HEDDLE_MPI_PREQUEST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * heddle_mpi_stream.h: operations of MPI in the order of a CUDA stream, by the names of MPICH's mpi.h. Both
- * mpi-ext.h and mpi.h (unless HEDDLE_NO_MPI_COMPAT is defined) include it. docs/gpu.md describes them.
+ * mpi-ext.h and mpi.h (unless HEDDLE_NO_MPI_COMPAT is defined) include it. docs/gpu-extensions.md describes them.
  */
 #ifndef HEDDLE_MPI_STREAM_H
 #define HEDDLE_MPI_STREAM_H

@@ -2,7 +2,7 @@
  *
  * mpi-ext-device.cuh: functions of MPI that kernels call (CUDA C++), by the names of the MPI Forum's hybrid working group:
  * MPIX_Pready marks a partition ready, MPIX_Parrived asks for one. The host creates the MPIX_Prequest of a partitioned
- * request (MPIX_Prequest_create), starts the request and calls MPIX_Pbuf_prepare before it launches the kernel. docs/gpu.md
+ * request (MPIX_Prequest_create), starts the request and calls MPIX_Pbuf_prepare before it launches the kernel. docs/gpu-extensions.md
  * describes them.
  *
  * All is in this file and in heddle_prequest.h: nothing to link, no relocatable device code.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mpi-ext-handlers.cuh: functions that run on the GPU of a rank when a message comes (CUDA C++). docs/gpu.md describes them.
+ * mpi-ext-handlers.cuh: functions that run on the GPU of a rank when a message comes (CUDA C++). docs/gpu-extensions.md describes them.
  *
  * The resident kernel is part of the program's source file, so that it can call the program's functions: all handlers of a set are in one file. Nothing to
  * link, no relocatable device code.

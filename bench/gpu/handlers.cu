@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handlers: times of messages between handlers of two ranks (docs/gpu.md, "Handlers on the GPU").
+ * handlers: times of messages between handlers of two ranks (docs/gpu-extensions.md, "Handlers on the GPU").
  *
  *      pingpong.block    half a round trip of 8 bytes between handlers that blocks run
  *      pingpong.grid.N   the same where all N blocks of each rank's kernel run the handler

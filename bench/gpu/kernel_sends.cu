@@ -9,7 +9,7 @@
  *      thread     the same by one thread of each block (MPIX_Pready), which copies up to 1 KiB; larger parts it signals, and the PE sends them
  *      parrived   the pack kernel sends, the unpack kernel waits (MPIX_Parrived), and both are launched together
  *
- * block and thread with the four places of marks (docs/gpu.md): flags or queue, in pinned memory or in the GPU's.
+ * block and thread with the four places of marks (docs/gpu-extensions.md): flags or queue, in pinned memory or in the GPU's.
  *
  *      nvcc -std=c++17 -O2 -arch=native -I PREFIX/include kernel_sends.cu -o kernel_sends -L PREFIX/lib -lmpi_abi
  *      mpirun -n 2 ./kernel_sends [--blocks 9,27,108] [--bytes 1024,8192,65536] [--seconds 0.03] [--limit 50] +p 2
