@@ -32,7 +32,8 @@ static int check(const struct ampi_captured_args *args)
     return MPI_SUCCESS;
 }
 
-/* Operations of the stream that belong to an earlier capture are in no graph, or nothing waits for them there. */
+/* Raises an error if operations of an earlier capture were not waited for: no graph has them, or no wait of
+ * that graph. */
 static int check_capture(struct ampi_stream *stream, struct ampi_comm *comm, uint64_t capture)
 {
     if (BASE_UNLIKELY(capture == GPU_SYNC_NO_CAPTURE))
@@ -53,7 +54,7 @@ static void append(struct ampi_captured *made)
     made->args.stream->captured = made;
 }
 
-/* *made_out NULL: there is nothing to do. */
+/* Captures a send or a receive. *made_out is NULL for MPI_PROC_NULL. */
 static int start(const struct ampi_captured_args *args, uint64_t capture, struct ampi_captured **made_out)
 {
     int error = check(args);
@@ -67,7 +68,7 @@ static int start(const struct ampi_captured_args *args, uint64_t capture, struct
     return error;
 }
 
-/* A start of the persistent collective. */
+/* Captures a start of the persistent collective. */
 static int start_coll(const struct ampi_captured_args *args, const struct ampi_request *persistent,
                       uint64_t capture, struct ampi_captured **made_out)
 {
@@ -80,7 +81,8 @@ static int start_coll(const struct ampi_captured_args *args, const struct ampi_r
     return error;
 }
 
-/* Adds the stream's operations to the graph, and a wait for the abandoned ones and those that `is_awaited` says. */
+/* Adds the stream's operations to the graph, and a wait for those that are abandoned or for which is_awaited
+ * returns true. */
 static int hold(struct ampi_stream *stream, struct ampi_comm *comm,
                 bool (*is_awaited)(const struct ampi_captured *, void *), void *arg)
 {
@@ -140,11 +142,11 @@ int ampi_captured_coll(const char *call, struct ampi_stream *stream, struct ampi
 
 /* ---- Requests ---- */
 
-/* What the program gets. Complete at once for MPI_Wait, which only raises an error. */
+/* The program's handle of a captured operation. MPI_Wait finds it complete, and raises an error. */
 struct captured_request {
     struct ampi_captured *captured; /* NULL: nothing to do */
     struct ampi_stream *stream;
-    bool is_taken; /* by a wait */
+    bool is_taken; /* a wait has it */
 };
 
 static int query(struct ampi_request *request, MPI_Status *status)
@@ -238,7 +240,7 @@ int ampi_captured_nonblocking(const struct ampi_captured_args *args, uint64_t ca
 
 /* ---- Waiting for them ---- */
 
-/* The stream of a request for which ampi_captured_is. */
+/* The stream of a request for which ampi_captured_is returns true. */
 static struct ampi_stream *stream_behind(const struct ampi_request *request)
 {
     return request->is_persistent ? stream_of(request) : extra_of(request)->stream;

@@ -4,11 +4,12 @@
  * them.
  *
  * The life of a message whose ends are captured by two ranks of a process:
- *      ampi_captured_add_end   (captured_end.c) the first end finds no other, and stays in the list of all; the second one
- *                       finds it, and both agree (gpu_graph_agree) who moves the data in every launch: the GPUs, or the PEs
+ *      ampi_captured_add_end   (captured_end.c) the first end finds no other, and stays in the list of all;
+ *                       the second one finds it, and decides for both (gpu_graph_agree) whether GPUs or PEs
+ *                       move the data in every launch
  *      hold             a wait: adds to the graph that the ends are reached, all in one node, and the waits
  *      reached          at a launch, if the PEs do it: starts an ordinary request on the hidden communicator
- *      inner_done       it is complete: the launch goes on
+ *      inner_done       that request is complete: the launch continues
  *      close_comm       the communicator is freed, and with it the ends
  *
  * A collective is a persistent one that each launch starts, in the PE.
@@ -34,18 +35,18 @@ struct ampi_captured_args {
     struct ampi_stream *stream;
 };
 
-/* Captures it: with its wait, or as a request. Raises errors. May switch. */
+/* Captures a message: with its wait (blocking), or as a request. Both raise errors, and may switch. */
 int ampi_captured_blocking(const struct ampi_captured_args *args, const MPI_Status *status, uint64_t capture);
 int ampi_captured_nonblocking(const struct ampi_captured_args *args, uint64_t capture,
                               MPI_Request *request_out);
 
-/* Captures a collective with its wait; takes the persistent request that describes it, also after an error. Raises errors. May
- * switch. */
+/* Captures a collective with its wait. Takes over the persistent request that describes it, also after an
+ * error. Raises errors. May switch. */
 int ampi_captured_coll(const char *call, struct ampi_stream *stream, struct ampi_request *persistent,
                        uint64_t capture);
 
-/* Captures a start of a persistent request, which stays inactive: every launch starts it. args: of a collective, call, comm,
- * stream, and MPI_PROC_NULL as peer. Raises errors. May switch. */
+/* Captures a start of a persistent request, which stays inactive: every launch starts it. For a collective
+ * args has call, comm, stream, and MPI_PROC_NULL as peer. Raises errors. May switch. */
 int ampi_captured_start(const struct ampi_captured_args *args, const struct ampi_request *persistent,
                         uint64_t capture);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * captured_end.c: the operations in CUDA graphs: matching, and the PE's part in their launches; see
+ * captured_end.c: operations in CUDA graphs: their matching, and the PE's part in launches. See
  * captured_end.h.
  */
 #include "ampi/enqueue/captured_end.h"
@@ -11,15 +11,16 @@
 #include "ampi/datatype/buffer.h"
 #include "base/log.h"
 
-/* Messages that the PEs move have negative tags on the hidden communicator, apart from MPI_ANY_TAG and those of partitioned
- * communication (partitioned.c): one per pair of ends. Between processes it is made of the program's tag and the number
- * of the message among those of the two ranks with that tag, which both ends count. */
+/* Messages that the PEs move have negative tags on the hidden communicator, other than MPI_ANY_TAG and those
+ * of partitioned communication (partitioned.c). Each pair of ends has a tag. Between processes it is
+ * computed from the program's tag and the number of earlier messages between the two ranks with that tag,
+ * which both ends count. */
 #define PAIR_TAG_FIRST (MPI_ANY_TAG - 1)
 #define PAIRS_MAX 90000000
 #define REMOTE_TAG_BASE (-2140000000)
 #define REMOTE_NUMBERS (1 << 12)
 
-/* Ends of all ranks, the newest first. Ranks of several PEs meet here, when they capture. */
+/* Ends of all ranks, the newest first. Ranks of different PEs add theirs while they capture. */
 static struct {
     pthread_mutex_t lock;
     struct ampi_captured *first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * early.c: enqueued operations that match at the call; see early.h.
+ * early.c: enqueued operations that match at the call. See early.h.
  */
 #include "ampi/enqueue/early.h"
 
@@ -9,21 +9,21 @@
 
 enum send_state { SLOT_EMPTY, SLOT_FULL, SLOT_FAILED };
 
-/* A match that waits for a stream. */
+/* A match whose data the PE moves when a stream has come to one of its ends. */
 struct pending {
     struct gpu_watch watch;
     struct ampi_device_match match;
-    struct ampi_early *send; /* NULL: the sender is an ordinary one */
-    struct ampi_early *recv; /* likewise */
-    bool is_over;            /* it has become the GPUs' */
+    struct ampi_early *send; /* NULL: an ordinary send */
+    struct ampi_early *recv; /* NULL: an ordinary receive */
+    bool is_over;            /* the GPUs exchange the data after all: the PE does nothing more */
 };
 
 struct ampi_early {
-    struct gpu_point point; /* send: its slot is full; receive: the stream has come to it */
+    struct gpu_point point; /* send: reached when its slot is full; receive: when the stream has come to it */
     struct ampi_request *inner;
-    struct ampi_request *outer; /* NULL: it is complete, so it may be gone */
+    struct ampi_request *outer; /* NULL: complete, so it may have been freed */
     struct ampi_stream *stream; /* a reference */
-    int n_uses; /* the inner request, the point and the stream's wait, as far as they are not over */
+    int n_uses; /* of the inner request, the point and the stream's wait: those that are not over */
     bool is_send;
     /* Of a send: */
     struct gpu_slot *slot;
@@ -31,19 +31,20 @@ struct ampi_early {
     _Atomic int state; /* enum send_state; written by its PE, read by the receiver's */
     /* Of a receive: */
     struct gpu_inbox inbox;
-    struct pending *pending;     /* NULL: nothing has matched, or the match does not wait */
-    struct ampi_request *sender; /* whose slot the GPU reads; NULL: it does not */
-    MPI_Status *status;          /* the program's, for a stream that waits */
-    struct batch *batch;         /* that waits for it; NULL: none */
+    struct pending *pending;     /* NULL: no match, or one that does not wait */
+    struct ampi_request *sender; /* the send whose slot the GPU reads; NULL: the GPU reads none */
+    MPI_Status *status;          /* of the program, for a stream that waits */
+    struct batch *batch;         /* the stream's wait; NULL: none */
     bool has_arrived;            /* the stream has come to it */
     bool is_awaited;             /* the stream waits for it, or is about to */
-    bool is_begun;               /* the PE moves the data, or has */
+    bool is_begun;               /* the PE moves the data, or has moved it */
 };
 
-/* Receives that a stream waits for together. */
+/* Receives for which a stream waits together. */
 struct batch {
     struct gpu_point done;
-    int n_untold; /* receives that have not matched, or that the PE is receiving */
+    int n_untold; /* receives whose part of the wait is not decided: not matched, or being received by the
+                     PE */
     bool is_launched;
     int n;
     struct ampi_early *recvs[];
@@ -88,14 +89,15 @@ static void complete_outer(struct ampi_early *early, int gpu_error)
     ampi_request_complete(outer);
 }
 
-/* The result of a receive is known. The stream has not gone on yet, so the program's status exists. */
+/* Stores the result of a receive in the program's status, which exists because the stream has not passed the
+ * wait. */
 static void give_result(const struct ampi_early *early)
 {
     if (early->outer)
         ampi_enqueue_give_result(early->outer, early->status);
 }
 
-/* The receive's part of the wait has been decided, or is over. */
+/* The receive's part of the batch's wait is decided, or over. */
 static void tell_batch(struct ampi_early *early)
 {
     struct batch *batch = early->batch;
@@ -117,7 +119,7 @@ static bool is_ready(const struct ampi_early *send, const struct ampi_early *rec
            (!recv || recv->has_arrived);
 }
 
-/* The slot will never be full: only the receive has an error, as the send is complete. */
+/* The slot will never be full. The send is complete, so only the receive gets an error. */
 static BASE_COLD void fail(const struct ampi_device_match *match)
 {
     ampi_p2p_fill_status(&match->recv->status, match->source, match->tag, 0, 0);
@@ -138,7 +140,7 @@ static void begin(const struct ampi_device_match *match, struct ampi_early *send
         ampi_device_move(match);
 }
 
-/* error: the context is broken, so that the move will fail. */
+/* Polls a waiting match. error: the context is broken, so the move will fail. */
 static bool look(struct gpu_watch *watch, int error)
 {
     struct pending *pending = BASE_CONTAINER(watch, struct pending, watch);
@@ -202,7 +204,7 @@ static bool defer(const struct ampi_device_match *match)
 
 /* ---- Sends ---- */
 
-/* Nobody needs the slot any more. */
+/* The receiver has the data: frees the slot. */
 static void send_taken(struct ampi_request *inner, struct ampi_request *whole)
 {
     struct ampi_early *early = inner->u.p2p.early;
@@ -258,7 +260,7 @@ static void recv_arrived(struct gpu_point *point, int error)
 {
     struct ampi_early *early = BASE_CONTAINER(point, struct ampi_early, point);
 
-    early->has_arrived = true; /* a match that waits sees that, and moves the data */
+    early->has_arrived = true; /* a waiting match finds this, and moves the data */
     if (BASE_UNLIKELY(error) && !early->pending && !early->is_begun && !early->is_awaited &&
         early->inner->u.p2p.is_posted) {
         ampi_match_remove_posted(&early->inner->comm->match, &early->inner->u.p2p.node);
@@ -269,7 +271,7 @@ static void recv_arrived(struct gpu_point *point, int error)
     drop(early);
 }
 
-/* The PE has received the message. */
+/* The PE has received the message for a receive. */
 static void recv_moved(struct ampi_request *inner, struct ampi_request *whole)
 {
     struct ampi_early *early = inner->u.p2p.early;
@@ -290,7 +292,7 @@ static void recv_moved(struct ampi_request *inner, struct ampi_request *whole)
     drop(early);
 }
 
-/* The stream has passed the wait, or never will. */
+/* The stream has passed the wait, or error says why it never will. */
 static void end_wait(struct ampi_early *early, int error)
 {
     struct ampi_request *inner = early->inner;
@@ -335,7 +337,7 @@ static struct batch *make_batch(struct ampi_early *const *recvs, int n)
     return made;
 }
 
-/* An error: no receive refers to it any more. */
+/* Launches the batch's kernel. After an error no receive refers to the batch. */
 static int launch(struct batch *batch, struct gpu_point *arrived)
 {
     struct gpu_inbox *few[4] = {NULL}, **inboxes = few;
@@ -375,7 +377,8 @@ static void post(struct ampi_early *early)
     ampi_recv_post(inner, args.source, args.tag);
 }
 
-/* The launch has failed after the match, since other threads ran: the receive goes on alone. */
+/* The launch has failed, but the receive has matched meanwhile, because other threads ran: it continues
+ * without the stream. */
 static BASE_COLD void orphan(struct ampi_early *early)
 {
     early->outer = NULL;
@@ -490,7 +493,8 @@ bool ampi_early_needs_hold(const struct ampi_early *early)
     return !early->is_send && !early->is_awaited;
 }
 
-/* The stream waits from now on, so what has matched may be the GPUs'. */
+/* The stream waits for the receive from now on: if it has matched an early send, the GPUs may exchange the
+ * data. */
 static void await(struct ampi_early *early, MPI_Status *status)
 {
     struct pending *pending = early->pending;
@@ -515,7 +519,7 @@ int ampi_early_wait(struct ampi_early *const *recvs, MPI_Status *const *statuses
     error = launch(batch, NULL);
     if (BASE_LIKELY(!error))
         return 0;
-    for (int i = 0; i < n; i++) /* the context is broken: the requests become complete */
+    for (int i = 0; i < n; i++) /* the context is broken: complete the requests */
         end_wait(recvs[i], error);
     free(batch);
     return error;

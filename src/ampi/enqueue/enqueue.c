@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * enqueue.c: an operation in a stream, and waiting for it there; see enqueue.h.
+ * enqueue.c: operations in a stream, and a stream's waits for them. See enqueue.h.
  */
 #include "ampi/enqueue/enqueue.h"
 
@@ -12,11 +12,12 @@
 #include "ampi/object/gate.h"
 #include "base/log.h"
 
-/* A place where a stream waits for operations. */
+/* A wait of a stream for operations. */
 struct stream_wait {
     struct gpu_hold hold;
     struct ampi_stream *stream; /* a reference */
-    int n_left;                 /* operations that are not complete, and 1 while they are being added */
+    int n_left;                 /* operations that are not complete; one more while operations are being
+                                   added */
 };
 
 /* An operation; the outer request's `extra`. */
@@ -28,9 +29,9 @@ struct operation {
     void (*start)(struct ampi_request *request);
     const char *call;
     const char *name;
-    struct stream_wait *wait; /* that waits for it; NULL: none does */
+    struct stream_wait *wait; /* of the stream for it; NULL: none */
     MPI_Status *status;       /* for that wait */
-    struct ampi_early *early; /* valid while the outer request is active; NULL: the PE starts it */
+    struct ampi_early *early; /* valid while the outer request is active; NULL: not early, the PE starts it */
     int reported;             /* the error that has been raised, or MPI_SUCCESS */
     bool is_late;             /* counted in the stream's n_late */
     bool is_seen;             /* for check_requests */
@@ -38,7 +39,7 @@ struct operation {
 
 /* ---- Errors of operations ---- */
 
-/* Raises one on the rank's own stack. */
+/* An error that is raised on the rank's own stack. */
 struct failure {
     struct ult_errand errand;
     const char *call;
@@ -96,7 +97,8 @@ static const struct ampi_request_kind enqueued_kind = {
     .release = release,
 };
 
-/* The operation behind a handle: a request of its own, or a start of a persistent request. NULL: none. */
+/* The outer request of a handle: the handle's own request, or the current start of a persistent one. NULL:
+ * none. */
 static struct ampi_request *outer_of(MPI_Request handle)
 {
     struct ampi_request *request = ampi_request_of(handle);
@@ -106,7 +108,8 @@ static struct ampi_request *outer_of(MPI_Request handle)
     return request && request->kind == &enqueued_kind ? request : NULL;
 }
 
-/* A persistent request of a stream's communicator that is inactive or complete. NULL: the handle is another one. */
+/* Returns the request if it is persistent, on a stream's communicator, and inactive or complete; else
+ * NULL. */
 static struct ampi_request *at_rest(MPI_Request handle)
 {
     struct ampi_request *request = ampi_request_of(handle);
@@ -125,7 +128,7 @@ static void release_wait(struct stream_wait *wait)
         gpu_sync_release(wait->stream->sync, &wait->hold);
 }
 
-/* The stream has been let go on, also at the holds before this one. */
+/* The stream has passed this hold and all earlier ones. */
 static void free_wait(struct gpu_hold *hold)
 {
     struct stream_wait *wait = BASE_CONTAINER(hold, struct stream_wait, hold);
@@ -158,7 +161,7 @@ static void take_complete(struct ampi_request *outer, MPI_Status *to)
     ampi_request_destroy(outer);
 }
 
-/* The outer request is complete, and a stream waits for it. */
+/* The outer request, for which a stream waits, is complete. */
 static void awaited(struct ampi_request *outer, struct ampi_request *whole)
 {
     struct operation *operation = outer->u.extra;
@@ -169,11 +172,11 @@ static void awaited(struct ampi_request *outer, struct ampi_request *whole)
     release_wait(wait);
 }
 
-/* The same for an early operation, whose status the program has. */
+/* The same for an early operation, whose status has been stored. */
 static void passed(struct ampi_request *outer, struct ampi_request *whole)
 {
     (void)whole;
-    report(outer->u.extra); /* an error of CUDA since then */
+    report(outer->u.extra); /* CUDA's error after the status was stored */
     ampi_request_destroy(outer);
 }
 
@@ -238,7 +241,7 @@ struct ampi_request *ampi_enqueue_create_send(const struct ampi_send_args *args)
     struct ampi_request *made = ampi_request_create(args->comm->owner, &ampi_send_kind, args->comm, false);
 
     ampi_send_fill(made, args);
-    made->u.p2p.n_tries = UINT8_MAX; /* it is never bound (channel.h) */
+    made->u.p2p.n_tries = UINT8_MAX; /* never bound (channel.h) */
     ampi_type_ref(args->type);
     return made;
 }
@@ -252,7 +255,7 @@ struct ampi_request *ampi_enqueue_create_recv(const struct ampi_recv_args *args)
     return made;
 }
 
-/* The function of MPI_Start starts other requests, too. */
+/* For ampi_enqueue.start: starts a send or a receive as MPI_Start does. */
 void ampi_enqueue_start_p2p(struct ampi_request *request)
 {
     (void)request->kind->start(request); /* returns no error for sends and receives */
@@ -289,7 +292,7 @@ static struct stream_wait *create_wait(struct ampi_stream *stream)
     return made;
 }
 
-/* Makes the stream's wait wait for the operation, too. */
+/* Adds the operation to the stream's wait. */
 static void add_to_wait(struct stream_wait *wait, struct ampi_request *outer, MPI_Status *status)
 {
     struct operation *operation = outer->u.extra;
@@ -300,7 +303,7 @@ static void add_to_wait(struct stream_wait *wait, struct ampi_request *outer, MP
     wait->n_left++;
 }
 
-/* The operation was not enqueued. */
+/* Undoes the creation of an operation that could not be enqueued. */
 static BASE_COLD int undo(struct operation *operation, int error)
 {
     int code = ampi_enqueue_raise_cuda(operation->outer->comm, error);
@@ -352,7 +355,7 @@ int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *reque
     return MPI_SUCCESS;
 }
 
-/* The operation of a persistent request is complete, and no stream waits for it. */
+/* The operation of a persistent request, for which no stream waits, is complete. */
 static void tell_persistent(struct ampi_request *outer, struct ampi_request *persistent)
 {
     persistent->status = outer->status;
@@ -379,7 +382,7 @@ int ampi_enqueue_persistent(const struct ampi_enqueue *what, struct ampi_request
 
 /* ---- Waiting ---- */
 
-/* Checks the requests up to the first wrong one; *n_checked_out is their number. */
+/* Checks the requests up to the first invalid one; *n_checked_out: the number of valid ones. */
 static int check_each(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
                       int *n_active_out, int *n_checked_out)
 {
@@ -412,7 +415,8 @@ static int check_each(int count, const MPI_Request requests[], struct ampi_strea
     return MPI_SUCCESS;
 }
 
-/* Finds the operations' stream, and the number of active ones. NULL: all handles are MPI_REQUEST_NULL. */
+/* Finds the stream of the operations (NULL: all handles are MPI_REQUEST_NULL), and the number of active
+ * ones. */
 static int check_requests(int count, const MPI_Request requests[], struct ampi_stream **stream_out,
                           int *n_active_out)
 {
@@ -429,7 +433,7 @@ static int check_requests(int count, const MPI_Request requests[], struct ampi_s
     return error;
 }
 
-/* The status of a send that the stream has no need to wait for. */
+/* The status of a send for which the stream need not wait. */
 static void give_sent(MPI_Status *status)
 {
     if (status == MPI_STATUS_IGNORE)
@@ -438,7 +442,7 @@ static void give_sent(MPI_Status *status)
     status->MPI_ERROR = MPI_SUCCESS;
 }
 
-/* As ampi_enqueue_give_result. NULL or inactive: an empty status. */
+/* Stores the result as ampi_enqueue_give_result does; an empty status if the request is NULL or inactive. */
 static void take_at_rest(struct ampi_request *persistent, MPI_Status *to)
 {
     if (!persistent || persistent->state == AMPI_REQUEST_INACTIVE) {
@@ -471,7 +475,8 @@ static void take_early(struct ampi_request *outer, MPI_Status *status)
     outer->on_complete = passed;
 }
 
-/* A persistent request is inactive at once, as another one would be MPI_REQUEST_NULL. */
+/* Takes the request from the program: the handle becomes MPI_REQUEST_NULL; a persistent request becomes
+ * inactive. */
 static void take_request(MPI_Request *handle, struct stream_wait *wait, MPI_Status *status)
 {
     struct ampi_request *request = ampi_request_of(*handle), *outer = outer_of(*handle);
@@ -499,7 +504,7 @@ static MPI_Status *status_at(MPI_Status *statuses, int i)
     return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
 }
 
-/* The stream itself does what it can. */
+/* Waits by kernels of the stream for the early operations, where possible. */
 static int wait_early(int count, const MPI_Request requests[], MPI_Status *statuses)
 {
     struct ampi_early **recvs = base_malloc((size_t)count * sizeof *recvs, "a wait of a stream");
@@ -521,7 +526,8 @@ static int wait_early(int count, const MPI_Request requests[], MPI_Status *statu
     return error;
 }
 
-/* Makes the stream wait for the active requests. *wait_out: until the PE has done some of them; NULL: there are none. */
+/* Makes the stream wait for the active requests. *wait_out: the wait for those that the PE does; NULL: there
+ * are none. */
 static int add_waits(struct ampi_stream *stream, int count, const MPI_Request requests[],
                      MPI_Status *statuses, struct stream_wait **wait_out)
 {

@@ -7,12 +7,13 @@
  *                             started, and the outer one, which the program gets
  *      ampi_enqueue           adds a point to the stream
  *      reached (enqueue.c)    the stream has come to the point: the PE starts the inner request
- *      inner_done             it is complete: its status goes to the outer request, which completes
+ *      inner_done             the inner request is complete: its status goes to the outer request, which
+ *      completes
  *      MPIX_Wait_enqueue      adds a hold to the stream, and takes the outer request from the program
- *      awaited                that is complete: the PE releases the hold
+ *      awaited                the outer request is complete: the PE releases the hold
  *
- * A blocking operation is both in one: one call of the driver adds the point and the hold. The program may
- * wait for the outer request by MPI_Wait as well.
+ * A blocking operation does both: one call of the driver adds the point and the hold. The program may also
+ * wait for the outer request with MPI_Wait.
  */
 #ifndef AMPI_ENQUEUE_H
 #define AMPI_ENQUEUE_H
@@ -21,40 +22,42 @@
 #include "ampi/object/gate.h"
 #include "ampi/p2p/p2p.h"
 
-/* The stream that operations on the communicator are enqueued in. Raises MPI_ERR_OTHER if it has none, and
- * returns the error of an earlier operation. May switch: waits until the stream has room. */
+/* Finds the stream of the communicator. Raises MPI_ERR_OTHER if it has none, and returns the error of an
+ * earlier operation. May switch: waits until the stream has room. */
 int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out) BASE_MUST_CHECK;
 
-/* An operation that is to be enqueued. */
+/* An operation to enqueue. */
 struct ampi_enqueue {
     const char *call; /* "MPIX_Send_enqueue" */
     const char *name; /* for reports: "enqueued send" */
     struct ampi_stream *stream;
     struct ampi_request *inner;                  /* ACTIVE, not started; with a communicator */
-    void (*start)(struct ampi_request *request); /* starts it: on its PE; never switches */
+    void (*start)(struct ampi_request *request); /* called on the request's PE; never switches */
 };
 
-/* A send or a receive that has not started, for ampi_enqueue.inner, and what starts it. mode of a send: any but buffered. */
+/* Create a send (not a buffered one) or a receive that has not started, for ampi_enqueue.inner; and the
+ * function that starts it, for ampi_enqueue.start. */
 struct ampi_request *ampi_enqueue_create_send(const struct ampi_send_args *args);
 struct ampi_request *ampi_enqueue_create_recv(const struct ampi_recv_args *args);
 void ampi_enqueue_start_p2p(struct ampi_request *request);
 
-/* Enqueues it: the stream waits until it is complete (status may be MPI_STATUS_IGNORE), or the program gets
- * a request. Raises errors; the inner request is destroyed then. */
+/* Enqueue an operation: the stream waits until it is complete (status may be MPI_STATUS_IGNORE), or the
+ * program gets a request. Raise errors, after which the inner request is destroyed. */
 int ampi_enqueue_blocking(const struct ampi_enqueue *what, MPI_Status *status);
 int ampi_enqueue_nonblocking(const struct ampi_enqueue *what, MPI_Request *request_out);
 
-/* Enqueues it as a start of this persistent request, which becomes ACTIVE, and COMPLETE with the operation, unless a stream
- * waits for it. */
+/* Enqueues the operation as a start of this persistent request, which becomes ACTIVE. It becomes COMPLETE
+ * with the operation, unless a stream waits for it. */
 int ampi_enqueue_persistent(const struct ampi_enqueue *what, struct ampi_request *persistent);
 
-/* The error of an operation that no call can return: raised on the owner's stack when it blocks or yields next, and returned by
- * the next call with the stream. On the owner's PE. */
+/* Reports an error that no call can return: it is raised on the owner's stack when the owner blocks or
+ * yields next, and the next call with the stream returns it. Called on the owner's PE. */
 void ampi_enqueue_report(const char *call, struct ampi_comm *comm, struct ampi_stream *stream,
                          const MPI_Status *status) BASE_COLD;
 
-/* Gives the result of an operation that a stream waits for, before the stream goes on: the status (which may be
- * MPI_STATUS_IGNORE) has the error, too, because no call returns it. The request is the program's (ampi_early_create). */
+/* Stores the result of an operation in the status (or MPI_STATUS_IGNORE) before the waiting stream
+ * continues. The status has the error, too, because no call returns it. outer: the request that the program
+ * has (ampi_early_create). */
 void ampi_enqueue_give_result(struct ampi_request *outer, MPI_Status *to);
 
 /* Raises CUDA's error. comm NULL: on MPI_COMM_SELF. */

@@ -6,7 +6,7 @@
 #include "ampi/enqueue/captured.h"
 #include "ampi/object/gate.h"
 
-/* A collective whose request is made, but not started. */
+/* A collective whose request exists, but has not started. */
 struct later {
     struct ampi_coll_call call;
     struct ampi_stream *stream;
@@ -15,7 +15,7 @@ struct later {
     uint64_t capture;
 };
 
-/* Finds the stream, and makes the call of a collective end with a request in later->inner. */
+/* Finds the stream, and prepares the call of a collective so that it creates the request later->inner. */
 static int prepare(struct later *later, const char *name, MPI_Comm handle)
 {
     struct ampi_comm *comm = ampi_comm_of(ampi_self(), handle);
@@ -32,7 +32,7 @@ static int prepare(struct later *later, const char *name, MPI_Comm handle)
     return MPI_SUCCESS;
 }
 
-/* error: that of the call. */
+/* Enqueues the collective, unless its call has returned an error. */
 static int enqueue(struct later *later, int error)
 {
     struct ampi_enqueue what = {.call = later->call.name,

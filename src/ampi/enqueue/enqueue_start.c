@@ -3,8 +3,9 @@
  * enqueue_start.c: MPIX_Start_enqueue and MPIX_Startall_enqueue: persistent requests that a stream starts
  * (heddle_mpi_stream.h).
  *
- * The stream's start is an operation of its own with the arguments of the persistent request. So the request
- * can be started again before the stream has come to the first start, and does not matter to a captured one.
+ * A start in a stream is an operation of its own, with the arguments of the persistent request. So the
+ * request can be started again before the stream has come to the first start, and a captured start does not
+ * depend on it.
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/enqueue/captured.h"

@@ -9,8 +9,8 @@
 #include "ampi/p2p/thread/endpoint.h"
 #include "base/log.h"
 
-/* Lets the threads of the members exchange messages outside of their PEs. No member returns before all have their
- * endpoints. */
+/* Creates the member's endpoint, so that threads exchange messages without entering their PEs. No member
+ * returns before all have their endpoints. */
 static int give_endpoint(struct ampi_comm *made, const struct ampi_stream *stream)
 {
     static const struct ampi_coll_plan plan = {.name = "stream communicator creation"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handlers.c: the start of a set of handlers, and the end of its messages; see handlers.h.
+ * handlers.c: the start of a set of handlers, and the end of its messages. See handlers.h.
  */
 #include "ampi/handlers/handlers.h"
 
@@ -78,7 +78,7 @@ int ampi_handlers_agree(struct ampi_handlers *handlers, int error)
     return result ? result : worst ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
-/* The last wrong send of one of the rank's kernels. */
+/* Raises the error of the last invalid send of the rank's kernels. */
 static int raise_fault(const struct ampi_handlers *handlers)
 {
     uint64_t fault = __atomic_exchange_n(&handlers->scheduler.page->fault, 0, __ATOMIC_ACQ_REL);
@@ -107,7 +107,7 @@ static enum HEDDLE_Handlers_fault find_obstacle(const struct ampi_handlers *hand
                : HEDDLE_HANDLERS_NO_ACCESS;
 }
 
-/* Fills the GPU's memory in front of the ring: struct HEDDLE_Handlers_device and the peers. */
+/* Fills the GPU's memory before the ring: struct HEDDLE_Handlers_device and the peers. */
 static int fill_front(struct ampi_handlers *handlers)
 {
     const struct ampi_handlers_card *own = &handlers->cards[handlers->comm->rank];
@@ -146,7 +146,7 @@ static int fill_front(struct ampi_handlers *handlers)
     return error;
 }
 
-/* The ring and its slots, which others may use as soon as they have the card. */
+/* Initializes the ring and its slots, which others may use as soon as they have the card. */
 static int fill_ring(struct ampi_handlers *handlers)
 {
     const struct ampi_handlers_card *own = &handlers->cards[handlers->comm->rank];
@@ -195,8 +195,9 @@ static int read_word(uint64_t address, uint64_t *word_out)
     return gpu_copy_wait(word_out, (void *)(uintptr_t)address, sizeof *word_out);
 }
 
-/* Sums over the ranks of the messages that are done, and of all tickets. Read in this order, with all ranks in between (heddle_handlers.h). *error: of
- * CUDA; a rank that has one takes part nevertheless, and *n_failed_out counts those. */
+/* Adds up all ranks' messages that are done, then all ranks' tickets; the first sum is complete before any
+ * rank reads its tickets (heddle_handlers.h). *error: CUDA's. A rank with an error takes part, and
+ * *n_failed_out is the number of such ranks. */
 static int count(const struct ampi_handlers *handlers, uint64_t *n_done_out, uint64_t *n_sent_out,
                  uint64_t *n_failed_out, int *error)
 {

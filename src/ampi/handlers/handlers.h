@@ -12,7 +12,7 @@
 #include "ampi/comm/comm.h"
 #include "gpu/streams/scheduler.h"
 
-/* What the ranks of a set tell each other at the start. Addresses have a meaning within a process only. */
+/* The data that the ranks of a set exchange at the start. Addresses are valid within a process only. */
 struct ampi_handlers_card {
     uint64_t ring;
     uint64_t slots;
@@ -21,38 +21,40 @@ struct ampi_handlers_card {
     int32_t device;
     uint32_t n_slots;
     uint32_t slot_bytes;
-    uint32_t obstacle; /* enum HEDDLE_Handlers_fault: why the rank that has got the card cannot reach it */
+    uint32_t obstacle; /* enum HEDDLE_Handlers_fault: why the rank that received the card cannot send to
+                          its owner */
 };
 
 struct ampi_handlers {
     uint32_t magic; /* AMPI_MAGIC_HANDLERS */
     bool is_started;
     struct ampi_rank *owner;
-    struct ampi_handlers *next; /* of the rank's sets */
+    struct ampi_handlers *next; /* link of the rank's list of sets */
     struct ampi_comm *comm;     /* a duplicate of the program's */
     struct gpu_scheduler scheduler;
-    struct ampi_handlers_card *cards; /* by rank; own: [comm->rank], which is filled from the beginning */
+    struct ampi_handlers_card *cards; /* by rank; the own card is filled in first */
     size_t memory_bytes;              /* of scheduler.memory */
     uint64_t idle_us;
     struct HEDDLE_Handlers_entry entries[HEDDLE_HANDLERS_TAGS];
 };
 
-/* Of each member: its CUDA error or class of MPI, MPI_SUCCESS: none. Agrees on one: MPI_SUCCESS only if all have succeeded. May switch. */
+/* Collective. Each member passes CUDA's error, an MPI error class, or MPI_SUCCESS. Returns MPI_SUCCESS if
+ * all passed it, else MPI_ERR_OTHER. May switch. */
 int ampi_handlers_agree(struct ampi_handlers *handlers, int error);
 
-/* Parts of the calls: collective, with errors raised. May switch. */
+/* The collective parts of the calls. Raise errors. May switch. */
 int ampi_handlers_start(struct ampi_handlers *handlers);
 int ampi_handlers_wait(struct ampi_handlers *handlers);
 
 /* Raises an error of CUDA, or GPU_SCHEDULER_FULL. */
 int ampi_handlers_raise(const struct ampi_handlers *handlers, int error) BASE_COLD;
 
-/* The sentence for a send that is not possible. */
+/* Writes the sentence that explains why a send is impossible. */
 void ampi_handlers_describe(const struct ampi_handlers *handlers, enum HEDDLE_Handlers_fault fault, int dest,
                             int tag, char *text, size_t text_bytes) BASE_COLD;
 int ampi_handlers_class(enum HEDDLE_Handlers_fault fault);
 
-/* The rank ends: its handlers run no more. All ranks have called MPI_Finalize. May switch. */
+/* Ends the rank's sets of handlers. All ranks have called MPI_Finalize. May switch. */
 void ampi_handlers_end(struct ampi_rank *rank);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handlers_api.c: AMPI_GPU_Handlers_create and the other functions of heddle_mpi_handlers.h: arguments and their errors.
+ * handlers_api.c: AMPI_GPU_Handlers_create and the other functions of heddle_mpi_handlers.h: their arguments
+ * and errors.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,8 @@ static size_t round_up(size_t n_bytes)
     return (n_bytes + 127) / 128 * 128;
 }
 
-/* The GPU's memory: struct HEDDLE_Handlers_device and the peers, the ring, its slots. */
+/* Computes the layout of the GPU's memory: struct HEDDLE_Handlers_device and the peers, the ring, its
+ * slots. */
 static void lay_out(struct ampi_handlers *handlers, const struct options *options)
 {
     struct ampi_handlers_card *own = &handlers->cards[handlers->comm->rank];
@@ -92,7 +94,7 @@ static void settle(struct ampi_handlers *handlers)
     own->doorbell = (uint64_t)(uintptr_t)&handlers->scheduler.page->doorbell;
 }
 
-/* How many ranks of this process use the same device. On return *error_out is CUDA's. */
+/* Chooses the number of blocks by the number of the process's ranks on the device. *error_out is CUDA's. */
 static int choose_blocks(struct ampi_handlers *handlers, long wanted, int *error_out)
 {
     struct ampi_handlers_card *own = &handlers->cards[handlers->comm->rank];
@@ -205,7 +207,7 @@ int AMPI_GPU_Handlers_create(MPI_Comm comm, MPI_Info info, AMPI_GPU_Handlers *ha
 
 /* ---- Handles ---- */
 
-/* is_started: as the call needs it. */
+/* Finds the set. is_started: the state that the call requires. */
 static int find(struct ampi_rank *self, AMPI_GPU_Handlers handle, bool is_started,
                 struct ampi_handlers **handlers_out)
 {
@@ -366,7 +368,7 @@ int AMPI_GPU_Handlers_wait(AMPI_GPU_Handlers handlers)
     return error;
 }
 
-/* Frees it even if its messages have ended with an error, which the call returns. */
+/* Frees the set, even if its messages have ended with an error, which is returned. */
 static int free_handlers(struct ampi_rank *self, AMPI_GPU_Handlers *handle)
 {
     struct ampi_handlers *handlers, **link = &self->handlers;
@@ -383,7 +385,7 @@ static int free_handlers(struct ampi_rank *self, AMPI_GPU_Handlers *handle)
         error = ampi_handlers_wait(handlers);
         if (handlers->scheduler.kernel)
             gpu_scheduler_stop(&handlers->scheduler);
-        /* No rank's kernel uses the memory of another one any more. */
+        /* From here on no rank's kernel uses the memory of another rank. */
         (void)ampi_handlers_agree(handlers, 0);
     }
     while (*link != handlers)
