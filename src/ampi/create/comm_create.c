@@ -111,7 +111,7 @@ static int color_of_resource(const struct ampi_rank *self, const char *resource)
     return strcmp(resource, "heddle://pe") == 0 ? color_of_pe(self) : MPI_UNDEFINED;
 }
 
-/* The largest kind of hardware that contains some of the members but not all; NULL: none. */
+/* The largest kind of hardware that some but not all of the members share; NULL: none. */
 static const char *next_resource(const struct ampi_comm *comm)
 {
     const struct ampi_layout *layout = comm->local->layout;

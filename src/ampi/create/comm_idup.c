@@ -2,9 +2,9 @@
  *
  * comm_idup.c: MPI_Comm_idup and MPI_Comm_idup_with_info (MPI 5.0, section 7.4.2).
  *
- * The collective is that of MPI_Comm_dup. The call copies attributes, error handler and hints, because the
- * old communicator may be changed or freed before the new one exists. The new one gets them when the
- * request is found complete, on the rank's stack.
+ * The collective is the one of MPI_Comm_dup. The call copies attributes, error handler and hints, because
+ * the old communicator may be changed or freed before the new one exists. The new communicator gets them on
+ * the rank's stack, when the rank finds the request complete.
  */
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/slot.h"

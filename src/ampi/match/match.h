@@ -12,7 +12,8 @@
  *   3. n_posted_of[c] counts the posted nodes of wildcard class c, the last one the posted ones among the
  *      bound nodes; classes without a node are not looked up. n_posted is their sum.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
- *   5. At most one bound node has a certain key, which has no wildcard. Its seq is 0 if it is not posted.
+ *   5. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
+ *      while it is not posted.
  *
  * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
  * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
@@ -48,10 +49,10 @@ struct ampi_match_table {
 #define AMPI_MATCH_BOUND 4
 
 struct ampi_match {
-    struct ampi_match_table posted; /* but for bound ones */
+    struct ampi_match_table posted; /* without bound ones */
     struct ampi_match_table unexpected;
-    struct ampi_match_table *bound;        /* NULL: there were none yet */
-    uint32_t n_posted;                     /* bound ones, too */
+    struct ampi_match_table *bound;        /* NULL: there has been none */
+    uint32_t n_posted;                     /* including bound ones */
     uint32_t n_posted_of[5];               /* by wildcard class: bit 0 any source, bit 1 any tag; bound */
     uint64_t next_seq;                     /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
@@ -64,8 +65,8 @@ void ampi_match_init(struct ampi_match *match);
 /* Frees the tables; the nodes are the caller's. */
 void ampi_match_fini(struct ampi_match *match);
 
-/* A message (source, tag) arrived: removes and returns the earliest posted receive that matches it; NULL:
- * none. A bound one stays bound. find leaves it posted. */
+/* For a message (source, tag) that has arrived: the earliest posted receive that matches it; NULL: none.
+ * take removes it (a bound one stays bound), find leaves it posted. */
 struct ampi_match_node *ampi_match_take_posted(struct ampi_match *match, int source, int tag);
 struct ampi_match_node *ampi_match_find_posted(const struct ampi_match *match, int source, int tag);
 
@@ -86,7 +87,7 @@ void ampi_match_remove_unexpected(struct ampi_match *match, struct ampi_match_no
 /* Adds a receive that matched no message. */
 void ampi_match_add_posted(struct ampi_match *match, struct ampi_match_node *node, int source, int tag);
 
-/* Removes a receive, not a bound one, that is being cancelled. */
+/* Removes a receive that is being cancelled; not a bound one. */
 void ampi_match_remove_posted(struct ampi_match *match, struct ampi_match_node *node);
 
 /* ---- Bound receives ---- */
@@ -106,7 +107,7 @@ static inline void ampi_match_post_bound(struct ampi_match *match, struct ampi_m
     match->n_posted++;
 }
 
-/* A posted bound receive has been matched, or is being cancelled. */
+/* Unposts a bound receive that has been matched, or is being cancelled. */
 static inline void ampi_match_retract_bound(struct ampi_match *match, struct ampi_match_node *node)
 {
     node->seq = 0;
@@ -122,8 +123,8 @@ static inline bool ampi_match_has_only_bound(const struct ampi_match *match)
 
 /* ---- All ---- */
 
-/* Removes all posted receives, but for bound ones, whose source satisfies is_meant, and returns them, linked
- * by next, in the order of posting within each key. */
+/* Removes all posted receives, except bound ones, whose source satisfies is_meant. Returns them, linked by
+ * next, in the order of posting within each key. */
 struct ampi_match_node *ampi_match_take_all_posted(struct ampi_match *match,
                                                    bool (*is_meant)(int source, void *arg), void *arg);
 

@@ -18,11 +18,12 @@ struct ampi_op {
     _Atomic uint32_t refs; /* handles and pending operations; predefined: not counted */
     bool is_commutative;
     bool is_predefined;                   /* may not be freed */
-    MPI_Op predefined;                    /* the constant; else MPI_OP_NULL */
+    MPI_Op predefined;                    /* the predefined constant; else MPI_OP_NULL */
     const char *name;                     /* "MPI_SUM" */
     MPI_User_function *user_fn;           /* MPI_Op_create; NULL otherwise */
     MPI_User_function_c *user_fn_c;       /* MPI_Op_create_c; NULL otherwise */
-    const ampi_op_kernel_fn *kernels;     /* by basic type; NULL: not allowed on it (users': on none) */
+    const ampi_op_kernel_fn *kernels;     /* by basic type; NULL: not allowed on the type. Users'
+                                             operations have none */
     const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL: none */
 };
 
@@ -83,8 +84,9 @@ static inline struct ampi_op *ampi_op_of(MPI_Op handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_OP) ? (struct ampi_op *)handle : NULL;
 }
 
-/* A user's function may let other ranks run: state that an unfinished operation keeps for its PE is saved
- * before the call, and restored after it. The collectives set these two; NULL: there is no such state. */
+/* A user's function may let other ranks run. So the state that an unfinished operation keeps for its PE is
+ * saved before the call and restored after it. The collectives set these two functions; NULL: there is no
+ * such state. */
 struct ampi_op_aside {
     void *words[3];
 };
@@ -115,8 +117,8 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type);
 void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                    struct ampi_type *type);
 
-/* The same for n inputs, one after the other: ins[0] first. are_far: the inputs are in memory rather than
- * in a cache, so the next ones are prefetched. */
+/* The same for n inputs, ins[0] first. are_far: the inputs are not in a cache, so the next ones are
+ * prefetched. */
 void ampi_op_apply_many(const struct ampi_op *op, const void *const *ins, int n, bool are_far, void *inout,
                         MPI_Count count, struct ampi_type *type);
 
