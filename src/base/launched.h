@@ -24,8 +24,8 @@
 /* Folders of single processes are named heddle-UID-, this, and a random suffix. */
 #define BASE_LAUNCHED_ROOM "ucx-"
 
-/* A process prefers to continue when another one fails: a PMIx event of this code, in the range that PMIx
- * reserves for users (needs pmix.h). */
+/* The code of the PMIx event by which a process announces that it continues when another one fails; in the
+ * range that PMIx reserves for users (needs pmix.h). */
 #define BASE_LAUNCHED_TOLERATES_EVENT (PMIX_EXTERNAL_ERR_BASE - 71)
 
 /* True if an entry of environ ("NAME=value") makes its process a member of a job. PMIX_RANK and similar

@@ -7,8 +7,8 @@
  * fork waits until no library is being loaded. dlopen with RTLD_NOLOAD, and dlclose after it, change neither,
  * and need no lock.
  *
- * The outermost lock: constructors of libraries that the ranks share run while it is held. Recursive per OS
- * thread, since these may open libraries or fork. A ULT never yields while it holds the lock.
+ * It is the outermost lock: constructors of shared libraries run while it is held. It is recursive per OS
+ * thread, because constructors may open libraries or fork. A ULT never yields while it holds it.
  */
 #ifndef BASE_LOADER_LOCK_H
 #define BASE_LOADER_LOCK_H

@@ -80,7 +80,7 @@ void base_log_set_verbosity(int level)
     log_verbosity = level;
 }
 
-/* Attempts to flush before the process ends although its output is not read. */
+/* Attempts to flush; then the process ends, even if nobody reads its output. */
 #define FLUSH_TRIES 500
 #define FLUSH_TRY_US 1000
 

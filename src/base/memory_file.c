@@ -9,7 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A file larger than the user's limit (ulimit -f) ends the process by SIGXFSZ, also if it is in memory. */
+/* Writing beyond the user's limit of file sizes (ulimit -f) ends the process by SIGXFSZ, even in a file in
+ * memory. */
 static bool is_permitted(size_t n_bytes)
 {
     struct rlimit limit;
