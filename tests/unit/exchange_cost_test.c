@@ -603,7 +603,8 @@ int main(int argc, char **argv)
     SRunner *runner = srunner_create(suite);
     int n_failed;
 
-    if (argc > 1 && strcmp(argv[1], "table") == 0) { /* for docs/decisions/0032-one-copy-between-processes.md */
+    if (argc > 1 &&
+        strcmp(argv[1], "table") == 0) { /* for docs/decisions/0032-one-copy-between-processes.md */
         for (size_t i = 0; i < BASE_COUNT(operations); i++)
             for (size_t k = 0; k < BASE_COUNT(sizes); k++)
                 for (size_t n_bytes = 8; n_bytes <= largest(&operations[i], sizes[k]); n_bytes *= 8)
