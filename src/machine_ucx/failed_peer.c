@@ -35,6 +35,7 @@ void ucxm_drop_peer(int pe_id, int proc_id)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
 
+    port->is_busy = true;
     for (int i = 0; i < DRAIN_POLLS && ucp_worker_progress(port->worker); i++)
         ;
     ucxm_rings_forget(port, proc_id);

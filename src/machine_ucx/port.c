@@ -220,7 +220,8 @@ const char *ucxm_ports_open(int n_pes)
 /* ---- Progress ---- */
 
 /* While messages come through rings, and for RING_POLLS polls after the last one, UCX is polled only once
- * in POLLS_PER_UCX_POLL polls: polling it takes a considerable part of a message's time. */
+ * in POLLS_PER_UCX_POLL polls: polling it takes a considerable part of a message's time. The first poll after an
+ * attempt to sleep always includes UCX (ucxm_port_arm). */
 #define POLLS_PER_UCX_POLL 8
 #define RING_POLLS 128
 
@@ -254,15 +255,20 @@ int ucxm_port_fd(int pe_id)
     return ucxm.ports[pe_id].fd;
 }
 
-/* UCX may be armed only after a poll that found nothing: transports without one of our endpoints are not
- * armed here but inside such a poll (seen in UCX 1.13). */
+/* UCX may be armed only after a poll of UCX that found nothing, and if nothing was started since: operations may continue
+ * in the next poll. A message on a transport without an endpoint of this process, such as the first one of another
+ * process, is announced by a thread of UCX, which writes into the worker's eventfd; only a poll arms such a transport
+ * again (seen in UCX 1.13). ucp_worker_arm reads that eventfd, and then fails. So a second attempt without a poll of UCX
+ * in between would succeed, and the PE would sleep although the message is there. */
 bool ucxm_port_arm(int pe_id)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];
 
+    BASE_ASSERT(!port->is_armed);
+    port->n_polls = POLLS_PER_UCX_POLL - 1; /* the next poll includes UCX */
     if (port->is_busy || !ucxm_rings_arm(port))
         return false;
-    port->is_armed = true; /* until the next poll, in any case */
+    port->is_armed = true;
     return ucp_worker_arm(port->worker) == UCS_OK;
 }
 

@@ -336,7 +336,7 @@ bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_by
         atomic_signal_fence(memory_order_seq_cst);
     if (BASE_UNLIKELY(atomic_load_explicit(&ring->doorbell->is_asleep, memory_order_relaxed)) &&
         atomic_exchange(&ring->doorbell->is_asleep, false))
-        ucxm_send_control(peer->ep, UCXM_NUDGE_ID, NULL, 0);
+        ucxm_send_control(&ucxm.ports[peer->pe_id], peer->ep, UCXM_NUDGE_ID, NULL, 0);
     return true;
 }
 

@@ -46,7 +46,7 @@ static void notify(int proc_id, uint32_t round)
     ucp_ep_h ep = ucxm_endpoint(&ucxm.ports[0], proc_id, 0);
 
     if (ep)
-        ucxm_send_control(ep, UCXM_SHUTDOWN_ID, &round, sizeof round);
+        ucxm_send_control(&ucxm.ports[0], ep, UCXM_SHUTDOWN_ID, &round, sizeof round);
 }
 
 bool ucxm_shutdown(void (*progress)(void), double until_s)

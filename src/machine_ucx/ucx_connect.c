@@ -159,7 +159,7 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
     if (peer->ring)
         __atomic_store_n(&ucxm.processes[proc_id].has_rings, true, __ATOMIC_RELEASE);
     greeting = (struct ucxm_greeting_text){port->name, peer->ring != NULL};
-    ucxm_send_control(peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
+    ucxm_send_control(port, peer->ep, UCXM_GREETING_ID, &greeting, sizeof greeting);
     return peer->ep;
 }
 
@@ -169,6 +169,7 @@ ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id)
 
     if (ucxm_is_failed(proc_id) || port->is_disconnected)
         return NULL;
+    port->is_busy = true;
     if (of_proc && of_proc[pe_id].ep)
         return of_proc[pe_id].ep;
     return connect_peer(port, proc_id, pe_id);

@@ -180,7 +180,8 @@ static void said(void *request, ucs_status_t status, void *copy)
 
 /* UCX 1.13 requires that the header stays valid until the message leaves, which is later on a connection
  * that is being established. */
-void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes)
+void ucxm_send_control(struct ucxm_port *port, ucp_ep_h ep, unsigned id, const void *header,
+                       size_t header_bytes)
 {
     void *copy = header_bytes ? malloc(header_bytes) : NULL;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -191,6 +192,7 @@ void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t head
         base_fatal(1, "out of memory: cannot allocate a control message");
     if (copy)
         memcpy(copy, header, header_bytes);
+    port->is_busy = true;
     if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(ep, id, copy, header_bytes, NULL, 0, &param)))
         free(copy);
 }
@@ -215,6 +217,7 @@ int ucxm_fetch(int pe_id, int src_proc, void *token, void *buf, size_t n_bytes, 
 
     if (ucxm_is_failed(src_proc))
         return MACHINE_PEER_FAILED; /* the data that UCX holds is not released */
+    port->is_busy = true;
     started = ucp_am_recv_data_nbx(port->worker, token, buf, n_bytes, &param);
     if (started == NULL)
         return MACHINE_DONE;

@@ -113,8 +113,8 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;         /* an event occurred since the last poll without one */
-    bool is_armed;        /* the PE may be asleep */
+    bool is_busy; /* since the last poll of UCX without an event there was one, or an operation was started */
+    bool is_armed;        /* UCX was armed, or that was tried, since the last poll: the PE may be asleep */
     bool is_disconnected; /* nothing can be sent any more */
     unsigned ring_polls;  /* during this number of polls UCX is polled less often (port.c) */
     unsigned n_polls;
@@ -247,7 +247,7 @@ bool ucxm_port_arm(int pe_id);
 /* ---- ucx_connect.c ---- */
 const char *ucxm_connect_init(struct ucxm_port *port);
 int ucxm_n_pes_of(int proc_id);
-/* The endpoint, connected if necessary; NULL: the process has failed, or connecting failed. */
+/* The endpoint for an operation, connected if necessary; NULL: the process has failed, or connecting failed. */
 ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
 /* Connects to the ports that have connected to this one. */
 void ucxm_answer_greetings(struct ucxm_port *port);
@@ -262,7 +262,8 @@ const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_ca
 const char *ucxm_messages_init(struct ucxm_port *port);
 /* Sends a message that is only a header, which is copied; there is no completion. If it fails, later
  * messages fail, too. */
-void ucxm_send_control(ucp_ep_h ep, unsigned id, const void *header, size_t header_bytes);
+void ucxm_send_control(struct ucxm_port *port, ucp_ep_h ep, unsigned id, const void *header,
+                       size_t header_bytes);
 int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
               const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 int ucxm_push(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
