@@ -2,14 +2,53 @@
  *
  * idle.c: an idle PE: polls, then sleeps; and detects that nothing will ever arrive.
  *
- * Falling asleep and waking a PE race; the order of the two steps on each side matters:
- *      sleeper: is_asleep = true, then look into the inbox once more, then sleep
- *      sender:  put into the inbox, then read is_asleep, then write to event_fd
- * Each side needs a barrier between its two steps, so that at least one side sees the other. Falling asleep
- * is rare and sending is not, so the sleeper pays for both: membarrier(2) forces a barrier on every thread
- * of the process. If the kernel lacks this call (or a filter forbids it), both sides use a fence:
- * sequentially consistent accesses alone do not order the plain ones around them. If the call fails later (a
- * filter of the program, or the kernel is short of memory), a wake-up may be missed, so the PE polls.
+ * Falling asleep and waking race. On each side the order of the steps matters: the sleeper announces that it sleeps, then
+ * checks once more; the waker makes its change, then reads the announcement. A fence between the two steps on each side
+ * ensures that at least one side sees the other's. All the places where a thread sleeps, and each change that wakes it:
+ *
+ *      change                the waker                             the sleeper                        wakes by
+ *      --------------------  ------------------------------------  ---------------------------------  ---------
+ *      A PE sleeps: its thread, or the one thread of a shared PE that is its sleeper, in ppoll (ult_idle_sleep)
+ *      an item (inbox.h)     turn; fence_before_wake (a);          is_asleep; fence_before_sleep (a); event_fd
+ *                            is_asleep                             turn
+ *      a wake-up (inbox.h)   wakeups; is_asleep (b)                is_asleep (b, a); wakeups          event_fd
+ *      the last ULT ends     n_live; is_asleep (b)                 is_asleep (b); n_live              event_fd
+ *      upper layers' state,  the state; is_asleep (b)              is_asleep (b); the source's arm    event_fd
+ *      ult_wake_all                                                checks the state
+ *      a message, ring of    turn; a fence unless the receiver     the doorbell's is_asleep; fence,   a nudge
+ *      another process       has membarrier (c); is_asleep         for senders too (c); turn          (UCX)
+ *      a message, UCX        UCX's                                 a poll of UCX in vain, nothing     UCX's fd
+ *                                                                  started since; UCX is armed (d)
+ *      time                  -                                     timer_first, with the PE           the limit
+ *      a full inbox, a GPU   -                                     n_backlogged, pending, must_poll   the limit
+ *      A thread of a shared PE sleeps on its bell (sharing.c)
+ *      its ULT is ready, or  with the lock (e): state, queue;      with the lock (e): PARKED or       futex
+ *      ULTs, for a carrier   exchanges the bell                    is_carrier_idle, QUIET; without:
+ *                                                                  changes QUIET to SLEEPS
+ *      no sleeper is left    with the lock (e): the bell           with the lock (e): in `parked`     futex
+ *      stop, end of the job  is_stopping, n_live; the bell         as above, and checks these         futex
+ *      The sleeper of a shared PE sleeps, and another thread uses the PE
+ *      its own ULT is ready  with the lock (e): state              with the lock (e): is `sleeper`    event_fd
+ *      the other one polls,  with the lock (e): is `sleeper` set?  with the lock (e): is `sleeper`;   event_fd
+ *      so that the port is   Then is_asleep = false                polls at intervals from now on
+ *      not armed any more
+ *      the other one leaves  with the lock (e): sources, timers,   the same                           event_fd
+ *      new work              backlogs?
+ *      stop                  is_stopping; nothing is read          is_stopping                        event_fd
+ *      A thread waits for the PE's lock: pe_lock.h
+ *
+ *      (a) Falling asleep is rare and sending is not, so the sleeper pays for both: membarrier(2) forces a barrier on
+ *          every thread of the process. If the kernel lacks this call (or a filter forbids it), both sides use a fence:
+ *          sequentially consistent accesses alone do not order the plain ones around them. If the call fails later (a
+ *          filter of the program, or the kernel is short of memory), a wake-up may be missed, so the PE polls.
+ *      (b) Sequentially consistent accesses on both sides.
+ *      (c) As (a), for all processes that map rings: shm_ring.c. If membarrier fails the PE does not sleep.
+ *      (d) The attempt takes UCX's note of a message even if it fails: UCX is polled before the next one (port.c).
+ *      (e) The lock is the fence. The sleeper releases it after it has announced itself; event_fd keeps a wake-up that
+ *          comes before ppoll, and a bell that has been rung does not become SLEEPS.
+ *
+ * After every sleep, and after every attempt, the PE polls all sources. event_fd is read before is_asleep is cleared and the
+ * inbox is polled, so a wake-up that was read has been answered.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
