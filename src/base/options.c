@@ -54,27 +54,24 @@ static int smaller(int a, int b)
 }
 
 /* Damerau-Levenshtein distance of words shorter than OPTION_NAME_MAX: letters to change, insert, delete or swap with
- * their neighbour, each letter moved once. */
+ * their neighbour, each letter moved once. The table of distances of all beginnings has three rows at a time. */
 static int word_distance(const char *a, const char *b)
 {
     int len_a = (int)strlen(a), len_b = (int)strlen(b);
-    int d[3][OPTION_NAME_MAX +
-             1]; /* the last three rows, by i % 3: from the first i letters of a to the first j of b */
+    int rows[3][OPTION_NAME_MAX + 1];
 
     for (int j = 0; j <= len_b; j++)
-        d[0][j] = j;
+        rows[0][j] = j;
     for (int i = 1; i <= len_a; i++) {
-        int *row = d[i % 3], *above = d[(i + 2) % 3], *second_above = d[(i + 1) % 3];
-
+        int *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= len_b; j++) {
-            int change = above[j - 1] + (a[i - 1] != b[j - 1]);
-            row[j] = smaller(change, smaller(above[j], row[j - 1]) + 1);
+            row[j] = smaller(above[j - 1] + (a[i - 1] != b[j - 1]), smaller(above[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = smaller(row[j], second_above[j - 2] + 1);
+                row[j] = smaller(row[j], above2[j - 2] + 1);
         }
     }
-    return d[len_a % 3][len_b];
+    return rows[len_a % 3][len_b];
 }
 
 int base_spelling_distance(const char *word, const char *name)
