@@ -5,7 +5,7 @@
  * meanwhile.
  *
  *      nvcc -ccbin mpicxx -O2 -std=c++17 -arch=sm_90 bench/gpu/asides.cu -o asides -lcuda
- *      mpirun -n 1 asides +p 1; mpirun -n 4 asides +p 1 [+gpu-waits block]
+ *      mpirun -n 1 asides +p 1; mpirun -n 4 asides +p 1 [+gpu no-waits]
  */
 #include <mpi.h>
 #include <cuda_runtime.h>

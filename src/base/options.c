@@ -106,7 +106,7 @@ static bool unknown_option(const struct base_option *table, int n_options, const
     int distance = INT_MAX;
 
     for (int i = 0; i < n_options; i++)
-        if (option_distance(name, table[i].name) < distance) {
+        if (table[i].kind != BASE_OPTION_GONE && option_distance(name, table[i].name) < distance) {
             nearest = &table[i];
             distance = option_distance(name, nearest->name);
         }
@@ -115,6 +115,25 @@ static bool unknown_option(const struct base_option *table, int n_options, const
         "unknown option %s%s%s (+help lists all options; put program arguments that begin with + after +-)",
         name, nearest ? "; the nearest is " : "", nearest ? nearest->name : "");
     return false;
+}
+
+/* Gives each word of a list to the option's function. */
+static bool store_list(const struct base_option *option, const char *text)
+{
+    const base_option_word_fn *take = option->value;
+
+    for (size_t len;; text += len + 1) {
+        char word[OPTION_NAME_MAX];
+        len = strcspn(text, ",");
+        snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word), text);
+        if (len >= sizeof word || !(*take)(word)) {
+            snprintf(options_error, sizeof options_error, "%s %s: expected words of %s, separated by commas",
+                     option->name, word, option->arg_name);
+            return false;
+        }
+        if (!text[len])
+            return true;
+    }
 }
 
 /* Stores the value of an option. Returns false if the value is malformed or out of range. */
@@ -140,8 +159,11 @@ static bool store_value(const struct base_option *option, const char *text)
     case BASE_OPTION_STRING:
         *(const char **)option->value = text;
         return true;
+    case BASE_OPTION_LIST:
+        return store_list(option, text);
     case BASE_OPTION_FLAG:
     case BASE_OPTION_COUNT:
+    case BASE_OPTION_GONE:
     case BASE_OPTION_TOPIC:
         break;
     }
@@ -183,6 +205,10 @@ bool base_options_take(const struct base_option *table, int n_options, const cha
     option = find_option(table, n_options, name);
     if (!option)
         return unknown_option(table, n_options, name);
+    if (option->kind == BASE_OPTION_GONE) {
+        snprintf(options_error, sizeof options_error, "unknown option %s: %s", name, option->help);
+        return false;
+    }
     *n_used_out = 1;
     if (equals && (option->kind == BASE_OPTION_FLAG || option->kind == BASE_OPTION_COUNT)) {
         snprintf(options_error, sizeof options_error, "%s takes no value", name);
@@ -273,6 +299,8 @@ void base_options_print(const struct base_option *table, int n_options)
 {
     for (int i = 0; i < n_options; i++) {
         char left[64];
+        if (table[i].kind == BASE_OPTION_GONE)
+            continue;
         snprintf(left, sizeof left, "%s%s%s", table[i].name, table[i].arg_name ? " " : "",
                  table[i].arg_name ? table[i].arg_name : "");
         printf("  %-20s %s\n", left, table[i].help);

@@ -17,13 +17,18 @@ enum base_option_kind {
     BASE_OPTION_STRING, /* const char * */
     BASE_OPTION_FLAG,   /* no value; bool */
     BASE_OPTION_COUNT,  /* no value, may be repeated; long */
+    BASE_OPTION_LIST,   /* words separated by commas; value: address of a base_option_word_fn */
+    BASE_OPTION_GONE,   /* an error; help names what to use instead */
     BASE_OPTION_TOPIC,  /* the next word if arg_name lists it ("[a|b]"), else ""; const char * */
 };
+
+/* Takes one word of a list. Returns false if it is not valid. */
+typedef bool (*base_option_word_fn)(const char *word);
 
 struct base_option {
     const char *name; /* with its leading '+' */
     enum base_option_kind kind;
-    void *value;          /* destination; holds the default before parsing */
+    void *value;          /* destination; holds the default before parsing. NULL: GONE */
     long min;             /* INT and SIZE: minimum */
     long max;             /* INT and SIZE: maximum */
     const char *arg_name; /* placeholder in the help: "N" */

@@ -5,6 +5,7 @@
 #include "base/settings.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct base_settings base_settings = {.stuck_s = -1};
 
@@ -13,6 +14,36 @@ struct base_settings base_settings = {.stuck_s = -1};
 #define PES_MAX 1024
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
+#define STUCK_MAX_S 86400
+
+static bool take_check(const char *word)
+{
+    char *end;
+    long seconds;
+
+    if (strcmp(word, "usage") == 0)
+        return base_settings.check_usage = true;
+    if (strncmp(word, "stuck:", 6) != 0 || word[6] < '0' || word[6] > '9')
+        return false;
+    seconds = strtol(word + 6, &end, 10);
+    if (*end || seconds > STUCK_MAX_S)
+        return false;
+    base_settings.stuck_s = seconds;
+    return true;
+}
+
+static bool take_gpu(const char *word)
+{
+    if (strcmp(word, "no-streams") == 0)
+        return base_settings.gpu_no_streams = true;
+    if (strcmp(word, "no-waits") == 0)
+        return base_settings.gpu_no_waits = true;
+    if (strcmp(word, "no-graphs") == 0)
+        return base_settings.gpu_no_graphs = true;
+    return false;
+}
+
+static base_option_word_fn check_words = take_check, gpu_words = take_gpu;
 
 const struct base_option base_settings_table[] = {
     {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, RANKS_MAX, "N",
@@ -24,8 +55,6 @@ const struct base_option base_settings_table[] = {
     {"+private", BASE_OPTION_STRING, &base_settings.private_libs, 0, 0, "LIBS",
      "exceptions to the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
      "all share libbar)"},
-    {"+norelro", BASE_OPTION_FLAG, &base_settings.no_relro, 0, 0, NULL,
-     "do not write-protect the ranks' relocated constants: saves one memory mapping per rank"},
     {"+aslr", BASE_OPTION_STRING, &base_settings.aslr, 0, 0, "on|off",
      "place the ranks' copies and stacks at random or at fixed addresses; default: like the kernel does for "
      "programs, and off under setarch -R, gdb, sanitizers and valgrind"},
@@ -33,21 +62,16 @@ const struct base_option base_settings_table[] = {
      "a thread for each PE that answers one-sided operations and goes on with messages while the PE's rank "
      "computes "
      "without calling MPI; each MPI call takes a lock then"},
-    {"+stuck", BASE_OPTION_INT, &base_settings.stuck_s, 0, 86400, "S",
-     "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
-     "wait for a lock; 0: never; default: 60, and 10 for locks if ranks share libraries that are on no list"},
     {"+v", BASE_OPTION_COUNT, &base_settings.verbosity, 0, 0, NULL,
      "print the configuration; twice: in more detail"},
-    {"+coll", BASE_OPTION_STRING, &base_settings.coll, 0, 0, "LIST",
-     "message sizes from which collectives use each algorithm: "
-     "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], separated by commas (+help "
-     "collectives)"},
-    {"+check", BASE_OPTION_STRING, &base_settings.check, 0, 0, "usage",
+    {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,stuck:S",
      "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
-     "collective "
-     "end the job with a report (slow with many ranks; between processes, a report may lack the values of "
-     "the "
-     "other side)"},
+     "collective end the job "
+     "with a report (slow with many ranks; between processes, a report may lack the values of the other "
+     "side); stuck:S: "
+     "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
+     "wait for a lock "
+     "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list)"},
     {"+ucx", BASE_OPTION_STRING, &base_settings.ucx, 0, 0, "DIR",
      "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "
      "CUDA; default: the one this library was built with"},
@@ -60,19 +84,24 @@ const struct base_option base_settings_table[] = {
      "the "
      "latency of such messages, also beside kernels that fill the GPU; calls that wait for the GPU evict it; "
      "default: 100"},
-    {"+gpu-streams", BASE_OPTION_STRING, &base_settings.gpu_streams, 0, 0, "private|shared",
-     "CUDA's default streams: each rank has its own (the default), or the ranks of a process share them"},
-    {"+gpu-waits", BASE_OPTION_STRING, &base_settings.gpu_waits, 0, 0, "suspend|block",
-     "a rank that waits for its GPU lets the other ranks of its PE run (the default), or blocks them"},
-    {"+gpu-graphs", BASE_OPTION_STRING, &base_settings.gpu_graphs, 0, 0, "on|off",
-     "launches and copies that a rank repeats in the same order go to the GPU's driver as one graph (the "
-     "default), or call by call"},
+    {"+gpu", BASE_OPTION_LIST, &gpu_words, 0, 0, "no-streams,no-waits,no-graphs",
+     "for finding faults; no-streams: the ranks of a process share CUDA's default streams, of which each "
+     "rank has its own "
+     "otherwise; no-waits: a rank that waits for its GPU blocks the other ranks of its PE; no-graphs: "
+     "launches and copies "
+     "that a rank repeats go to the GPU's driver call by call, not as one graph"},
     {"+nccl", BASE_OPTION_STRING, &base_settings.nccl, 0, 0, "off|PATH",
      "large collectives between processes on device buffers: do not use NCCL, or use the library at PATH; "
      "default: the libnccl.so.2 that the loader finds, if there are GPUs"},
     {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
      "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
      "use them"},
+    {"+norelro", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is on by itself if the memory mappings are too few"},
+    {"+stuck", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +check stuck:S now"},
+    {"+coll", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is the environment variable HEDDLE_COLL=LIST now"},
+    {"+gpu-streams", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-streams now (shared)"},
+    {"+gpu-waits", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-waits now (block)"},
+    {"+gpu-graphs", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-graphs now (off)"},
 };
 
 const int base_settings_count = (int)BASE_COUNT(base_settings_table);

@@ -14,19 +14,16 @@ struct base_settings {
     size_t stack_bytes;       /* +stacksize; 0: as `ulimit -s` */
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: decided by their folders */
-    const char *check;        /* +check; NULL: nothing */
     bool check_usage;         /* +check usage */
-    bool no_relro;            /* +norelro */
     bool progress_thread;     /* +progress-thread */
-    long stuck_s;             /* +stuck; -1: unspecified */
+    long stuck_s;             /* +check stuck:S; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */
     const char *help_topic;   /* +help; "": without a topic, NULL: unspecified */
-    const char *coll;         /* +coll; NULL: the built-in selection */
     const char *gpus;         /* +gpus; NULL: block */
     const char *gpu_resident; /* +gpu-service; NULL: unspecified */
-    const char *gpu_streams;  /* +gpu-streams; NULL: unspecified */
-    const char *gpu_waits;    /* +gpu-waits; NULL: unspecified */
-    const char *gpu_graphs;   /* +gpu-graphs; NULL: unspecified */
+    bool gpu_no_streams;      /* +gpu no-streams */
+    bool gpu_no_waits;        /* +gpu no-waits */
+    bool gpu_no_graphs;       /* +gpu no-graphs */
     const char *nccl;         /* +nccl; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };

@@ -52,12 +52,9 @@ const char *gpu_error_text(int error);
 
 /* ---- The program's use of CUDA (gpu/rank/guard.h) ---- */
 
-/* Set three options: whether each rank has its own default streams ("private" or "shared"), whether a rank
- * that waits for a GPU lets others run ("suspend" or "block"), and whether repeated launches become a graph
- * ("on" or "off"). NULL: the default, the first of each. false: neither word. Before the ranks begin. */
-bool gpu_streams_set(const char *text) BASE_MUST_CHECK;
-bool gpu_waits_set(const char *text) BASE_MUST_CHECK;
-bool gpu_graphs_set(const char *text) BASE_MUST_CHECK;
+/* Sets whether each rank has its own default streams, whether a rank that waits for a GPU lets others run, and whether
+ * repeated launches become a graph. All are true before. Before the ranks begin. */
+void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs);
 
 /* The number of ranks of this process. With one rank, CUDA's behaviour is unchanged. Before the ranks
  * begin. */

@@ -113,20 +113,7 @@ struct ult *(*gpu_rank_of_thread)(void);
 bool (*gpu_is_code_of_rank)(const void *address);
 bool (*gpu_has_no_messages)(void);
 
-bool gpu_streams_set(const char *text)
-{
-    return true;
-}
-
-bool gpu_graphs_set(const char *text)
-{
-    return true;
-}
-
-bool gpu_waits_set(const char *text)
-{
-    return true;
-}
+void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs) {}
 
 void gpu_streams_begin(int n_ranks) {}
 

@@ -109,8 +109,10 @@ static void use_prrte(const struct launch_command *command, const struct place *
         add_word(words, "--tag-output");
     add_word(words, "-x");
     add_word(words, "HEDDLE_OPTIONS");
-    if (getenv("LD_LIBRARY_PATH") != NULL)
-        add_word(words, "-x"), add_word(words, "LD_LIBRARY_PATH");
+    static const char *const passed[] = {"LD_LIBRARY_PATH", "HEDDLE_COLL"};
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        if (getenv(passed[i]) != NULL)
+            add_word(words, "-x"), add_word(words, "%s", passed[i]);
     for (const char *rest = command->exported; rest && *rest;) {
         size_t len = strcspn(rest, " ");
         add_word(words, "-x");

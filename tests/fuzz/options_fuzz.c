@@ -15,11 +15,19 @@ static size_t bytes;
 static const char *text;
 static bool flag;
 
+static bool take_word(const char *word)
+{
+    return strcmp(word, "word") == 0;
+}
+static base_option_word_fn take_words = take_word;
+
 static const struct base_option table[] = {
     {"+vp", BASE_OPTION_INT, &number, 1, 1000000, "N", "a number"},
     {"+stacksize", BASE_OPTION_SIZE, &bytes, 16384, 1l << 40, "SIZE", "a size"},
     {"+private", BASE_OPTION_STRING, &text, 0, 0, "LIBS", "a text"},
-    {"+norelro", BASE_OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
+    {"+flag", BASE_OPTION_FLAG, &flag, 0, 0, NULL, "a flag"},
+    {"+list", BASE_OPTION_LIST, &take_words, 0, 0, "word", "a list"},
+    {"+old", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +list now"},
     {"+v", BASE_OPTION_COUNT, &count, 0, 0, NULL, "a count"},
 };
 

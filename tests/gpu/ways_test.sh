@@ -17,7 +17,7 @@ expect "two ways that work" 0 ' event  *(ok  *){6}context_events  *(-  *){2}(ok 
     env LIMIT_S=60 "LOGS=$work/good" "$here/ways" "$build" "$include" "$libcuda" event context_events
 expect "a run for each cell" 0 '^8 $' '' sh -c 'ls good | grep -c "[.]log$"'
 expect "a way that blocks the PE hangs" 1 ' stream  *hang ' '' \
-    env LIMIT_S=3 "LOGS=$work/bad" "HEDDLE_OPTIONS=+gpu-waits block" "$here/ways" "$build" "$include" "$libcuda" stream
+    env LIMIT_S=3 "LOGS=$work/bad" "HEDDLE_OPTIONS=+gpu no-waits" "$here/ways" "$build" "$include" "$libcuda" stream
 if command -v gdb >/dev/null || command -v cuda-gdb >/dev/null; then
     expect "its threads are in a log" 0 '' '' grep -q '^#.* run_stream ' bad/stream.plain.pes1.log bad/stream.plain.pes2.log \
         bad/stream.connections.pes1.log bad/stream.connections.pes2.log

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that a program answers +help and its topics instead of running, that +help collectives shows the changes of
-# +coll, and that wrong options end the program with an explanation.
+# HEDDLE_COLL, and that wrong options end the program with an explanation.
 #
 #   options_test.sh MPICC
 set -u
@@ -15,10 +15,26 @@ ring=$expect_dir/ring
 expect "+help lists the options" 0 '  \+vp N .*  \+help' '' "$ring" +help
 expect "+help devices says why there are none, or lists them" 0 'GPU' '' "$ring" +help devices
 expect "+help collectives has a row for each operation" 0 ' bcast +[0-9]+ +[0-9]+ .* allreduce .* alltoall .* scan ' '' "$ring" +help collectives
-expect "a row that +coll changes" 0 ' bcast +[0-9]+ +12345 ' '' "$ring" +coll bcast:12345 +help collectives
-expect "the other rows stay" 0 ' gather +[0-9]+ +[0-9]+ ' '' "$ring" +coll bcast:12345 +help collectives
-expect "+coll with an operation that does not exist" 2 '' '\+coll bcsat:1: expected OPERATION' "$ring" +coll bcsat:1
-expect "+coll without a size" 2 '' '\+coll bcast:x: expected OPERATION' "$ring" +coll bcast:x
+expect "a row that HEDDLE_COLL changes" 0 ' bcast +[0-9]+ +12345 ' '' env HEDDLE_COLL=bcast:12345 "$ring" +help collectives
+expect "the other rows stay" 0 ' gather +[0-9]+ +[0-9]+ ' '' env HEDDLE_COLL=bcast:12345 "$ring" +help collectives
+expect "HEDDLE_COLL with an operation that does not exist" 2 '' 'HEDDLE_COLL=bcsat:1: expected OPERATION' env HEDDLE_COLL=bcsat:1 "$ring"
+expect "HEDDLE_COLL without a size" 2 '' 'HEDDLE_COLL=bcast:x: expected OPERATION' env HEDDLE_COLL=bcast:x "$ring"
+expect "+check with what it does not know" 2 '' '\+check leaks: expected words of usage,stuck:S' "$ring" +check usage,leaks
+expect "+check stuck without seconds" 2 '' '\+check stuck:: expected words' "$ring" +check stuck:
+expect "+check stuck with too many seconds" 2 '' '\+check stuck:86401: expected words' "$ring" +check stuck:86401
+expect "+gpu with what it does not know" 2 '' '\+gpu no-waiting: expected words of no-streams,no-waits,no-graphs' "$ring" +gpu no-waiting
+expect "+gpu with all it knows" 0 '*' '' "$ring" +gpu no-streams,no-waits,no-graphs +vp 2
+# old "OPTION VALUE" "what its error names"
+old() {
+    # shellcheck disable=SC2086 # an option and its value
+    expect "the old option $1" 2 '' "unknown option \\${1%% *}: it is $2" "$ring" $1
+}
+old +norelro 'on by itself'
+old "+stuck 5" '\+check stuck:S now'
+old "+coll bcast:1" 'the environment variable HEDDLE_COLL=LIST now'
+old "+gpu-streams shared" '\+gpu no-streams now'
+old "+gpu-waits block" '\+gpu no-waits now'
+old "+gpu-graphs off" '\+gpu no-graphs now'
 expect "+gpus with what it does not know" 2 '' '\+gpus blocks: expected block, cyclic, or numbers' "$ring" +gpus blocks
 expect "an unknown option names the nearest" 2 '' 'unknown option \+hlep; the nearest is \+help' "$ring" +hlep
 finish

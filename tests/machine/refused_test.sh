@@ -15,7 +15,7 @@ cc -shared -fPIC -O1 -D_GNU_SOURCE -DREFUSED_LIBRARY -o "$expect_dir/refused.so"
 
 # Collectives may put the data into memory that the processes share, or copy it from the memory of the sender.
 for what in message collective window; do
-    run=(env LD_PRELOAD="$expect_dir/refused.so" "$mpirun" --procs 2 -n 2 "$expect_dir/refused" "$what" +coll "node-memory:inf,one-copy:inf")
+    run=(env "HEDDLE_COLL=node-memory:inf,one-copy:inf" LD_PRELOAD="$expect_dir/refused.so" "$mpirun" --procs 2 -n 2 "$expect_dir/refused" "$what")
     expect "$what" 0 '^7 $' '' "${run[@]}"
     for refused in send receive; do
         expect "$what, UCX refuses to $refused" 1 '' 'UCX cannot move data between processes: Out of memory' \

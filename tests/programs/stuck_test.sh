@@ -12,7 +12,7 @@ gcc -g -O1 -Wall -fPIC -shared "$here/stuck_library.c" -o libstuck.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/stuck.c" -o stuck ./libstuck.so -Wl,-rpath,"$work" || exit 1
 failed=0
 
-"$build/bin/mpirun" -n 2 ./stuck +p 1 +private -libstuck +stuck 1 >hangs.out 2>&1 &
+"$build/bin/mpirun" -n 2 ./stuck +p 1 +private -libstuck +check stuck:1 >hangs.out 2>&1 &
 job=$!
 for _ in $(seq 300); do
     grep -q . hangs.out && break
@@ -41,7 +41,7 @@ waits() {
     local job
     rm -f line
     mkfifo line
-    timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +stuck 1 <line >waits.out 2>&1 &
+    timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +check stuck:1 <line >waits.out 2>&1 &
     job=$!
     exec 3>line
     for _ in $(seq 300); do
@@ -60,6 +60,6 @@ waits() {
 waits fgets 'read of descriptor 0 \(.*/line\)'
 waits condition 'futex \(.*\)'
 
-ok +p 1 +private -libstuck +stuck 1 long
-ok +p 1 +stuck 1
+ok +p 1 +private -libstuck +check stuck:1 long
+ok +p 1 +check stuck:1
 exit $failed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The selection table of the collectives: a valid +coll changes the named entry only, and an invalid one
+ * The selection table of the collectives: a valid HEDDLE_COLL changes the named entry only, and an invalid one
  * changes nothing.
  */
 #include "ampi/coll/engine/selection.h"

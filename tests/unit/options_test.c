@@ -12,14 +12,23 @@ static long ranks, count;
 static size_t stack_bytes;
 static const char *libs, *topic;
 static bool is_set;
+static int words; /* of the list */
+
+static bool take_word(const char *word)
+{
+    return ++words < 4 && (strcmp(word, "ways") == 0 || strcmp(word, "ends") == 0);
+}
+static base_option_word_fn take_words = take_word;
 
 static const struct base_option table[] = {
     {"+vp", BASE_OPTION_INT, &ranks, 1, 1000, "N", "ranks"},
     {"+stacksize", BASE_OPTION_SIZE, &stack_bytes, 4096, 1l << 40, "SIZE", "stack"},
     {"+private", BASE_OPTION_STRING, &libs, 0, 0, "LIBS", "libraries"},
-    {"+norelro", BASE_OPTION_FLAG, &is_set, 0, 0, NULL, "a flag"},
+    {"+flag", BASE_OPTION_FLAG, &is_set, 0, 0, NULL, "a flag"},
     {"+v", BASE_OPTION_COUNT, &count, 0, 0, NULL, "a count"},
     {"+help", BASE_OPTION_TOPIC, &topic, 0, 0, "[ways|ends]", "help"},
+    {"+list", BASE_OPTION_LIST, &take_words, 0, 0, "ways,ends", "a list"},
+    {"+old", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +new now"},
 };
 #define N_OPTIONS ((int)BASE_COUNT(table))
 
@@ -29,6 +38,7 @@ static void start(void)
     stack_bytes = 0;
     libs = topic = NULL;
     is_set = false;
+    words = 0;
 }
 
 START_TEST(all_kinds_in_a_string)
@@ -39,7 +49,7 @@ START_TEST(all_kinds_in_a_string)
     ck_assert(base_options_parse_string(table, N_OPTIONS, " \t\n", &error));
     ck_assert_int_eq(ranks, 0);
     ck_assert(base_options_parse_string(
-        table, N_OPTIONS, " +vp 64 +v\t+stacksize 8M +private libfoo,-libbar +norelro +v ", &error));
+        table, N_OPTIONS, " +vp 64 +v\t+stacksize 8M +private libfoo,-libbar +flag +v ", &error));
     ck_assert_int_eq(ranks, 64);
     ck_assert_int_eq(count, 2);
     ck_assert_uint_eq(stack_bytes, 8u << 20);
@@ -51,6 +61,8 @@ START_TEST(all_kinds_in_a_string)
     ck_assert_int_eq(ranks, 7);
     ck_assert_uint_eq(stack_bytes, 64u << 10);
     ck_assert_str_eq(libs, "a=b");
+    ck_assert(base_options_parse_string(table, N_OPTIONS, "+list ways,ends +list ways", &error));
+    ck_assert_int_eq(words, 3); /* of both lists */
 }
 END_TEST
 
@@ -79,7 +91,7 @@ START_TEST(taken_out_of_argv)
     CHECK_ARGV(WORDS("prog", "+vp", "3", "a", "+v", "b"), "prog", "a", "b");
     ck_assert_int_eq(ranks, 3);
     ck_assert_int_eq(count, 1);
-    CHECK_ARGV(WORDS("prog", "a", "-x", "--", "c", "+norelro"), "prog", "a", "-x", "--", "c");
+    CHECK_ARGV(WORDS("prog", "a", "-x", "--", "c", "+flag"), "prog", "a", "-x", "--", "c");
     ck_assert(is_set);
     /* A lone plus is the program's; so is everything behind +-, another +- included. */
     CHECK_ARGV(WORDS("prog", "+", "1"), "prog", "+", "1");
@@ -124,12 +136,18 @@ static const struct {
     {"+stacksize 99999999999999999999", "expected a size"},
     {"+stacksize 18446744073709551615G", "expected a size"},
     {"+private", "+private needs a value"},
-    {"+norelro=1", "+norelro takes no value"},
+    {"+flag=1", "+flag takes no value"},
     {"+vq 1", "unknown option +vq; the nearest is +v"},
     {"+stack 1M", "unknown option +stack; the nearest is +stacksize"},
     {"+privat x", "unknown option +privat; the nearest is +private"},
-    {"+Norelro", "unknown option +Norelro; the nearest is +norelro"},
+    {"+Flag", "unknown option +Flag; the nearest is +flag"},
     {"+hlep", "unknown option +hlep; the nearest is +help"},
+    {"+list ways,way", "+list way: expected words of ways,ends, separated by commas"},
+    {"+list ways,", "+list : expected words of ways,ends"},
+    {"+list", "+list needs a value: +list ways,ends"},
+    {"+old 1", "unknown option +old: it is +new now"},
+    {"+old=1", "unknown option +old: it is +new now"},
+    {"+olde", "unknown option +olde (+help lists all options"},
     {"+unlike", "unknown option +unlike (+help lists all options"},
     {"+x", "unknown option +x (+help lists all options"},
     {"+help=way", "+help=way: expected one of [ways|ends]"},

@@ -93,7 +93,7 @@ size_t ampi_memory_stack_bytes(void);
 /* ---- Locks of shared libraries (stuck.c) ---- */
 
 /* Starts detecting ranks that block their PE in a lock of a shared library, if the ranks share such
- * libraries or the option +stuck requests it: prints a line on stderr for each. After ampi_job_create. */
+ * libraries or +check stuck:S requests it: prints a line on stderr for each. After ampi_job_create. */
 void ampi_stuck_watch(void);
 
 /* ---- Reports (report.c) ---- */

@@ -108,7 +108,7 @@ static void check_mappings(int n_ranks)
     long room = max_mappings() - MAPPINGS_SPARE;
     long wanted = mappings_of(n_ranks);
 
-    if (wanted > room && !base_settings.no_relro) {
+    if (wanted > room) {
         image_set_protect_relro(false);
         wanted = mappings_of(n_ranks);
         base_log_verbose(
@@ -120,7 +120,7 @@ static void check_mappings(int n_ranks)
                          "the libraries of a rank are one mapping, writable and executable: otherwise %d "
                          "ranks would need too many memory mappings",
                          n_ranks);
-        image_set_protect_relro(!base_settings.no_relro);
+        image_set_protect_relro(true);
         if (mappings_of(n_ranks) > room)
             image_set_protect_relro(false);
         wanted = mappings_of(n_ranks);
@@ -169,8 +169,6 @@ void ampi_memory_plan(int n_ranks)
     memory.n_ranks = n_ranks;
     memory.stack_bytes = stack_size();
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
-    if (base_settings.no_relro)
-        image_set_protect_relro(false);
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
     image_set_late_bytes(late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + slot_align));

@@ -74,16 +74,12 @@ void ampi_options_read(int *argc, char **argv)
     if (!is_right)
         base_fatal(2, "%s", error);
     ampi_coll_selection_init();
-    if (base_settings.coll && !ampi_coll_override(base_settings.coll))
-        base_fatal(
-            2,
-            "+coll %s: expected OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], such as "
-            "allreduce:16K,bcast:inf:0 (+help "
-            "collectives lists the operations)",
-            base_settings.coll);
-    base_settings.check_usage = base_settings.check && strcmp(base_settings.check, "usage") == 0;
-    if (base_settings.check && !base_settings.check_usage)
-        base_fatal(2, "+check %s: expected usage", base_settings.check);
+    if (!ampi_coll_selection_read())
+        base_fatal(2,
+                   "HEDDLE_COLL=%s: expected "
+                   "OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]], such as "
+                   "allreduce:16K,bcast:inf:0 (+help collectives lists the operations)",
+                   ampi_coll_selection_text());
     if (base_settings.gpus && !gpu_assign(base_settings.gpus))
         base_fatal(2, "+gpus %s: expected block, cyclic, or numbers of GPUs by PE, such as 0,0,1,1",
                    base_settings.gpus);
@@ -92,12 +88,8 @@ void ampi_options_read(int *argc, char **argv)
     if (!gpu_resident_set(base_settings.gpu_resident))
         base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
                    base_settings.gpu_resident);
-    if (!gpu_streams_set(base_settings.gpu_streams))
-        base_fatal(2, "+gpu-streams %s: expected private or shared", base_settings.gpu_streams);
-    if (!gpu_waits_set(base_settings.gpu_waits))
-        base_fatal(2, "+gpu-waits %s: expected suspend or block", base_settings.gpu_waits);
-    if (!gpu_graphs_set(base_settings.gpu_graphs))
-        base_fatal(2, "+gpu-graphs %s: expected on or off", base_settings.gpu_graphs);
+    gpu_streams_choose(!base_settings.gpu_no_streams, !base_settings.gpu_no_waits,
+                       !base_settings.gpu_no_graphs);
     gpu_nccl_library = base_settings.nccl;
     if (base_settings.progress_thread)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */

@@ -305,7 +305,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* +stuck sets the limit for all calls; by default locks have a shorter one if ranks may wait for each other
+/* +check stuck:S sets the limit for all calls; by default locks have a shorter one if ranks may wait for each other
  * through them. */
 static void choose_limits(void)
 {

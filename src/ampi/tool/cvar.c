@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * cvar.c: control variables (MPI 5.0, section 15.3.6): settings of the command line and the build. They are
+ * cvar.c: control variables (MPI 5.0, section 15.3.6): settings of the command line, the environment and the build. They are
  * fixed while ranks run, so all of them are constant.
  */
 #include <string.h>
 
+#include "ampi/coll/engine/selection.h"
 #include "ampi/tool/tool.h"
 #include "base/settings.h"
 #include "ampi/p2p/message.h"
@@ -53,27 +54,32 @@ static long get_eager_max(void)
 static const struct cvar {
     const char *name;
     enum ampi_tool_category category;
-    MPI_Datatype type; /* MPI_INT or MPI_UNSIGNED_LONG */
+    MPI_Datatype type; /* MPI_INT, MPI_UNSIGNED_LONG or MPI_CHAR */
     int verbosity;
-    long (*get)(void);
+    long (*get)(void);             /* NULL: a text */
+    const char *(*get_text)(void); /* MPI_CHAR: the text */
     const char *description;
 } cvars[] = {
-    {"heddle_ranks", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_ranks,
+    {"heddle_ranks", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_ranks, NULL,
      "ranks of the job (+vp, mpirun -n)"},
-    {"heddle_pes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_pes,
+    {"heddle_pes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_pes, NULL,
      "PEs (OS threads) that run the ranks of this process (+p)"},
-    {"heddle_processes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_processes,
+    {"heddle_processes", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_processes, NULL,
      "processes that run the ranks of the job (mpirun --procs)"},
-    {"heddle_virtual", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_DETAIL, get_virtual,
+    {"heddle_virtual", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_DETAIL, get_virtual, NULL,
      "1 if ranks run on copies of the program, 0 if the process is one rank"},
     {"heddle_stack_bytes", AMPI_TOOL_JOB, MPI_UNSIGNED_LONG, MPI_T_VERBOSITY_USER_BASIC, get_stack_bytes,
-     "stack size of a rank (+stacksize); 0: the limit of `ulimit -s`"},
-    {"heddle_verbosity", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_verbosity,
+     NULL, "stack size of a rank (+stacksize); 0: the limit of `ulimit -s`"},
+    {"heddle_verbosity", AMPI_TOOL_JOB, MPI_INT, MPI_T_VERBOSITY_USER_BASIC, get_verbosity, NULL,
      "number of +v options"},
-    {"heddle_spin_polls", AMPI_TOOL_SCHEDULER, MPI_INT, MPI_T_VERBOSITY_TUNER_DETAIL, get_spin_polls,
+    {"heddle_spin_polls", AMPI_TOOL_SCHEDULER, MPI_INT, MPI_T_VERBOSITY_TUNER_DETAIL, get_spin_polls, NULL,
      "maximum number of polls by a PE without a ready rank before it sleeps"},
-    {"heddle_eager_max_bytes", AMPI_TOOL_MESSAGES, MPI_INT, MPI_T_VERBOSITY_TUNER_BASIC, get_eager_max,
+    {"heddle_eager_max_bytes", AMPI_TOOL_MESSAGES, MPI_INT, MPI_T_VERBOSITY_TUNER_BASIC, get_eager_max, NULL,
      "longest message that is sent before its receive is known (eager limit)"},
+    {"heddle_coll", AMPI_TOOL_MESSAGES, MPI_CHAR, MPI_T_VERBOSITY_TUNER_DETAIL, NULL,
+     ampi_coll_selection_text,
+     "changes of the sizes from which collectives use each algorithm; the environment variable HEDDLE_COLL "
+     "sets it"},
 };
 
 #define N_CVARS ((int)BASE_COUNT(cvars))
@@ -154,7 +160,7 @@ int PMPI_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_handle
     *handle = base_malloc(sizeof **handle, "a handle of the tool interface");
     (*handle)->magic = AMPI_MAGIC_TOOL_CVAR;
     (*handle)->cvar = &cvars[cvar_index];
-    *count = 1;
+    *count = (*handle)->cvar->get_text ? (int)strlen((*handle)->cvar->get_text()) + 1 : 1;
     return MPI_SUCCESS;
 }
 
@@ -187,7 +193,9 @@ int PMPI_T_cvar_read(MPI_T_cvar_handle handle, void *buf)
 
     if (error || !buf)
         return error ? error : MPI_T_ERR_INVALID;
-    if (handle->cvar->type == MPI_INT)
+    if (handle->cvar->get_text)
+        memcpy(buf, handle->cvar->get_text(), strlen(handle->cvar->get_text()) + 1);
+    else if (handle->cvar->type == MPI_INT)
         *(int *)buf = (int)handle->cvar->get();
     else
         *(unsigned long *)buf = (unsigned long)handle->cvar->get();

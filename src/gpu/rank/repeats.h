@@ -55,7 +55,7 @@ struct gpu_sequence {
     char data[GPU_SEQUENCE_BYTES];
 };
 
-/* +gpu-graphs on, and the driver has the functions. Set before the ranks begin. */
+/* +gpu no-graphs is not given, and the driver has the functions. Set before the ranks begin. */
 extern bool gpu_repeats_are_on;
 
 /* Of a rank; created on demand, and kept. */

@@ -24,29 +24,14 @@ bool gpu_streams_are_private;
 int gpu_streams_n_ranks;
 struct ult *(*gpu_rank_of_thread)(void);
 
-/* The values of +gpu-streams, +gpu-waits and +gpu-graphs. */
+/* What gpu_streams_choose has chosen. */
 static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
 
-/* Sets *first_out to whether the text is the first of two words; NULL: it is. False: it is neither. */
-static bool choose(const char *text, const char *first, const char *second, bool *first_out)
+void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs)
 {
-    *first_out = !text || strcmp(text, first) == 0;
-    return *first_out || strcmp(text, second) == 0;
-}
-
-bool gpu_streams_set(const char *text)
-{
-    return choose(text, "private", "shared", &is_private_wanted);
-}
-
-bool gpu_waits_set(const char *text)
-{
-    return choose(text, "suspend", "block", &is_suspending_wanted);
-}
-
-bool gpu_graphs_set(const char *text)
-{
-    return choose(text, "on", "off", &are_graphs_wanted);
+    is_private_wanted = are_private;
+    is_suspending_wanted = is_suspending;
+    are_graphs_wanted = are_graphs;
 }
 
 /* A runtime that has already looked up functions keeps the driver's: so either all calls are intercepted,

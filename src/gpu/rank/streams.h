@@ -16,7 +16,7 @@
  *                                             call meanwhile (capture.c)
  *
  * Contexts that a program creates itself belong to one rank, and the driver's own rules apply there. They
- * also apply in a process with one rank, and with +gpu-streams shared.
+ * also apply in a process with one rank, and with +gpu no-streams.
  */
 #ifndef GPU_STREAMS_H
 #define GPU_STREAMS_H
@@ -86,7 +86,7 @@ struct gpu_rank_streams {
     struct gpu_flows flows;       /* flow.h */
 };
 
-/* +gpu-streams private (with several ranks), +gpu-waits suspend. Set before the ranks begin. */
+/* Without +gpu no-streams (with several ranks), and without +gpu no-waits. Set before the ranks begin. */
 extern bool gpu_streams_are_private;
 extern bool gpu_waits_suspend;
 

@@ -4,8 +4,8 @@
  *
  * A wait suspends the rank only if the call comes from the rank's own code, which includes its copy of
  * CUDA's runtime: a library shared by all ranks may hold a lock while it waits, and the next rank that
- * enters it would block the PE on that lock. Such waits block the PE, as do all waits with +gpu-waits
- * block.
+ * enters it would block the PE on that lock. Such waits block the PE, as do all waits with +gpu
+ * no-waits.
  */
 #ifndef GPU_WAITS_H
 #define GPU_WAITS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * selection.c: the table of selection.h, its output and its option.
+ * selection.c: the table of selection.h, its output and its changes.
  */
 #include "ampi/coll/engine/selection.h"
 
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/log.h"
 
 static const char *const between_names[AMPI_BETWEEN_COUNT] = {
     [AMPI_BETWEEN_ANY] = "the root's choice",
@@ -165,8 +166,8 @@ void ampi_coll_print_selection(void)
            "the transport between\nprocesses does not support GPU memory.\n",
            AMPI_COLL_NCCL_STAGED_BYTES);
     print_far();
-    printf("Change entries with +coll "
-           "OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]][,...]; "
+    printf("Change entries with the environment variable HEDDLE_COLL="
+           "OPERATION:SHARED_FROM[:PACKED_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]][,...]: "
            "bytes may\nend in K, M or G, or be \"inf\".\n");
 }
 
@@ -241,4 +242,24 @@ bool ampi_coll_override(const char *text)
     }
     memcpy(ampi_coll_selections, changed, sizeof changed);
     return true;
+}
+
+static char *given; /* the text of HEDDLE_COLL; NULL: none */
+
+bool ampi_coll_selection_read(void)
+{
+    const char *text = secure_getenv("HEDDLE_COLL");
+    size_t size_bytes;
+
+    if (!text)
+        return true;
+    given =
+        base_malloc(strlen(text) + 1, "the environment variable HEDDLE_COLL"); /* the program may change it */
+    strcpy(given, text);
+    return ampi_coll_override(given);
+}
+
+const char *ampi_coll_selection_text(void)
+{
+    return given ? given : "";
 }

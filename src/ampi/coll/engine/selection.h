@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * selection.h: selects the algorithm of an operation, inside a process and between processes, by its size.
- * One table for all operations, which can be printed (+help collectives) and overridden (+coll OP:BYTES).
+ * One table for all operations, which can be printed (+help collectives) and changed (HEDDLE_COLL=OP:BYTES).
  */
 #ifndef AMPI_COLL_SELECTION_H
 #define AMPI_COLL_SELECTION_H
@@ -116,6 +116,12 @@ void ampi_coll_selection_fit(int node_n_procs);
 
 /* Prints the table to stdout: +help collectives. */
 void ampi_coll_print_selection(void);
+
+/* Changes the entries that the environment variable HEDDLE_COLL lists; false: it is malformed. At start-up. */
+bool ampi_coll_selection_read(void) BASE_MUST_CHECK;
+
+/* The text of HEDDLE_COLL at start-up; "": there was none. */
+const char *ampi_coll_selection_text(void);
 
 /* Changes entries, OPERATION:SHARE_FROM[:PACK_TO[:LARGE_FROM[:NCCL_FROM[:RING_FROM]]]] separated by commas:
  * "allreduce:16K,bcast:inf:0:64K" (K, M and G are allowed). LARGE_FROM also applies between few processes; RING_FROM
