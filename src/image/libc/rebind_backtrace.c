@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longest text of an address: a path, a function, two numbers. Longer ones are cut. */
-#define TEXT_MAX 3072
+/* Longest text of an address: a path, a function, two numbers. Longer ones are cut; ranks have small stacks. */
+#define TEXT_MAX 2000
 
 /* Writes the text of an address in a copy. Returns its length with the final zero; 0: the address is in no copy. */
 static size_t describe(const void *addr, const char *blank, char bytes[TEXT_MAX])
