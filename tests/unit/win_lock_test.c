@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that the locks of windows are granted first come, first served, that exclusive holders of a process's lock
- * exclude only shared ones, and that a waiter that holds other locks passes the queue as soon as the holders allow it.
+ * exclude only shared ones, and that a waiter that holds other locks passes the queue as soon as the holders allow it, but
+ * only a limited number of times.
  */
 #include <check.h>
 
 #include "ampi/rma/win_lock.h"
 
-enum { N_WAITERS = 4 };
+enum { N_WAITERS = 4, N_RANKS = 10 };
 
 static struct ampi_win_lock lock;
 static struct ampi_win_waiter waiters[N_WAITERS];
@@ -32,7 +33,7 @@ static int place_of(int i)
 
 static void begin(bool is_group)
 {
-    ampi_win_lock_init(&lock, is_group);
+    ampi_win_lock_init(&lock, is_group, N_RANKS);
     n_granted = 0;
 }
 
@@ -80,8 +81,6 @@ START_TEST(exclusive_holders_of_a_group_exclude_shared_ones)
 }
 END_TEST
 
-/* Two calls of MPI_Win_lock_all meet exclusive locks in two processes: each of them has one process's lock, and waits for
- * the other's, behind an exclusive waiter that waits for the first. */
 START_TEST(a_waiter_with_other_locks_passes_the_queue)
 {
     begin(true);
@@ -102,6 +101,33 @@ START_TEST(a_waiter_with_other_locks_passes_the_queue)
 }
 END_TEST
 
+/* A rank polls with a shared lock, and holds another lock meanwhile. */
+START_TEST(a_rank_passes_a_waiter_a_limited_number_of_times)
+{
+    begin(false);
+    ck_assert(ampi_win_lock_try(&lock, AMPI_LOCK_SHARED, 9));
+    ck_assert_int_eq(take(0, AMPI_LOCK_EXCLUSIVE, false), AMPI_LOCK_QUEUED);
+    for (int i = 0; i < AMPI_WIN_LOCK_PASSES_MAX; i++) {
+        ck_assert_int_eq(take(1, AMPI_LOCK_SHARED, true), AMPI_LOCK_TAKEN);
+        ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    }
+    ck_assert_int_eq(take(1, AMPI_LOCK_SHARED, true), AMPI_LOCK_QUEUED);
+    ck_assert_int_eq(take(2, AMPI_LOCK_SHARED, true), AMPI_LOCK_TAKEN); /* another rank */
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ck_assert(place_of(0) == 0 && place_of(1) == -1);
+    ck_assert_int_eq(take(3, AMPI_LOCK_EXCLUSIVE, false), AMPI_LOCK_QUEUED);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_EXCLUSIVE);
+    ck_assert_int_eq(place_of(1), 1);
+    ck_assert_int_eq(take(2, AMPI_LOCK_SHARED, true), AMPI_LOCK_TAKEN); /* another waiter is the first one */
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ck_assert_int_eq(place_of(3), 2);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_EXCLUSIVE);
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("win_lock");
@@ -112,6 +138,7 @@ int main(void)
     tcase_add_test(tests, waiters_get_their_turns_in_order);
     tcase_add_test(tests, exclusive_holders_of_a_group_exclude_shared_ones);
     tcase_add_test(tests, a_waiter_with_other_locks_passes_the_queue);
+    tcase_add_test(tests, a_rank_passes_a_waiter_a_limited_number_of_times);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

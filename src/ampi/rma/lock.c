@@ -10,7 +10,13 @@
  *                                then the target's, exclusive
  *      MPI_Win_lock_all          each process's, shared
  *
- * MPI_MODE_NOCHECK asserts that nobody holds a conflicting lock, so taking it nevertheless does not wait.
+ * MPI_Win_lock_all does not wait for a process while it holds others, since an exclusive holder in one of them may ask for a
+ * lock in another. It waits for one process and then asks all others at once; if one of them cannot grant the lock at once,
+ * it releases all and waits for this one. After TRIES_MAX failures it takes the processes in the order of their first
+ * members, because many exclusive holders could keep it trying for ever.
+ *
+ * With MPI_MODE_NOCHECK no lock is taken: the program asserts that there is no conflict, and some, which use only atomic
+ * operations, hold such an epoch while others lock exclusively.
  */
 #include "ampi/rma/epoch.h"
 
@@ -167,7 +173,9 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
         return error;
     if (BASE_UNLIKELY(rank == MPI_PROC_NULL))
         return MPI_SUCCESS;
-    if (lock_type == MPI_LOCK_EXCLUSIVE) {
+    if (BASE_UNLIKELY(assert &MPI_MODE_NOCHECK)) {
+        ampi_win_set_bit(object, &object->unchecked, rank);
+    } else if (lock_type == MPI_LOCK_EXCLUSIVE) {
         if ((error = lock_target(object, rank, AMPI_LOCK_EXCLUSIVE)))
             return error;
         ampi_win_set_bit(object, &object->exclusive, rank);
@@ -215,9 +223,101 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
     ampi_win_clear_bit(object->open_to, rank);
     if (--object->n_open == 0)
         object->access = AMPI_ACCESS_NONE;
-    unlock_target(object, rank, as);
+    if (BASE_UNLIKELY(ampi_win_bit(object->unchecked, rank)))
+        ampi_win_clear_bit(object->unchecked, rank);
+    else
+        unlock_target(object, rank, as);
     ampi_win_take_turns(object);
     return error;
+}
+
+/* ---- Lock all ---- */
+
+#define TRIES_MAX 16
+
+/* Instead of another process's first member. */
+#define OWN_PROCESS (-1)
+
+static int lock_process(struct ampi_win *win, int first)
+{
+    return first == OWN_PROCESS ? take(win, &win->shared->everybody, AMPI_LOCK_SHARED, -1)
+                                : ampi_rma_remote_lock_process(win, first);
+}
+
+static void unlock_process(struct ampi_win *win, int first)
+{
+    if (first == OWN_PROCESS)
+        ampi_win_lock_drop(&win->shared->everybody, AMPI_LOCK_SHARED);
+    else
+        ampi_rma_remote_unlock_process(win, first);
+}
+
+static BASE_NOINLINE void unlock_processes(struct ampi_win *win)
+{
+    for (int i = 0; i < win->shared->n_others; i++)
+        unlock_process(win, win->shared->others[i]);
+    unlock_process(win, OWN_PROCESS);
+}
+
+/* With the lock of this process. *busy_out: none is held now, as this one could not grant its lock; else all are held. False:
+ * that, or the error. */
+static bool try_others(struct ampi_win *win, int first, int *busy_out, int *error_out)
+{
+    struct ampi_win_lock *own = &win->shared->everybody;
+
+    *error_out = MPI_SUCCESS;
+    *busy_out = OWN_PROCESS;
+    if (first == OWN_PROCESS || ampi_win_lock_try(own, AMPI_LOCK_SHARED, win->rank)) {
+        *error_out = ampi_rma_remote_try_processes(win, first, busy_out);
+        if (!*error_out && *busy_out < 0)
+            return true;
+        if (first != OWN_PROCESS)
+            unlock_process(win, OWN_PROCESS);
+    }
+    unlock_process(win, first);
+    return false;
+}
+
+/* Waits for one process after the other, in the order of their first members. */
+static int lock_in_order(struct ampi_win *win)
+{
+    const struct ampi_win_shared *shared = win->shared;
+    int own = shared->handles[0].rank, error = MPI_SUCCESS, n = 0;
+    bool has_own = false;
+
+    while (!error && (n < shared->n_others || !has_own)) {
+        bool is_own = !has_own && (n == shared->n_others || own < shared->others[n]);
+        error = lock_process(win, is_own ? OWN_PROCESS : shared->others[n]);
+        has_own |= is_own && !error;
+        n += !is_own && !error;
+    }
+    if (error) {
+        for (int i = 0; i < n; i++)
+            unlock_process(win, shared->others[i]);
+        if (has_own)
+            unlock_process(win, OWN_PROCESS);
+    }
+    return error;
+}
+
+/* Raises nothing. May switch. */
+static BASE_NOINLINE int lock_processes(struct ampi_win *win)
+{
+    int error, first = OWN_PROCESS, busy, n_tries = 0;
+
+    do {
+        error = lock_process(win, first);
+        if (error || try_others(win, first, &busy, &error))
+            break;
+        first = busy;
+    } while (!error && ++n_tries < TRIES_MAX);
+    if (n_tries == TRIES_MAX)
+        error = lock_in_order(win);
+    /* A process may fail after it has granted its part. */
+    if (BASE_LIKELY(error || !ampi_failed_in_group(win->comm->local->layout->group)))
+        return error;
+    unlock_processes(win); /* messages to failed processes are dropped */
+    return MPI_ERR_PROC_ABORTED;
 }
 
 AMPI_EXPORT(Win_lock_all);
@@ -236,12 +336,12 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
     if (object->is_exposed)
         return ampi_win_raise(object, MPI_ERR_RMA_CONFLICT,
                               "the window of this rank is exposed by MPI_Win_post");
-    if ((error = take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1)))
+    object->is_unchecked = assert &MPI_MODE_NOCHECK;
+    if (BASE_LIKELY(!object->is_unchecked) &&
+        (error = BASE_LIKELY(!object->shared->is_remote)
+                     ? take(object, &object->shared->everybody, AMPI_LOCK_SHARED, -1)
+                     : lock_processes(object)))
         return ampi_rma_raise_remote(object, error);
-    if (object->shared->is_remote && (error = ampi_rma_remote_lock_all(object))) {
-        ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
-        return error;
-    }
     object->access = AMPI_ACCESS_LOCK_ALL;
     return MPI_SUCCESS;
 }
@@ -259,9 +359,10 @@ int PMPI_Win_unlock_all(MPI_Win win)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "no epoch was opened by MPI_Win_lock_all");
     error = ampi_epoch_drain(object);
     object->access = AMPI_ACCESS_NONE;
-    if (object->shared->is_remote)
-        ampi_rma_remote_unlock_all(object);
-    ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
+    if (BASE_LIKELY(!object->is_unchecked && !object->shared->is_remote))
+        ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
+    else if (!object->is_unchecked)
+        unlock_processes(object);
     ampi_win_take_turns(object);
     return error;
 }

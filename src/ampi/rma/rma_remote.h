@@ -62,11 +62,19 @@ uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank);
 /* Raises the error in the answer to an operation. */
 int ampi_rma_raise_remote(struct ampi_win *win, int error) BASE_COLD;
 
-/* Locks. May switch until they are granted; raise errors. */
+/* Locks a member. May switch until it is granted; raises errors. */
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as);
-int ampi_rma_remote_lock_all(struct ampi_win *win);
+
+/* Locks the process of this first member (shared->others) for MPI_Win_lock_all. Raises nothing. May switch until it is
+ * granted. */
+int ampi_rma_remote_lock_process(struct ampi_win *win, int first);
+void ampi_rma_remote_unlock_process(struct ampi_win *win, int first);
+
+/* Locks all other processes but that of the member `except` (-1: none), if that is possible at once; raises nothing. busy_out: the
+ * first member of a process that it is not possible for, and no process is locked; -1: all are. Takes one round trip. May
+ * switch. */
+int ampi_rma_remote_try_processes(struct ampi_win *win, int except, int *busy_out);
 void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as);
-void ampi_rma_remote_unlock_all(struct ampi_win *win);
 
 void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal signal);
 

@@ -31,6 +31,10 @@ enum ampi_rma_message {
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
 #define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
 
+/* Flag of LOCK_ALL: it is answered at once; and of the GRANT then: the lock is held by others. */
+#define AMPI_RMA_TRY 32
+#define AMPI_RMA_BUSY 64
+
 /* Flag of HOLDERS_WANTED: the lock is the process's. */
 #define AMPI_RMA_IS_ALL 16
 

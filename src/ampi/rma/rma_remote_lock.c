@@ -24,21 +24,21 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
 
-/* A call that asks for locks: of one member, or, rank -1, of all other processes. */
+/* A call that asks for locks: of one member, or, rank -1, of processes. */
 static struct ampi_epoch_wait begin_locking(struct ampi_win *win, int rank)
 {
     return (struct ampi_epoch_wait){.until = AMPI_WAIT_GRANTS, .rank = rank, .number = win->n_locks++};
 }
 
+/* flags: AMPI_RMA_TRY or 0. */
 static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank,
-                         enum ampi_win_lock_as as)
+                         enum ampi_win_lock_as as, uint8_t flags)
 {
     bool is_all = wait->rank < 0;
     struct ampi_am_header am = ampi_rma_am(win, is_all ? AMPI_RMA_LOCK_ALL : AMPI_RMA_LOCK, rank);
 
-    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
-    if (win->n_open > 0 || is_all) /* which holds that of the own process */
-        am.flags |= AMPI_RMA_HAS_OTHERS;
+    am.flags = (uint8_t)(flags | (as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0) |
+                         (win->n_open > 0 ? AMPI_RMA_HAS_OTHERS : 0));
     am.seq = (uint32_t)wait->number;
     am.cookie = (uintptr_t)win;
     if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0))) {
@@ -81,6 +81,8 @@ void ampi_rma_handle_grant(const struct ampi_am_header *am)
 
     for (struct ampi_epoch_wait *wait = win->waits; wait; wait = wait->next)
         if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source)) {
+            if (am->flags & AMPI_RMA_BUSY)
+                ampi_win_set_bit(win, &win->busy, am->source);
             end_grant(win, wait, am->source,
                       am->flags & AMPI_RMA_REFUSED ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
             return;
@@ -142,24 +144,48 @@ int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as a
     int error;
 
     wait.is_exclusive = as == AMPI_LOCK_EXCLUSIVE;
-    ask_for_lock(win, &wait, rank, as);
+    ask_for_lock(win, &wait, rank, as, 0);
     error = await_grants(win, &wait);
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
 }
 
-int ampi_rma_remote_lock_all(struct ampi_win *win)
+int ampi_rma_remote_lock_process(struct ampi_win *win, int first)
 {
     struct ampi_epoch_wait wait = begin_locking(win, -1);
-    int error;
 
-    for (int i = 0; i < win->shared->n_others; i++)
-        ask_for_lock(win, &wait, win->shared->others[i], AMPI_LOCK_SHARED);
+    ask_for_lock(win, &wait, first, AMPI_LOCK_SHARED, 0);
+    return await_grants(win, &wait);
+}
+
+void ampi_rma_remote_unlock_process(struct ampi_win *win, int first)
+{
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, first);
+
+    ampi_rma_post(win->shared, &am, NULL, 0);
+}
+
+int ampi_rma_remote_try_processes(struct ampi_win *win, int except, int *busy_out)
+{
+    const struct ampi_win_shared *shared = win->shared;
+    struct ampi_epoch_wait wait = begin_locking(win, -1);
+    int error, n_asked = 0;
+
+    *busy_out = -1;
+    for (; n_asked < shared->n_others && !wait.error; n_asked++)
+        if (shared->others[n_asked] != except)
+            ask_for_lock(win, &wait, shared->others[n_asked], AMPI_LOCK_SHARED, AMPI_RMA_TRY);
     error = await_grants(win, &wait);
-    /* A process may fail after it has granted its part. */
-    if (BASE_LIKELY(!error && !ampi_failed_in_group(win->comm->local->layout->group)))
-        return MPI_SUCCESS;
-    ampi_rma_remote_unlock_all(win); /* messages to failed processes are dropped */
-    return ampi_rma_raise_remote(win, MPI_ERR_PROC_ABORTED);
+    for (int i = 0; i < n_asked; i++)
+        if (ampi_win_bit(win->busy, shared->others[i]))
+            *busy_out = shared->others[i];
+    for (int i = 0; i < n_asked; i++) {
+        int first = shared->others[i];
+        if (ampi_win_bit(win->busy, first))
+            ampi_win_clear_bit(win->busy, first);
+        else if ((error || *busy_out >= 0) && first != except)
+            ampi_rma_remote_unlock_process(win, first);
+    }
+    return error;
 }
 
 void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
@@ -168,12 +194,4 @@ void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_a
 
     am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
     ampi_rma_post(win->shared, &am, NULL, 0);
-}
-
-void ampi_rma_remote_unlock_all(struct ampi_win *win)
-{
-    for (int i = 0; i < win->shared->n_others; i++) {
-        struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, win->shared->others[i]);
-        ampi_rma_post(win->shared, &am, NULL, 0);
-    }
 }

@@ -257,7 +257,7 @@ static void release_lock(struct ampi_win *at, bool is_all, enum ampi_win_lock_as
         return;
     }
     if (has_failed && as == AMPI_LOCK_EXCLUSIVE)
-        ampi_win_lock_break(&at->lock, at->shared->n_ranks);
+        ampi_win_lock_break(&at->lock);
     else
         ampi_win_lock_drop(&at->lock, as);
     if (as == AMPI_LOCK_EXCLUSIVE)
@@ -326,6 +326,14 @@ static void take_next(struct remote_waiter *remote)
     }
 }
 
+static void answer_busy(const struct ampi_win *at, const struct ampi_am_header *am)
+{
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_GRANT);
+
+    answer.flags = AMPI_RMA_BUSY;
+    ampi_rma_post(at->shared, &answer, NULL, 0);
+}
+
 static void handle_lock(const struct ampi_am_header *am)
 {
     struct ampi_win *at = find_target(am);
@@ -336,6 +344,11 @@ static void handle_lock(const struct ampi_am_header *am)
         refuse_request(am);
         return;
     }
+    if ((am->flags & AMPI_RMA_TRY) &&
+        !ampi_win_lock_try(&at->shared->everybody, AMPI_LOCK_SHARED, am->source)) {
+        answer_busy(at, am);
+        return;
+    }
     remote = base_calloc(1, sizeof *remote, "a lock of a window");
     remote->at = at;
     remote->am = *am;
@@ -344,7 +357,10 @@ static void handle_lock(const struct ampi_am_header *am)
     remote->waiter.has_others = am->flags & AMPI_RMA_HAS_OTHERS;
     remote->waiter.granted = granted;
     remote->has_process = am->tag == AMPI_RMA_LOCK && !is_exclusive;
-    take_next(remote);
+    if (am->flags & AMPI_RMA_TRY)
+        grant(remote);
+    else
+        take_next(remote);
 }
 
 static void handle_unlock(const struct ampi_am_header *am)

@@ -140,7 +140,7 @@ static void init_handle(struct ampi_win *win, struct ampi_win_shared *shared, in
     win->comm = comm;
     win->disp_unit = (int)shared->targets[rank].disp_unit;
     win->model = MPI_WIN_UNIFIED;
-    ampi_win_lock_init(&win->lock, false);
+    ampi_win_lock_init(&win->lock, false, shared->n_ranks);
     win->guard = &win->combining;
     shared->targets[rank].at = win;
 }
@@ -182,7 +182,7 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm,
         free_shared(shared);
         return NULL;
     }
-    ampi_win_lock_init(&shared->everybody, true);
+    ampi_win_lock_init(&shared->everybody, true, shared->n_ranks);
     for (int i = 0; i < shared->n_ranks; i++)
         if (layout->pe_of[i] != AMPI_PE_REMOTE) {
             shared->targets[i].handle = &shared->handles[n++];
@@ -357,10 +357,12 @@ static void release(struct ampi_win *win)
     ampi_program_memory_free(win->allocated);
     free(win->open_to);
     free(win->exclusive);
+    free(win->unchecked);
     free(win->posted);
     free(win->awaited);
     free(win->combining_at);
     free(win->asked);
+    free(win->busy);
     if (win->shared->is_remote)
         ampi_rma_access_release(win);
     free(win->regions);

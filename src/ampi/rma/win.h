@@ -104,10 +104,12 @@ struct ampi_win {
     bool has_accessed;      /* FENCE: an operation was issued in this epoch */
     bool is_exposed;        /* between MPI_Win_post and the MPI_Win_wait for it */
     bool has_no_locks;      /* hint no_locks */
+    bool is_unchecked;      /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
     bool is_unordered;      /* hint accumulate_ordering = none */
     uint32_t n_polls;       /* synchronisation calls, some of which let others run: ampi_win_take_turns */
     uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */
     uint64_t *exclusive;    /* LOCK: a bit for each target locked exclusively */
+    uint64_t *unchecked;    /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
     uint64_t *posted;       /* a bit for each target whose post has arrived before the start */
     uint64_t *awaited;      /* a bit for each target whose post MPI_Win_start waits for */
     uint64_t *combining_at; /* targets in other processes with pending accumulates */
@@ -119,6 +121,7 @@ struct ampi_win {
     uint32_t n_torn_reported; /* ampi_win_count_torn when the owner last raised an error for it */
     uint32_t n_locks;         /* calls that asked other processes for locks; each has its number */
     uint64_t *asked;    /* MPI_Win_lock_all, MPI_Win_free: a bit for each rank that a grant is awaited from */
+    uint64_t *busy;     /* MPI_Win_lock_all: a bit for each of these that does not grant it at once */
     bool has_failed;    /* a member's process has failed */
     bool has_unflushed; /* some of these may be left: */
     uint64_t *unflushed;           /* a bit for each target that data was put into without a message */

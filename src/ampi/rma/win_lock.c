@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 
-void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group)
+void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group, int n_ranks)
 {
     atomic_init(&lock->word, 0);
     atomic_init(&lock->holder, -1);
@@ -18,12 +18,16 @@ void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group)
     lock->first = lock->last = NULL;
     lock->refused = NULL;
     lock->is_closed = false;
+    lock->n_ranks = n_ranks;
+    lock->n_turns = 0;
+    lock->passes = NULL;
 }
 
 void ampi_win_lock_fini(struct ampi_win_lock *lock)
 {
     pthread_mutex_destroy(&lock->mutex);
     free(lock->refused);
+    free(lock->passes);
 }
 
 static inline uint64_t one_of(enum ampi_win_lock_as as)
@@ -87,12 +91,27 @@ static void hold(struct ampi_win_lock *lock, const struct ampi_win_waiter *waite
         atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
 }
 
+/* Lets the waiter pass the first one of the queue, and counts that; false: it has to stand behind it. With the mutex held. */
+static bool pass(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
+{
+    struct ampi_win_passes *passes;
+
+    if (!waiter->has_others)
+        return false;
+    if (!lock->passes)
+        lock->passes = base_calloc((size_t)lock->n_ranks, sizeof *lock->passes, "a lock of a window");
+    passes = &lock->passes[waiter->rank];
+    if (passes->number != lock->n_turns)
+        *passes = (struct ampi_win_passes){.number = lock->n_turns};
+    return passes->n++ < AMPI_WIN_LOCK_PASSES_MAX;
+}
+
 /* With the mutex held. */
 static enum ampi_win_lock_result take_or_wait(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
 {
     uint64_t word = atomic_fetch_or_explicit(&lock->word, AMPI_WIN_LOCK_WAITING, memory_order_acquire);
 
-    if (!fits(lock, word, waiter->as) || (lock->first && !waiter->has_others)) {
+    if (!fits(lock, word, waiter->as) || (lock->first && !pass(lock, waiter))) {
         stand_in_queue(lock, waiter);
         return AMPI_LOCK_QUEUED;
     }
@@ -125,9 +144,10 @@ static struct ampi_win_waiter *take_granted(struct ampi_win_lock *lock)
     lock->first = NULL;
     for (; waiter; waiter = next) {
         next = waiter->next;
-        if ((is_first || waiter->has_others) &&
-            fits(lock, atomic_load_explicit(&lock->word, memory_order_relaxed), waiter->as)) {
+        if (fits(lock, atomic_load_explicit(&lock->word, memory_order_relaxed), waiter->as) &&
+            (is_first || pass(lock, waiter))) {
             hold(lock, waiter);
+            lock->n_turns += is_first;
             *end = waiter;
             end = &waiter->next;
         } else {
@@ -150,9 +170,9 @@ static void notify(struct ampi_win_waiter *granted)
     }
 }
 
-void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks)
+void ampi_win_lock_break(struct ampi_win_lock *lock)
 {
-    size_t n_words = ((size_t)n_ranks + 63) / 64;
+    size_t n_words = ((size_t)lock->n_ranks + 63) / 64;
     struct ampi_win_waiter *refused;
 
     pthread_mutex_lock(&lock->mutex);

@@ -7,7 +7,9 @@
  * process gets a message.
  *
  * A waiter that holds other locks of the window passes the queue whenever the holders allow another one, since waiters
- * before it may wait for its locks, directly or not.
+ * before it may wait for its locks, directly or not. But a rank passes the same first waiter at most
+ * AMPI_WIN_LOCK_PASSES_MAX times: a rank that requests a lock again and again while it holds another one would keep the others
+ * waiting for ever.
  *
  * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So
  * each rank is refused once: waiting ranks at once, the others at their next attempt.
@@ -48,6 +50,14 @@ struct ampi_win_waiter {
     void (*granted)(struct ampi_win_waiter *waiter);
 };
 
+#define AMPI_WIN_LOCK_PASSES_MAX 16
+
+/* How often a rank has passed a first waiter. */
+struct ampi_win_passes {
+    uint32_t number; /* of this waiter (n_turns); another one: the rank has not passed the current one */
+    uint32_t n;
+};
+
 enum ampi_win_lock_result {
     AMPI_LOCK_TAKEN,
     AMPI_LOCK_QUEUED, /* the waiter stands in the queue */
@@ -63,6 +73,9 @@ struct ampi_win_lock {
     struct ampi_win_waiter *last;
     uint64_t *refused; /* a bit for each rank that was refused because it is broken; NULL: it is not broken */
     bool is_closed;    /* to shared holders */
+    int n_ranks;       /* of the window */
+    uint32_t n_turns;  /* first waiters that have left the queue */
+    struct ampi_win_passes *passes; /* by rank; NULL: none yet */
 };
 
 /* For reports. */
@@ -71,7 +84,8 @@ struct ampi_win_holders {
     uint32_t n;   /* 0: none, or unknown */
 };
 
-void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group);
+/* n_ranks: of the window. */
+void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group, int n_ranks);
 void ampi_win_lock_fini(struct ampi_win_lock *lock);
 
 /* Takes the lock if that is possible at once. */
@@ -80,8 +94,8 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
 /* Takes the lock, or queues the waiter. */
 enum ampi_win_lock_result ampi_win_lock_take(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter);
 
-/* Releases the lock for a failed exclusive holder, and refuses all waiting ranks. n_ranks: of the window. */
-void ampi_win_lock_break(struct ampi_win_lock *lock, int n_ranks);
+/* Releases the lock for a failed exclusive holder, and refuses all waiting ranks. */
+void ampi_win_lock_break(struct ampi_win_lock *lock);
 
 /* From now on the lock is refused to shared holders; waiting ones are refused at once. */
 void ampi_win_lock_close(struct ampi_win_lock *lock);
