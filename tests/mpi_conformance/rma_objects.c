@@ -191,18 +191,49 @@ static void check_shared(MPI_Comm node, const char *noncontig)
     MTEST_OK(MPI_Win_free(&win));
 }
 
-/* MPI_PROC_NULL stands for the first rank with memory that can be accessed from here, in a window of any memory. */
-static void check_first_accessible(void)
+/* MPI_PROC_NULL stands for the first rank with memory, whether or not that can be accessed from here, in a window of any
+ * memory. */
+static void check_first(void)
 {
     MPI_Win win;
-    MPI_Aint size;
-    int cell = mtest_rank, unit, *first;
+    MPI_Aint size, expected;
+    int cell = mtest_rank, unit, first = mtest_size > 1, *memory, *other;
 
-    MTEST_OK(MPI_Win_create(&cell, sizeof cell, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
-    MTEST_OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &first));
-    MTEST_CHECK(size == (MPI_Aint)sizeof cell && *first <= mtest_rank, "%ld bytes", (long)size);
+    MTEST_OK(
+        MPI_Win_create(&cell, mtest_rank >= first ? sizeof cell : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MTEST_OK(MPI_Win_shared_query(win, first, &expected, &unit, &other));
+    MTEST_OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &memory));
+    MTEST_CHECK(size == expected && memory == other, "%ld bytes, but rank %d has %ld", (long)size, first,
+                (long)expected);
+    MTEST_CHECK(size == 0 || *memory == first, "the memory of rank %d", *memory);
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_OK(MPI_Win_free(&win));
+}
+
+/* The hint on the alignment is obeyed for every rank's memory; if the memory is contiguous, for the first one's. */
+static void check_alignment(const char *noncontig)
+{
+    MPI_Win win;
+    MPI_Info info;
+    MPI_Comm node;
+    char *memory;
+    int rank;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &rank);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_minimum_memory_alignment", "65536");
+    MPI_Info_set(info, "alloc_shared_noncontig", noncontig);
+    MTEST_OK(MPI_Win_allocate(100, 1, info, MPI_COMM_WORLD, &memory, &win));
+    MTEST_CHECK((uintptr_t)memory % 65536 == 0, "MPI_Win_allocate: %p", (void *)memory);
+    MTEST_OK(MPI_Win_free(&win));
+    MTEST_OK(MPI_Win_allocate_shared(100, 1, info, node, &memory, &win));
+    MTEST_CHECK((rank > 0 && strcmp(noncontig, "true") != 0) || (uintptr_t)memory % 65536 == 0,
+                "MPI_Win_allocate_shared, noncontiguous %s: %p", noncontig, (void *)memory);
+    memory[0] = memory[99] = 1;
+    MTEST_OK(MPI_Win_free(&win));
+    MPI_Info_free(&info);
+    MPI_Comm_free(&node);
 }
 
 int main(int argc, char **argv)
@@ -228,7 +259,9 @@ int main(int argc, char **argv)
         MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
         check_shared(node, "false");
         check_shared(node, "true");
-        check_first_accessible();
+        check_first();
+        check_alignment("false");
+        check_alignment("true");
         MPI_Comm_free(&node);
     }
     MPI_Comm_free(&comm);

@@ -123,7 +123,7 @@ static void make_own(void)
 
     own.is_tried = true;
     if (getrandom(invitation.magic, sizeof invitation.magic, 0) != (ssize_t)sizeof invitation.magic ||
-        !(head = ampi_segment_create(SEGMENT_BYTES, &invitation.place)))
+        !(head = ampi_segment_create(SEGMENT_BYTES, 1, &invitation.place)))
         return;
     memcpy(head->magic, invitation.magic, sizeof head->magic);
     atomic_store_explicit(&head->states[ampi_job.proc_id], MAPPED, memory_order_relaxed);

@@ -12,26 +12,57 @@
 
 #include "base/memory_file.h"
 
-static void *map(int fd, size_t n_bytes)
+static void *map_at(void *address, int fd, size_t n_bytes)
 {
-    void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *memory = mmap(address, n_bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE | (address ? MAP_FIXED : 0), fd, 0);
 
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-void *ampi_segment_create(size_t n_bytes, struct ampi_segment_place *place_out)
+/* Reserves addresses for the alignment, and returns those that are not needed. */
+static void *map_aligned(int fd, size_t n_bytes, size_t alignment_bytes)
+{
+    size_t length = base_round_up(n_bytes, (size_t)sysconf(_SC_PAGESIZE));
+    char *area =
+        mmap(NULL, length + alignment_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at, *memory;
+
+    if (area == MAP_FAILED)
+        return NULL;
+    at = (char *)base_round_up((size_t)area, alignment_bytes);
+    memory = map_at(at, fd, n_bytes);
+    if (!memory) {
+        munmap(area, length + alignment_bytes);
+        return NULL;
+    }
+    if (at > area)
+        munmap(area, (size_t)(at - area));
+    if (at < area + alignment_bytes)
+        munmap(at + length, (size_t)(area + alignment_bytes - at));
+    return memory;
+}
+
+static void *map(int fd, size_t n_bytes, size_t alignment_bytes)
+{
+    if (alignment_bytes <= (size_t)sysconf(_SC_PAGESIZE))
+        return map_at(NULL, fd, n_bytes);
+    return map_aligned(fd, n_bytes, alignment_bytes);
+}
+
+void *ampi_segment_create(size_t n_bytes, size_t alignment_bytes, struct ampi_segment_place *place_out)
 {
     int fd = base_memory_file_create("heddle segment", n_bytes);
     void *memory;
 
     if (fd < 0)
         return NULL;
-    memory = map(fd, n_bytes);
+    memory = map(fd, n_bytes, alignment_bytes);
     if (!memory) {
         close(fd);
         return NULL;
     }
-    *place_out = (struct ampi_segment_place){getpid(), fd, n_bytes};
+    *place_out = (struct ampi_segment_place){getpid(), fd, n_bytes, alignment_bytes};
     return memory;
 }
 
@@ -61,7 +92,7 @@ void *ampi_segment_open(const struct ampi_segment_place *place)
     if (fd < 0)
         return NULL;
     if (is_right(fd, place->n_bytes))
-        memory = map(fd, place->n_bytes);
+        memory = map(fd, place->n_bytes, place->alignment_bytes);
     close(fd);
     return memory;
 }

@@ -111,15 +111,13 @@ static size_t shared_bytes(const struct ampi_win_payload *payload)
 /* MPI_Win_allocate_shared: one range of memory, the members' parts by rank. False: out of memory. */
 static bool allocate_shared(struct ampi_win_shared *shared, const struct ampi_win_payload *const *payloads)
 {
-    size_t at = 0, alignment = BASE_CACHE_LINE;
+    size_t at = 0;
 
-    for (int i = 0; i < shared->n_ranks; i++) {
+    for (int i = 0; i < shared->n_ranks; i++)
         if (__builtin_add_overflow(at, shared_bytes(payloads[i]), &at))
             return false;
-        alignment = base_max_u64(alignment, payloads[i]->alignment_bytes);
-    }
     shared->memory_bytes = at;
-    if (at > 0 && posix_memalign(&shared->memory, alignment, at))
+    if (at > 0 && posix_memalign(&shared->memory, shared->alignment_bytes, at))
         return false;
     at = 0;
     for (int i = 0; i < shared->n_ranks; i++) {
@@ -162,6 +160,7 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm,
     int n = 0;
 
     shared->n_ranks = comm->side[0].n_ranks;
+    shared->alignment_bytes = BASE_CACHE_LINE;
     shared->n_local = layout->n_local;
     shared->flavor = payloads[0]->flavor;
     shared->is_remote = layout->n_local < shared->n_ranks;
@@ -176,8 +175,10 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm,
                                                       .disp_unit = payloads[i]->disp_unit,
                                                       .node = payloads[i]->node,
                                                       .is_device = payloads[i]->is_device};
-    for (int i = 0; i < shared->n_ranks; i++)
+    for (int i = 0; i < shared->n_ranks; i++) {
         shared->has_own_memory |= payloads[i]->has_own_memory;
+        shared->alignment_bytes = base_max_u64(shared->alignment_bytes, payloads[i]->alignment_bytes);
+    }
     if (shared->flavor == MPI_WIN_FLAVOR_SHARED && !shared->is_remote && !allocate_shared(shared, payloads)) {
         free_shared(shared);
         return NULL;

@@ -78,6 +78,7 @@ struct ampi_win_shared {
     struct ampi_win *handles;        /* n_local of them */
     void *memory;                    /* from MPI_Win_allocate_shared, for all members of this process */
     size_t memory_bytes;
+    size_t alignment_bytes;         /* the largest that a member has asked for */
     struct ampi_win_lock everybody; /* MPI_Win_lock_all excludes exclusive locks of members of this process */
     struct ampi_win_shared *next, **link; /* in the list of windows across processes */
     pthread_mutex_t members_lock;         /* of the next three: */
@@ -179,7 +180,7 @@ struct ampi_win_payload {
     bool has_own_memory;    /* ALLOCATE: base is memory of the kind that the member wants, not to be shared */
     int node;               /* the lowest process of its node */
     bool is_noncontiguous;  /* hint alloc_shared_noncontig */
-    size_t alignment_bytes; /* SHARED: of a member's memory */
+    size_t alignment_bytes; /* SHARED, ALLOCATE: of a member's memory, a power of two */
 };
 
 /* Frees the memory of a window that all members of this process have freed. Across processes: when its communicator is

@@ -127,6 +127,7 @@ int ampi_win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit,
     if (!baseptr)
         return ampi_raise(create.comm, MPI_ERR_ARG, "baseptr is NULL");
     payload.is_noncontiguous = true;
+    payload.alignment_bytes = alignment_of(create.info);
     memory = bring_memory(&create, &payload);
     error = ampi_win_make(create.comm, &payload, create.info, memory, &made);
     if (error)
@@ -161,11 +162,11 @@ int ampi_win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint dis
     return MPI_SUCCESS;
 }
 
-/* The first member with memory that can be accessed, for MPI_PROC_NULL; -1: none. */
+/* The first member with memory, for MPI_PROC_NULL; -1: none. */
 static int first_with_memory(const struct ampi_win_shared *shared)
 {
     for (int i = 0; i < shared->n_ranks; i++)
-        if (shared->targets[i].size_bytes > 0 && shared->targets[i].at)
+        if (shared->targets[i].size_bytes > 0)
             return i;
     return -1;
 }

@@ -19,7 +19,7 @@
 struct share_payload {
     struct ampi_segment_place place; /* of the segment of its node, if it has created that */
     char *base;                      /* its memory, as an address in its own process */
-    bool is_noncontiguous;           /* of the member that creates the segment: parts begin at pages */
+    bool is_noncontiguous; /* of the member that creates the segment: parts begin at pages, or as aligned */
     int error;
 };
 
@@ -47,11 +47,11 @@ static int first_of(const struct ampi_win_shared *shared, int node)
  * NULL: only computes the size. */
 static size_t lay_out(struct ampi_win_shared *shared, int node, bool is_noncontiguous, char *memory)
 {
-    size_t at = 0;
+    size_t at = 0, alignment_bytes = base_max_u64(PAGE_BYTES, shared->alignment_bytes);
 
     for (int i = 0; i < shared->n_ranks; i++)
         at += shared->targets[i].node == node ? BASE_CACHE_LINE : 0;
-    at = base_round_up(at, PAGE_BYTES);
+    at = base_round_up(at, alignment_bytes);
     for (int i = 0; i < shared->n_ranks; i++) {
         struct ampi_win_target *target = &shared->targets[i];
         size_t n_bytes = (size_t)target->size_bytes;
@@ -60,7 +60,7 @@ static size_t lay_out(struct ampi_win_shared *shared, int node, bool is_nonconti
         if (memory)
             target->base = memory + at;
         if (is_noncontiguous && n_bytes < SIZE_MAX / 2)
-            n_bytes = base_round_up(n_bytes, PAGE_BYTES);
+            n_bytes = base_round_up(n_bytes, alignment_bytes);
         if (__builtin_add_overflow(at, n_bytes, &at) || at > SIZE_MAX / 4)
             return 0;
     }
@@ -197,7 +197,7 @@ static void make_segment(struct ampi_win_shared *shared, int node, struct share_
     size_t n_bytes = lay_out(shared, node, payload->is_noncontiguous, NULL);
 
     if (n_bytes > 0)
-        shared->segment = ampi_segment_create(n_bytes, &payload->place);
+        shared->segment = ampi_segment_create(n_bytes, shared->alignment_bytes, &payload->place);
     shared->place = payload->place;
     if (!shared->segment)
         payload->error = MPI_ERR_NO_MEM;
@@ -208,7 +208,8 @@ static int use_own_memory(struct ampi_win *win)
     struct share_payload payload = {0};
     size_t n_bytes = (size_t)win->shared->targets[win->rank].size_bytes;
 
-    if (n_bytes > 0 && !win->allocated && posix_memalign(&win->allocated, PAGE_BYTES, n_bytes))
+    if (n_bytes > 0 && !win->allocated &&
+        posix_memalign(&win->allocated, base_max_u64(PAGE_BYTES, win->shared->alignment_bytes), n_bytes))
         payload.error = MPI_ERR_NO_MEM;
     payload.base = win->allocated;
     return run(win, &own_plan, &payload);
