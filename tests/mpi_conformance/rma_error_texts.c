@@ -3,9 +3,9 @@
  * The error of a call that an open epoch forbids names that epoch and the call that ends it. The window's error handler
  * is MPI_ERRORS_ARE_FATAL, which prints the error.
  *
- *   rma_error_texts fence|start|lock|lock_all  start|lock|lock_all|fence
+ *   rma_error_texts fence|start|lock|lock_all|no_locks  start|lock|lock_all|fence
  *
- * The epoch that is open, and the call.
+ * The epoch that is open, or the hint that the window has, and the call.
  */
 #include "mtest.h"
 
@@ -14,6 +14,7 @@ static int cell, value = 5;
 static void open_epoch(const char *epoch, MPI_Win win)
 {
     MPI_Group group;
+    MPI_Info info;
 
     if (strcmp(epoch, "fence") == 0) {
         MTEST_OK(MPI_Win_fence(0, win));
@@ -24,8 +25,13 @@ static void open_epoch(const char *epoch, MPI_Win win)
         MTEST_OK(MPI_Win_start(group, 0, win));
     } else if (strcmp(epoch, "lock") == 0) {
         MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, mtest_rank, 0, win));
-    } else {
+    } else if (strcmp(epoch, "lock_all") == 0) {
         MTEST_OK(MPI_Win_lock_all(0, win));
+    } else {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "no_locks", "true");
+        MTEST_OK(MPI_Win_set_info(win, info));
+        MPI_Info_free(&info);
     }
 }
 

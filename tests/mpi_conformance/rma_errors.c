@@ -158,6 +158,25 @@ static void check_like_ints(void)
     MPI_Type_free(&one);
 }
 
+/* Datatypes that have the bytes of others, but are not allowed. */
+static void check_wrong_types(int target)
+{
+    char old[4], packed[4] = {1, 1, 1, 1};
+
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win));
+    MTEST_CLASS(MPI_Accumulate(packed, 4, MPI_PACKED, target, 0, 4, MPI_PACKED, MPI_BAND, win), MPI_ERR_OP);
+    MTEST_CLASS(
+        MPI_Get_accumulate(packed, 4, MPI_PACKED, old, 4, MPI_PACKED, target, 0, 4, MPI_PACKED, MPI_BOR, win),
+        MPI_ERR_OP);
+    MTEST_CLASS(MPI_Fetch_and_op(packed, old, MPI_PACKED, target, 0, MPI_BXOR, win), MPI_ERR_OP);
+    MTEST_OK(MPI_Fetch_and_op(packed, old, MPI_PACKED, target, 0, MPI_NO_OP, win));
+    MTEST_CLASS(MPI_Compare_and_swap(packed, packed, old, MPI_PACKED, target, 0, win), MPI_ERR_TYPE);
+    MTEST_CLASS(MPI_Compare_and_swap(packed, packed, old, MPI_CHAR, target, 0, win), MPI_ERR_TYPE);
+    MTEST_CLASS(MPI_Compare_and_swap(packed, packed, old, MPI_CHARACTER, target, 0, win), MPI_ERR_TYPE);
+    MTEST_OK(MPI_Compare_and_swap(packed, packed, old, MPI_SIGNED_CHAR, target, 0, win));
+    MTEST_OK(MPI_Win_unlock(target, win));
+}
+
 static void user_op(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void)in;
@@ -295,6 +314,7 @@ static void check_no_memory(MPI_Comm comm)
                 MPI_ERR_NO_MEM);
 }
 
+/* The hint says that there are no locks, but other MPIs accept them, and programs have it by mistake. */
 static void check_no_locks(MPI_Comm comm)
 {
     MPI_Win other;
@@ -304,8 +324,10 @@ static void check_no_locks(MPI_Comm comm)
     MPI_Info_set(info, "no_locks", "true");
     MTEST_OK(MPI_Win_create(cells, sizeof cells, 4, info, comm, &other));
     MPI_Win_set_errhandler(other, MPI_ERRORS_RETURN);
-    MTEST_CLASS(MPI_Win_lock(MPI_LOCK_SHARED, mtest_rank, 0, other), MPI_ERR_RMA_SYNC);
-    MTEST_CLASS(MPI_Win_lock_all(0, other), MPI_ERR_RMA_SYNC);
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, mtest_rank, 0, other));
+    MTEST_OK(MPI_Win_unlock(mtest_rank, other));
+    MTEST_OK(MPI_Win_lock_all(0, other));
+    MTEST_OK(MPI_Win_unlock_all(other));
     MTEST_OK(MPI_Win_free(&other));
     MPI_Info_free(&info);
 }
@@ -323,6 +345,8 @@ int main(int argc, char **argv)
     check_outside_epochs();
     check_arguments();
     check_like_ints();
+    check_wrong_types(mtest_rank);
+    check_wrong_types((mtest_rank + 1) % mtest_size);
     check_in_place();
     MTEST_CHECK(mtest_touched(cells, sizeof cells, 0) == -1, "a refused operation has written");
     check_locks();

@@ -46,7 +46,7 @@ static inline int check_types(struct ampi_rma *rma)
             (rma->result.type && rma->result.type->basic != to->basic && rma->result.type->size_bytes > 0)))
         return ampi_win_raise(rma->win, MPI_ERR_TYPE,
                               "the datatypes must consist of one predefined type, the same on both sides");
-    if (BASE_UNLIKELY(!rma->op->kernels[to->basic]))
+    if (BASE_UNLIKELY(!rma->op->kernels[to->basic] || to->predefined == MPI_PACKED))
         return raise_op(rma);
     return MPI_SUCCESS;
 }
@@ -130,9 +130,13 @@ static BASE_NOINLINE int fetch_and_op(struct ampi_rma *rma, MPI_Win handle)
     return BASE_UNLIKELY(error) ? raise_device(rma, error) : MPI_SUCCESS;
 }
 
-/* Integers, logicals and bytes. */
-static bool can_compare(enum ampi_basic basic)
+/* Integers, logicals and bytes; not characters. */
+static bool can_compare(const struct ampi_type *type)
 {
+    enum ampi_basic basic = type->basic;
+
+    if (type->predefined == MPI_PACKED || type->predefined == MPI_CHAR)
+        return false;
     return basic == AMPI_BASIC_BYTE || (basic >= AMPI_BASIC_INT8 && basic <= AMPI_BASIC_UINT64) ||
            (basic >= AMPI_BASIC_BOOL && basic <= AMPI_BASIC_LOGICAL128);
 }
@@ -180,7 +184,7 @@ static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
         (error = ampi_rma_check_side(rma->win, "the result's", &rma->result, true)) ||
         (error = ampi_rma_locate(rma)) || (error = check_one(rma)))
         return error;
-    if (!can_compare(rma->target.type->basic) || rma->target.type->size_bytes > (MPI_Count)sizeof expected)
+    if (!can_compare(rma->target.type) || rma->target.type->size_bytes > (MPI_Count)sizeof expected)
         return ampi_win_raise(rma->win, MPI_ERR_TYPE, "only integers, logicals and bytes can be compared");
     if (rma->at && gpu_is_device(rma->target.buf) &&
         ampi_rma_swap_by_kernel(rma->at,
@@ -219,7 +223,7 @@ static inline __attribute__((always_inline)) bool combine_at_once(const void *or
     size_t n_bytes;
 
     if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !ampi_rma_is_buffer(origin) ||
-                      ampi_op_is_pair(type->basic)))
+                      ampi_op_is_pair(type->basic) || handle == MPI_PACKED))
         return false;
     kernel = op->kernels[type->basic];
     if (BASE_UNLIKELY(!kernel && op->predefined != MPI_REPLACE && (op->predefined != MPI_NO_OP || !result)))
@@ -246,7 +250,7 @@ static inline bool compare_at_once(const void *desired, const void *expected, vo
     const struct ampi_type *type = ampi_type_of(handle);
     struct ampi_rma_spot to;
 
-    if (BASE_UNLIKELY(!type || !can_compare(type->basic)))
+    if (BASE_UNLIKELY(!type || !can_compare(type)))
         return false;
     to = ampi_rma_usual(win, rank, disp, 1, type);
     if (BASE_UNLIKELY(!to.data))

@@ -22,6 +22,7 @@
 
 #include <stdio.h>
 
+#include "ampi/object/settings.h"
 #include "ampi/rma/rma_remote_header.h"
 
 /* ---- A waiting rank ---- */
@@ -120,13 +121,21 @@ static int check_rank(struct ampi_win *win, int rank)
     return MPI_SUCCESS;
 }
 
+/* Other MPIs accept locks in spite of the hint no_locks. */
+static BASE_COLD int check_hint(struct ampi_win *win)
+{
+    if (!ampi_options.check_usage)
+        return MPI_SUCCESS;
+    return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window has the hint no_locks");
+}
+
 static int check_lock(struct ampi_win *win, int rank)
 {
     const struct ampi_win *target;
     int error;
 
-    if (BASE_UNLIKELY(win->has_no_locks))
-        return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
+    if (BASE_UNLIKELY(win->has_no_locks && (error = check_hint(win))))
+        return error;
     if (win->access != AMPI_ACCESS_LOCK && (error = ampi_epoch_check_closed(win)))
         return error;
     if (rank < 0)
@@ -329,8 +338,8 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
     ampi_enter("MPI_Win_lock_all");
     if ((error = ampi_epoch_check(win, assert, MPI_MODE_NOCHECK, &object)))
         return error;
-    if (object->has_no_locks)
-        return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "the window was created with the hint no_locks");
+    if (object->has_no_locks && (error = check_hint(object)))
+        return error;
     if ((error = ampi_epoch_check_closed(object)))
         return error;
     if (object->is_exposed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * win_info.c: hints on windows (MPI 5.0, section 12.2.7). Known hints are kept and returned; `no_locks` and
- * `accumulate_ordering` change the library's behaviour.
+ * win_info.c: hints on windows (MPI 5.0, section 12.2.7). Known hints are kept and returned;
+ * `accumulate_ordering` changes the library's behaviour, `no_locks` what +check usage reports.
  */
 #include "ampi/datatype/program_memory.h"
 #include "ampi/rma/win.h"
