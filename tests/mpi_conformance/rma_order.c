@@ -2,7 +2,7 @@
  *
  * Accumulates of one origin on one place happen in the order of the calls: each rank has some cells in every window, and
  * a model of them; random accumulates with overlapping layouts and all kinds of calls, in all kinds of epochs, with groups
- * that overlap, fetch and leave what the model predicts.
+ * that overlap, fetch and leave what the model predicts. So do accumulates before and after MPI_Win_set_info demands an order.
  *
  * usage: rma_order [seed [rounds]]
  */
@@ -305,6 +305,44 @@ static void run(int rounds, MPI_Datatype spread, MPI_Group all)
     free(model);
 }
 
+static void set_ordering(const char *ordering, MPI_Win win)
+{
+    MPI_Info info;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "accumulate_ordering", ordering);
+    MTEST_OK(MPI_Win_set_info(win, info));
+    MPI_Info_free(&info);
+}
+
+/* The accumulate that needs the order is small, and the one before it takes long. */
+static void check_new_order(void)
+{
+    int *memory, *data = mtest_alloc(4 * LARGE * sizeof *data), *got = data + 2 * LARGE, last, value = -5,
+                 target = (mtest_rank + mtest_size / 2) % mtest_size;
+    MPI_Datatype spread;
+    MPI_Win win;
+
+    MTEST_OK(mrma_window(LARGE * sizeof(int), sizeof(int), &memory, &win));
+    memset(memory, 0, LARGE * sizeof(int));
+    memset(data, 0, 4 * LARGE * sizeof(int));
+    MPI_Type_vector(LARGE, 1, 2, MPI_INT, &spread);
+    MPI_Type_commit(&spread);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_Win_lock_all(0, win));
+    set_ordering("none", win);
+    data[2 * LARGE - 2] = 1;
+    MTEST_OK(MPI_Get_accumulate(data, 1, spread, got, 1, spread, target, 0, LARGE, MPI_INT, MPI_SUM, win));
+    set_ordering("rar,raw,war,waw", win);
+    MTEST_OK(MPI_Accumulate(&value, 1, MPI_INT, target, LARGE - 1, 1, MPI_INT, MPI_REPLACE, win));
+    MTEST_OK(MPI_Fetch_and_op(NULL, &last, MPI_INT, target, LARGE - 1, MPI_NO_OP, win));
+    MTEST_OK(MPI_Win_unlock_all(win));
+    MTEST_CHECK(last == value, "the last number is %d, not %d", last, value);
+    MPI_Type_free(&spread);
+    free(data);
+    MTEST_OK(mrma_free(memory, &win));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype spread;
@@ -324,6 +362,7 @@ int main(int argc, char **argv)
     n_cells = LARGE;
     if (mtest_size <= 8)
         run(rounds / 4, spread, all);
+    check_new_order();
     MPI_Type_free(&spread);
     MPI_Group_free(&all);
     return mtest_end();

@@ -403,15 +403,14 @@ int ampi_rma_remote_get(struct ampi_rma *rma)
     return MPI_SUCCESS;
 }
 
-/* Keeps accumulates on one target in order: see rma_remote.h. */
+/* Keeps accumulates on one target in order: see rma_remote.h. Those of a window without order are noted, too, as
+ * MPI_Win_set_info may demand an order for the next ones. */
 static int keep_order(struct ampi_rma *rma)
 {
     struct ampi_win *win = rma->win;
     int error = MPI_SUCCESS;
 
-    if (win->is_unordered)
-        return MPI_SUCCESS;
-    if (win->n_under_way > 0 && ampi_win_bit(win->combining_at, rma->rank))
+    if (!win->is_unordered && win->n_under_way > 0 && ampi_win_bit(win->combining_at, rma->rank))
         error = ampi_epoch_drain_remote(win, rma->rank);
     if (win->n_under_way == 0 && win->combining_at)
         memset(win->combining_at, 0, ((size_t)win->shared->n_ranks + 63) / 64 * sizeof *win->combining_at);
