@@ -267,7 +267,8 @@ test_fortran() {
         expect "$name compiles" 0 '' '' $name -Wall -Werror "$here/hello.f90" -o hello_$name
         expect_good_program hello_$name
     done
-    expect "-showme:compile" 0 "^$modules \$" '' mpifort -showme:compile
+    options=$(mpifort -show a.f90 | grep -o -e '-fallow-argument-mismatch ')
+    expect "-showme:compile" 0 "^$options$modules \$" '' mpifort -showme:compile
     expect "-showme:link" 0 "^$link \$" '' mpifort -showme:link
     expect "-showme:libs" 0 '^heddle_mpifort mpi_abi $' '' mpifort -showme:libs
     expect "-showme:version" 0 '^mpifort: Heddle [0-9.]+ \(Language: Fortran\) $' '' mpifort -showme:version
@@ -289,6 +290,11 @@ test_fortran() {
     chmod +x gfortran-98
     options=$(mpifort -show a.f90 | sed 's/^gfortran //; s/ -I.*//')
     expect "options of another gfortran" 0 "^$PWD/gfortran-98 $options $modules -pie a.f90" '' mpifort "-fc=$PWD/gfortran-98" -show a.f90
+    ln -s "$(command -v gfortran)" f95
+    options=$(mpifort -show a.f90 | sed 's/^gfortran //; s/ -I.*//')
+    expect "a gfortran without the word in its name" 0 "^$PWD/f95 $options $modules -pie a.f90" '' mpifort "-fc=$PWD/f95" -show a.f90
+    expect "its modules" 0 "^(-fallow-argument-mismatch )?$modules \$" '' env "OMPI_FC=$PWD/f95" mpifort -showme:compile
+    expect "folders of modules exist" 0 "^-I$shown_lib/heddle/fortran \$" '' mpifort -fc=other -showme:compile
     # A compiler of another name that cannot read these modules.
     printf '#!/bin/sh\n[ "$*" = --version ] && echo "GNU Fortran (other) 99" && exit\nexec gfortran "$@" -fno-such-option\n' >gfortran-99
     chmod +x gfortran-99
@@ -296,6 +302,34 @@ test_fortran() {
         mpifort "-fc=$PWD/gfortran-99" "$here/hello.f90"
     expect "modules are made anew" 0 "modules of GNU Fortran.* are in $PWD/mods" '' mpifort -fc=gfortran "-rebuild-modules=$PWD/mods"
     expect "and can be used" 0 '' '' gfortran -fPIE -Imods -c "$here/hello.f90" -o hello.o
+    test_old_fortran
+}
+
+# make_refusing NAME LINES PATTERN: a gfortran that refuses a module mpi_f08 in which one of the LINES (sed) has the PATTERN
+make_refusing() {
+    cat >"$1" <<END
+#!/bin/sh
+for word; do
+    case \$word in
+    *mpi_f08.f90 | *texts.f90) sed -n '$2' "\$word" | grep -q '$3' && echo "Error: $3 is refused" >&2 && exit 1 ;;
+    esac
+done
+exec gfortran "\$@"
+END
+    chmod +x "$1"
+}
+
+# Compilers that refuse the module mpi_f08 get it in another form.
+test_old_fortran() {
+    make_refusing gfortran-texts '/name=".*_f08ts_"/,/^  end/p' 'character(len='
+    expect "texts of any length are refused" 0 "modules of GNU Fortran.* are in $PWD/texts" '' mpifort "-fc=$PWD/gfortran-texts" "-rebuild-modules=$PWD/texts"
+    expect "sections are kept" 0 '' '' mpifort -Itexts "$here/hello_section.f90" -o section_texts
+    expect_good_program section_texts
+    make_refusing gfortran-rank p 'dimension([.][.])'
+    expect "assumed rank is refused" 0 "modules of GNU Fortran.* are in $PWD/rank" 'SUPPORTED is .false.*Error: dimension' \
+        mpifort "-fc=$PWD/gfortran-rank" "-rebuild-modules=$PWD/rank"
+    expect "without sections" 0 '' '' mpifort -Irank "$here/hello.f90" -o hello_rank
+    expect_good_program hello_rank
 }
 
 # CMake's FindMPI finds all three interfaces.
@@ -306,6 +340,10 @@ test_fortran_cmake() {
     cmake_project by_compiler fortran_project "-DMPI_C_COMPILER=$prefix/bin/mpicc" "-DMPI_Fortran_COMPILER=$prefix/bin/mpifort"
     cmake_project as_compiler fortran_project -DCMAKE_C_COMPILER=mpicc -DCMAKE_Fortran_COMPILER=mpifort
     expect_good_program as_compiler/hello
+    # Without C, CMake takes Debian's f95.
+    ln -s "$(command -v gfortran)" f95
+    cmake_project fortran_only fortran_project -DLANGUAGES=Fortran "-DCMAKE_Fortran_COMPILER=$PWD/f95" "-DMPI_HOME=$prefix"
+    expect "what FindMPI found" 0 'mpif.h=TRUE mpi=TRUE mpi_f08=TRUE sections=TRUE' '' cat fortran_only.log
 }
 
 # The second compiler: LLVM's flang, each version that is installed. 16 can link with an option only, and cannot compile the modules.
