@@ -236,7 +236,7 @@ def c_entry(function, suffix=""):
 
 def buffer_mode(function, param):
     """How a section that is not contiguous is passed: typed (as a datatype, or copied if there is none), in_place (as a datatype only),
-    blocks (partitions as a datatype only), copied, base (only its address matters), refused."""
+    blocks (partitions as a datatype only), copied, one (its first element), base (only its address matters), refused."""
     params, base = function.fortran, function.base.lower()
     i = params.index(param)
     neighbors = [p.kind for p in params[max(0, i - 1):i] + params[i + 1:i + 2]]
@@ -247,6 +247,8 @@ def buffer_mode(function, param):
         and not params[i + 2].is_array
     multi = ("gather" in base and param.name == "recvbuf") or "alltoall" in base or \
         ("scatter" in base and "reduce" not in base and param.name == "sendbuf")
+    if base in ("compare_and_swap", "fetch_and_op"):
+        return "one"
     if base in ("psend_init", "precv_init"):
         return "blocks"
     if has_type and "buffer" not in neighbors and not multi:
@@ -260,8 +262,11 @@ NO_TYPE = {"in_place": "the buffer is an array section with gaps, and so has the
            "blocks": "the partitions of the array section have no common shape and distance"}
 
 
-def refuse(function, comm, text):
-    return f'fort_return(ierror, fort_raise({comm}, MPI_ERR_BUFFER, "MPI_{function.name}: {text}"));'
+def refuse(function, text):
+    """Raises the error on the window or communicator of the call."""
+    call = next((f"fort_raise{on}(fort_{kind}(*{p.name})" for kind, on in (("win", "_on_win"), ("comm", "")) for p in function.fortran
+                 if p.kind == kind and p.intent == "in"), "fort_raise(MPI_COMM_SELF")
+    return f'fort_return(ierror, {call}, MPI_ERR_BUFFER, "MPI_{function.name}: {text}"));'
 
 
 def ts_entry(function):
@@ -283,12 +288,12 @@ def ts_entry(function):
     convert = [n for n, mode in buffers.items() if mode != "base"]
     if not convert:
         return text + call("    ", {}) + "}\n"
-    test = " && ".join(f"fort_section_is_contiguous({n})" for n in convert)
+    test = " && ".join(f"fort_section_has_one({n}, *datatype)" if buffers[n] == "one" else f"fort_section_is_contiguous({n})"
+                       for n in convert)
     text += f"    if ({test}) {{\n" + call("        ", {}) + "        return;\n    }\n"
-    refused = [n for n in convert if buffers[n] == "refused"]
-    comm = next((f"fort_comm(*{p.name})" for p in function.fortran if p.kind == "comm"), "MPI_COMM_SELF")
+    refused = [n for n in convert if buffers[n] in ("one", "refused")]
     if len(refused) == len(convert):
-        return text + f"    {refuse(function, comm, 'the buffer is an array section that is not contiguous')}\n}}\n"
+        return text + f"    {refuse(function, 'the buffer is an array section that is not contiguous')}\n}}\n"
     values, begin, end = {}, [], []
     request = next((p.name for p in function.fortran if p.kind == "request" and p.intent == "out"), None)
     if request:  # stays so if the call fails
@@ -310,7 +315,7 @@ def ts_entry(function):
                 blocks = f"*{function.fortran[i + 1].name}" if buffers[n] == "blocks" else "1"
                 begin.append(f"@if (!fort_section_blocks(&s_{n}, {n}, {blocks}, *{count.name}, *{type_.name})) {{\n"
                              + "".join(f"        {line}\n" for line in end) +
-                             f"        {refuse(function, comm, NO_TYPE[buffers[n]])}\n        return;\n    }}")
+                             f"        {refuse(function, NO_TYPE[buffers[n]])}\n        return;\n    }}")
         else:
             begin.append(f"@fort_section_copied(&s_{n}, {n}, {written});")
         persistent = "true" if function.base.lower().endswith("_init") else "false"

@@ -127,8 +127,9 @@ static inline void fort_return(MPI_Fint *ierror, int error)
 }
 
 /* Reports an error that C's functions cannot detect, through the error handler of comm; returns its code.
- * The text contains the function's name. */
+ * The text is a literal that contains the function's name. */
 int fort_raise(MPI_Comm comm, int error_class, const char *text);
+int fort_raise_on_win(MPI_Win win, int error_class, const char *text);
 
 static inline bool fort_is_predefined(MPI_Fint handle)
 {
@@ -255,6 +256,9 @@ struct fort_descriptor {
 
 /* True if the elements are contiguous, or there is no array: MPI then reports the address NULL if the count is not 0. */
 bool fort_section_is_contiguous(const struct fort_descriptor *section);
+
+/* True if an element of the datatype lies at the address: the elements are contiguous, or as large. */
+bool fort_section_has_one(const struct fort_descriptor *section, MPI_Fint datatype);
 
 /* A buffer in the form in which it is passed on. */
 struct fort_section {

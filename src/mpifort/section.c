@@ -29,6 +29,15 @@ bool fort_section_is_contiguous(const struct fort_descriptor *section)
     return true;
 }
 
+bool fort_section_has_one(const struct fort_descriptor *section, MPI_Fint datatype)
+{
+    MPI_Count size = 0;
+
+    return fort_section_is_contiguous(section) ||
+           PMPI_Type_size_c(fort_datatype(datatype), &size) != MPI_SUCCESS || /* the call reports that */
+           size <= (MPI_Count)section->elem_len;
+}
+
 static MPI_Count n_elements(const struct fort_descriptor *section)
 {
     MPI_Count n = 1;

@@ -5,6 +5,7 @@
  */
 #include "fort.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 /* The library's blocks, under each name that a COMMON block can have. They are initialized, so they lie in .data: GNU ld then
@@ -75,14 +76,47 @@ void fort_indices_out(MPI_Fint *indices, int n, int error)
         indices[i] = fort_index(indices[i]);
 }
 
+/* An error code with its text. */
+struct code {
+    struct code *next; /* in codes */
+    const char *text;  /* a literal: its address identifies it */
+    int code;
+};
+static struct code *codes; /* guarded by codes_lock */
+static pthread_mutex_t codes_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The error code of the text, which is added to MPI's at the first error; the class if that is not possible. */
+static int code_of(int error_class, const char *text)
+{
+    struct code *found;
+    int code;
+
+    pthread_mutex_lock(&codes_lock);
+    for (found = codes; found && found->text != text; found = found->next)
+        ;
+    if (!found && PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS) {
+        PMPI_Add_error_string(code, text);
+        found = fort_alloc(sizeof *found);
+        *found = (struct code){.next = codes, .text = text, .code = code};
+        codes = found;
+    }
+    code = found ? found->code : error_class;
+    pthread_mutex_unlock(&codes_lock);
+    return code;
+}
+
 int fort_raise(MPI_Comm comm, int error_class, const char *text)
 {
-    int code = error_class;
+    int code = code_of(error_class, text);
 
-    if (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS)
-        PMPI_Add_error_string(code, text);
-    else
-        code = error_class;
     PMPI_Comm_call_errhandler(comm, code);
+    return code;
+}
+
+int fort_raise_on_win(MPI_Win win, int error_class, const char *text)
+{
+    int code = code_of(error_class, text);
+
+    PMPI_Win_call_errhandler(win, code);
     return code;
 }

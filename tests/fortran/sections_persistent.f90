@@ -148,6 +148,7 @@ program sections_persistent
   call MPI_Error_class(ierror, i)
   call check(i == MPI_ERR_BUFFER, 'partitions beyond the end of the section')
   call MPI_Win_create(b, 144_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, MPI_COMM_WORLD, win)
+  call MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN)
   call MPI_Win_fence(0, win)
   call MPI_Put(a(2, ::2), 1, with_gaps, right, 0_MPI_ADDRESS_KIND, 3, MPI_INTEGER, win, ierror)
   call MPI_Error_class(ierror, i)
