@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The job's name in PMIx (none if the job has one process), a colon, and its number of processes. The name shows that
- * Heddle's mpirun started this process itself, not another launcher below it that passed the variable on. */
+/* The job's name in PMIx (none if the job has one process), a colon, and its number of processes; then
+ * BASE_LAUNCHED_KEEPS_GOING if mpirun does not end the job when a process fails (--keep-going). The name shows that Heddle's
+ * mpirun started this process itself, not another launcher below it that passed the variable on. */
 #define BASE_LAUNCHED_SIZE_ENV "HEDDLE_MPIRUN"
+#define BASE_LAUNCHED_KEEPS_GOING ":keep-going"
 
 /* The name of an abstract Unix datagram socket. A program linked with this library sends a start report
  * there: its process number in the job (PMIX_RANK, or -1) and its number of ranks (0: unspecified). */

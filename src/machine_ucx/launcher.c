@@ -75,6 +75,8 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     if (status != PMIX_SUCCESS)
         return failed("PMIx_Init", status);
     launcher.is_mpirun = is_our_mpirun();
+    place.keeps_going =
+        launcher.is_mpirun && strstr(getenv(BASE_LAUNCHED_SIZE_ENV), BASE_LAUNCHED_KEEPS_GOING);
     place.proc_id = (int)launcher.self.rank;
     if (!get_int(PMIX_JOB_SIZE, true, &place.n_procs))
         return "the launcher does not provide the number of processes (PMIX_JOB_SIZE)";
@@ -84,6 +86,9 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
         place.node_n_procs = 1;
     if (!get_int(PMIX_LOCALLDR, true, &place.node_first))
         place.node_first = place.proc_id - place.node_index;
+    ucxm.processes = calloc((size_t)place.n_procs, sizeof *ucxm.processes);
+    if (!ucxm.processes)
+        return "out of memory";
     *place_out = place;
     return NULL;
 }

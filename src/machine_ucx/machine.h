@@ -60,6 +60,7 @@ struct machine_place {
     int node_first;   /* the lowest process of this node: identifies the node */
     int node_index;   /* this process's index among those of this node */
     int node_n_procs; /* processes of the job on this node */
+    bool keeps_going; /* the launcher does not end the job when a process fails */
 };
 
 /* The data of a message that has arrived. Valid while handle runs, and afterwards until release or fetch if
@@ -78,7 +79,7 @@ typedef void (*machine_done_fn)(void *arg, int result);
 struct machine_client {
     /* Handles a message for a port. Returns true to keep the data; false: the machine may drop it. */
     bool (*handle)(int pe_id, const void *header, size_t header_bytes, const struct machine_data *data);
-    /* Reports a failed process; called once for each, by any thread. Must not call the machine. May be
+    /* Reports a process that failed after open; called once for each, by any thread. Must not call the machine. May be
      * NULL. */
     void (*failed)(int proc_id, const char *why);
     /* The process that a message comes from, for the traffic counters. NULL: not needed. */
@@ -143,6 +144,7 @@ struct machine {
 
     /* Returns false if there is no launcher, or it does not reply; *error_out (static) is the reason. */
     bool (*attach)(struct machine_place *place_out, const char **error_out);
+    /* Returns false, too, if a process has failed before all have called open. */
     bool (*open)(int n_pes, const struct machine_client *client, const char **error_out);
 
     /* The number of PEs of a process; looked up at the first call for it, which may take a while. -1:
@@ -206,7 +208,7 @@ struct machine {
     void (*close)(double limit_s);
 
     /* Announces that the process prefers to continue when another one fails: requests that from the
-     * launcher, together with reports of failures. May take a while; the second call does nothing. */
+     * launcher, together with reports of failures. From attach on, once. May take a while. */
     void (*tolerate)(void);
 
     /* On the port's thread, once for each failed process: ends communication between the port and that

@@ -205,8 +205,7 @@ const char *ucxm_ports_open(int n_pes)
         return error;
     ucxm.n_pes = n_pes;
     ucxm.ports = calloc((size_t)n_pes, sizeof *ucxm.ports);
-    ucxm.processes = calloc((size_t)ucxm.place.n_procs, sizeof *ucxm.processes);
-    if (!ucxm.ports || !ucxm.processes)
+    if (!ucxm.ports)
         return "out of memory";
     ucxm_noise_filter();
     if ((error = open_workers_with_room(n_pes)))
@@ -214,7 +213,7 @@ const char *ucxm_ports_open(int n_pes)
     ucxm_rings_open();
     if ((error = publish()))
         return error;
-    return ucxm_launcher_fence(NULL, 0);
+    return ucxm_has_failed_peers() ? "a process has failed" : ucxm_launcher_fence(NULL, 0);
 }
 
 /* ---- Progress ---- */

@@ -58,6 +58,15 @@ deadlock 8 1 3 '6 to 7' 6 traffic
 # shellcheck disable=SC2059
 expect "by default the job ends" 137 '' "$(printf "$lost" 2 '4 to 5') $" \
     "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 default
+# --keep-going: processes without a rank that wants errors end when a call involves the lost process.
+# shellcheck disable=SC2059
+expect "by default a call ends the job, --keep-going" 137 '' \
+    "^$(printf "$lost" 2 '4 to 5'); the others continue (rank [0-9]+ of 8 [^:]*: MPI_[A-Za-z]+: MPI_ERR_PROC_ABORTED: process 2 of 4 [^ ]+ .*)+$" \
+    "$mpirun" --keep-going --procs 4 -n 8 +p 1 "$survive" 4 2 default
+# shellcheck disable=SC2059
+expect "nobody can continue if a process fails before MPI_Init, --keep-going" 137 '' \
+    "^$(printf "$lost" 2 2).*(process [013] of 4 cannot be connected: a process has failed.*){3}$" \
+    "$mpirun" --keep-going --procs 4 -n 4 +p 1 "$survive" 4 2 init
 
 # What ends a wait in a window.
 survive_rma=$expect_dir/survive_rma

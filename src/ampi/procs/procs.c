@@ -108,6 +108,8 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.node_n_procs = place.node_n_procs;
     ult_job_share_node(place.node_index, place.node_n_procs);
     ampi_failed_init();
+    if (place.keeps_going)
+        ampi_failed_tolerate();
     ampi_procs_set_handler(AMPI_AM_TERMINATION, handle_termination);
 }
 

@@ -68,8 +68,9 @@ static void read_command(char **argv, struct procs_options *options_out)
 
 static void set_size(const struct procs_job *job)
 {
-    char text[PROCS_NAME_MAX + 16];
-    snprintf(text, sizeof text, "%s:%d", job->name, job->options.num_procs);
+    char text[PROCS_NAME_MAX + 32];
+    snprintf(text, sizeof text, "%s:%d%s", job->name, job->options.num_procs,
+             job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "");
     setenv(BASE_LAUNCHED_SIZE_ENV, text, 1);
 }
 
