@@ -345,7 +345,7 @@ static bool is_done(const struct ult_pe *pe, bool until_done)
  * disturbed. */
 static void lend_core(struct ult_pe *pe, bool until_done)
 {
-    for (int i = 0; i < CORE_LENDS && !is_done(pe, until_done); i++) {
+    for (int i = 0; i < CORE_LENDS && !pe->is_shared && !is_done(pe, until_done); i++) {
         sched_yield();
         if (ult_pe_poll(pe) > 0)
             i = 0;
@@ -364,7 +364,7 @@ static void spin(struct ult_pe *pe, bool until_done)
 {
     uint64_t until_ns = 0;
 
-    for (int i = 0; i < ult_job.spin_polls; i++) {
+    for (int i = 0; i < ult_job.spin_polls && !pe->is_shared; i++) {
         if (ult_pe_poll(pe) > 0)
             i = 0, until_ns = 0; /* if something arrives, more may follow */
         if (is_done(pe, until_done))
@@ -401,26 +401,26 @@ static void sleep_on_events(struct ult_pe *pe, bool until_done)
     if (!is_done(pe, until_done)) {
         pe->n_sleeps++;
         limit_ns = ult_idle_enter();
-        if (ult_idle_prepare(pe, limit_ns, &sleep))
+        if (ult_idle_prepare(pe, limit_ns, &sleep) && !pe->is_shared)
             ult_idle_sleep(pe, &sleep);
         ult_idle_leave();
     }
     atomic_store_explicit(&pe->is_asleep, false, memory_order_relaxed);
 }
 
+/* A poll or a hook of the upper layers may call a library that starts a thread: the PE is shared from then on, and this
+ * thread holds its lock. */
 void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
-    if (BASE_UNLIKELY(pe->is_shared)) {
-        ult_sharing_idle(pe, until_done);
-        return;
-    }
-    while (!is_done(pe, until_done)) {
+    while (!pe->is_shared && !is_done(pe, until_done)) {
         spin(pe, until_done);
         if (ult_job.is_oversubscribed)
             lend_core(pe, until_done);
-        if (is_done(pe, until_done))
+        if (pe->is_shared || is_done(pe, until_done))
             break;
         sleep_on_events(pe, until_done);
         ult_pe_poll(pe);
     }
+    if (BASE_UNLIKELY(pe->is_shared))
+        ult_sharing_idle(pe, until_done);
 }

@@ -130,6 +130,39 @@ START_TEST(sleeper_learns_of_sources)
 }
 END_TEST
 
+static void ready_first(struct ult *self)
+{
+    (void)self;
+    ult_ready(&job.ults[0]);
+}
+
+static int start_a_thread(struct ult_source *from)
+{
+    if (from->pending) {
+        from->pending = 0;
+        thread_start(&sleeper, ready_first);
+    }
+    return 0;
+}
+
+/* Its PE is not shared, and idle, when a source calls a library that starts a thread. */
+static void share_while_idle(void *arg)
+{
+    (void)arg;
+    source = (struct ult_source){.poll = start_a_thread, .fd = -1, .pending = 1};
+    ult_pe_add_source(ult_self()->pe, &source);
+    ult_suspend();
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+}
+
+START_TEST(idle_pe_becomes_shared)
+{
+    ult_job_start(1, 1, share_while_idle);
+}
+END_TEST
+
 static atomic_int n_received;
 static atomic_bool is_sent;
 static struct wake_note backlog_notes[2];
@@ -390,6 +423,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, sleeper_learns_of_timers);
     tcase_add_test(tcase, sleeper_learns_of_sources);
+    tcase_add_test(tcase, idle_pe_becomes_shared);
     tcase_add_test(tcase, sleeper_learns_of_backlogs);
     tcase_add_test(tcase, end_of_job_wakes_who_is_about_to_sleep);
     tcase_add_test(tcase, mail_before_sleep_is_read_at_once);
