@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries.
+ * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries; and the functions that make the
+ * C library start threads of its own for the program (SIGEV_THREAD).
  *
  * This library's definitions precede libc's (precedence.c), so that a thread of std::thread or
  * of OpenMP belongs to the rank that caused it, like a thread of the program itself. A thread without a
@@ -14,7 +15,10 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <mqueue.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -91,4 +95,48 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
         start_thread(thread, NULL, &(struct start){.image = image, .c11_function = function, .arg = arg});
 
     return error == 0 ? thrd_success : error == EAGAIN || error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+/* ---- Threads of the C library ---- */
+
+/* From now on the C library may start threads that run the program's code, at any time: the rank has one more thread,
+ * which never ends. */
+static void expect_threads(const struct sigevent *event, const void *caller)
+{
+    struct image *image;
+
+    if (!event || event->sigev_notify != SIGEV_THREAD || image_thread_serves_all(caller))
+        return;
+    image = image_thread_heir(caller);
+    if (image_rebind_client.thread_begins)
+        image_rebind_client.thread_begins();
+    if (image)
+        image_thread_count(image, 1);
+}
+
+static void *real_function(const char *name)
+{
+    void *real = dlsym(RTLD_NEXT, name);
+
+    if (!real)
+        base_fatal(1, "the C library has no %s; is this glibc?", name);
+    return real;
+}
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+    int (*real)(clockid_t, struct sigevent *, timer_t *);
+
+    *(void **)&real = real_function("timer_create");
+    expect_threads(event, __builtin_return_address(0));
+    return real(clock, event, timer);
+}
+
+EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
+{
+    int (*real)(mqd_t, const struct sigevent *);
+
+    *(void **)&real = real_function("mq_notify");
+    expect_threads(event, __builtin_return_address(0));
+    return real(queue, event);
 }

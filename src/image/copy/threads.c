@@ -174,7 +174,7 @@ void image_thread_count(struct image *image, int n)
 static bool serves_all(const char *path)
 {
     static const char *const names[] = {"libcuda.so", "libnvidia", "libnccl.so", "libuc",
-                                        "libpmix",    "libevent",  "libmpi_abi"};
+                                        "libpmix",    "libevent",  "libmpi_abi", "machine_ucx.so"};
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
 
