@@ -3,9 +3,9 @@
  * between_ops.h: the seam between the engine and collectives between processes.
  *
  * The engine and the plans are independent of processes. A communicator with members in several processes
- * has a state of coll/between (state->remote) and slots with an exchange (slot->between). In a job of one
- * process the table is one of functions that do nothing (slot_state.c); in a job of several, coll/between
- * sets its own.
+ * has a state of coll/between (state->remote), and its slots have an exchange (slot->between). In a job of
+ * one process the functions of the table do nothing (slot_state.c); in a job of several, coll/between sets
+ * its own.
  */
 #ifndef AMPI_COLL_BETWEEN_OPS_H
 #define AMPI_COLL_BETWEEN_OPS_H
@@ -31,11 +31,11 @@ struct ampi_coll_between_ops {
     /* The stand-ins are not needed any more. */
     void (*release)(struct ampi_coll_slot *slot);
 
-    /* A member's process has failed: fails operations at which all local members have arrived and that wait
-     * for other processes. On any PE; only the leader's acts. */
+    /* A member's process has failed: fails operations at which all local members have arrived and which wait
+     * for other processes. Called on any PE; only the leader PE acts. */
     void (*fail)(struct ampi_coll_state *state, int pe_id);
 
-    /* The number of members of a process, by its index; the i-th of them; and the process of a member. */
+    /* By index of a process: its number of members, and its i-th member. The process of a member. */
     int (*n_members_in)(const struct ampi_coll_remote *remote, int proc);
     int (*member_in)(const struct ampi_coll_remote *remote, int proc, int i);
     int (*proc_of)(const struct ampi_coll_remote *remote, int member);

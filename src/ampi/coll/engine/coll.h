@@ -51,9 +51,10 @@ int ampi_coll_persistent(const struct ampi_coll_args *args, MPI_Request *request
 int ampi_coll_later(const struct ampi_coll_args *args, MPI_Request *request);
 void ampi_coll_start_later(struct ampi_request *request);
 
-/* MPIX_Start_enqueue: a start of a persistent collective as a request of its own, ACTIVE, which ampi_coll_start_later starts;
- * when it is complete, it may be started so again. The starts of one collective follow each other: each begins when the one
- * before is complete. comm: counts it as pending; NULL: none does. */
+/* MPIX_Start_enqueue: creates a start of a persistent collective as an ACTIVE request of its own, which
+ * ampi_coll_start_later starts; when it is complete, it may be started again. The starts of one collective
+ * are ordered: each begins when the previous one is complete. comm: the communicator that counts the request
+ * as pending, or NULL. */
 struct ampi_request *ampi_coll_create_start(const struct ampi_request *persistent, struct ampi_comm *comm);
 
 /* The forms with a request. */
@@ -111,7 +112,7 @@ static inline void ampi_coll_set_one(struct ampi_coll_buf *side, const void *buf
     side->is_w = side->has_large_counts = side->has_large_displs = false;
 }
 
-/* For a buffer that an operation does not have. */
+/* Marks a buffer that the operation does not have. */
 static inline void ampi_coll_set_none(struct ampi_coll_buf *side)
 {
     ampi_coll_set_one(side, NULL, 0, MPI_DATATYPE_NULL);
@@ -153,8 +154,8 @@ static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, 
 
 /* ---- What persistent collectives remember (known.c) ---- */
 
-/* Before a start, on the member's PE: looks up the memory of the buffers, if it may have changed since the last start. Never
- * switches. */
+/* Looks up the memory of the buffers, if it may have changed since the last start. Called before a start, on
+ * the member's PE. Never switches. */
 void ampi_coll_memory_look(struct ampi_coll_args *args);
 
 void ampi_coll_memory_free(struct ampi_coll_args *args);
@@ -205,8 +206,8 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
 /* Checks the operation, once the type of a reduction is known. Sets args->op. */
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* Raises an error of a call that does not take part in the collective. If other ranks' calls do, the ranks'
- * operations no longer match, and the report of that mentions this error. */
+/* Raises an error of a call that then does not take part in the collective. If calls of other ranks do, the
+ * ranks' operations no longer match; the report of that mentions this error. */
 int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
     BASE_PRINTF(3, 4) BASE_COLD;
 
@@ -251,8 +252,8 @@ static inline bool ampi_coll_is_root(const struct ampi_coll_args *args)
     return args->comm->shared->is_inter ? args->root == MPI_ROOT : args->root == args->comm->rank;
 }
 
-/* True if this member exchanges data with the root: on intercommunicators those of the other group, else
- * all. */
+/* True if this member exchanges data with the root: on intercommunicators members of the other group, else
+ * all members. */
 static inline bool ampi_coll_has_root(const struct ampi_coll_args *args)
 {
     return args->root >= 0;
@@ -375,9 +376,8 @@ static inline void ampi_coll_pack(struct ampi_coll_args *args, enum ampi_coll_ki
     args->pack_from = ampi_type_address(buf, type->true_lb_bytes);
 }
 
-/* Middle stage: true if all members' contributions are in the slot, as large as slot->last's; sets
- * slot->result.n_bytes to that size. Packing is only a short cut: if it is false, the members' buffers are
- * accessible as usual. */
+/* Middle stage: true if all members' contributions are packed in the slot, all of the size of slot->last's;
+ * sets slot->result.n_bytes to that size. If it is false, the stage reads the members' buffers. */
 static inline bool ampi_coll_all_packed(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
@@ -428,8 +428,8 @@ static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_
     return &slot->parts[part].result;
 }
 
-/* Runs the share stage: on all PEs if the table says so for this many bytes, or if they start work on GPUs,
- * which takes each of them longer than being notified; otherwise here and now for all of them. */
+/* Runs the share stage. All PEs take part if the table says so for this many bytes, or if they start work on
+ * GPUs, which takes longer than notifying a PE; otherwise this PE does the work of all, before it returns. */
 static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
                                          size_t total_bytes)
 {
@@ -441,7 +441,7 @@ static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_
         slot->plan->share(slot, part);
 }
 
-/* True if a block's data is at its destination already; both have the same address. */
+/* True if a block's data is at its destination already: both have the same address. */
 static inline bool ampi_coll_is_there(struct ampi_coll_block dst, struct ampi_coll_block src)
 {
     return dst.type == src.type ||
@@ -449,8 +449,8 @@ static inline bool ampi_coll_is_there(struct ampi_coll_block dst, struct ampi_co
             dst.type->true_lb_bytes == src.type->true_lb_bytes);
 }
 
-/* Copies a block to another; too little room is an error of the member `to`. A block is never copied onto
- * itself. */
+/* Copies a block to another. If the destination is too small, the member `to` gets an error. A block is
+ * never copied onto itself. */
 static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
                                   struct ampi_coll_block src)
 {
@@ -466,7 +466,7 @@ static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_bl
     ampi_type_copy(dst.buf, dst.count, dst.type, src.buf, src.count, src.type);
 }
 
-/* The address of a block's data if it is consecutive host memory; NULL: it is not, or is empty. */
+/* The address of a block's data if that is consecutive host memory; NULL: it is not, or there is no data. */
 static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
 {
     if (block->count == 0 || !ampi_type_is_block(block->type, block->count) ||
@@ -475,7 +475,7 @@ static inline char *ampi_coll_flat(const struct ampi_coll_block *block)
     return ampi_type_address(block->buf, block->type->true_lb_bytes);
 }
 
-/* The destination of a source's block at a member; its type is NULL if there is none. */
+/* The block of a member that receives a source's block; its type is NULL if there is none. */
 typedef struct ampi_coll_block (*ampi_coll_target_fn)(const struct ampi_coll_args *args, int source);
 
 /* Copies one block to all members of a part; large blocks are copied in pieces, each to all members while

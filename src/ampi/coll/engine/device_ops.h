@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * device_ops.h: the seam between the engine and GPU buffers.
+ * device_ops.h: the seam between the engine and collectives on GPU buffers.
  *
- * The engine and the plans are independent of GPUs: they call these functions, which return false at the
- * cost of a load and a branch until CUDA's driver is in the process. coll/device implements the rest. In
- * short: a block in GPU memory is recorded and moved when the stage ends; kernels combine reductions if
- * available; a stage ends when its work on GPUs is done.
+ * The engine and the plans are independent of GPUs. They call these functions, which cost a load and a
+ * branch and return false until CUDA's driver is in the process; coll/device implements the rest. In short:
+ * moves of blocks in GPU memory are recorded, and started when the stage has requested all; kernels combine
+ * reductions where they can; a stage ends when its work on GPUs is done.
  */
 #ifndef AMPI_COLL_DEVICE_OPS_H
 #define AMPI_COLL_DEVICE_OPS_H
@@ -16,20 +16,21 @@ struct ampi_coll_args;
 struct ampi_coll_pe;
 struct ampi_coll_slot;
 
-/* What a persistent collective remembers about the memory of a block, from start to start. The member's PE collects it before the
- * member arrives; until the operation is over, all PEs read it. */
+/* What a persistent collective remembers from start to start about the memory of a block. The member's PE
+ * collects it before the member arrives; all PEs read it until the operation is over. */
 struct ampi_coll_known {
     struct gpu_facts facts;    /* about the first byte of data */
     struct gpu_move_memo memo; /* of the moves into the block, for the PE that makes them */
     bool is_shared;            /* by all parts of a buffer: no memo */
 };
 
-/* The same of a buffer. */
+/* The same for a buffer. */
 struct ampi_coll_memory {
-    uint64_t changes;  /* gpu_change_count when all of it was known; 0: some has to be looked up again */
-    bool is_on_device; /* the first byte of some block is */
+    uint64_t changes;  /* gpu_change_count when everything was known; 0: something has to be looked up
+                          again */
+    bool is_on_device; /* the first byte of a block is in GPU memory */
     int n;
-    /* Of each block; or of the whole buffer, and of blocks that are its parts. */
+    /* One entry per block; or one for a whole buffer, whose blocks share it. */
     struct ampi_coll_known known[];
 };
 
@@ -161,7 +162,7 @@ static inline bool ampi_coll_device_any(const struct ampi_coll_slot *slot)
 
 /* ---- Reductions ---- */
 
-/* ampi_coll_fold if an input or the output is in GPU memory; else returns false. */
+/* Does ampi_coll_fold if an input or the output is in GPU memory; else returns false. */
 static inline bool ampi_coll_device_fold(const struct ampi_coll_slot *slot, int part,
                                          struct ampi_coll_span members, MPI_Count from, MPI_Count count,
                                          void *out)
@@ -214,8 +215,8 @@ static inline void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part
     ampi_coll_device->reduce(slot, part, sources, targets);
 }
 
-/* Reductions whose result is scattered: the bit of the one GPU that computes it; or (AMPI_COLL_ANY_GPU)
- * each receiver's GPU. */
+/* Reductions whose result is scattered: the bit of the only GPU that computes; or AMPI_COLL_ANY_GPU: each
+ * receiver's GPU computes. */
 #define AMPI_COLL_ANY_GPU UINT64_MAX
 static inline uint64_t ampi_coll_device_plan_scatter(const struct ampi_coll_slot *slot)
 {

@@ -11,7 +11,7 @@
 
 #include "ampi/coll/engine/coll.h"
 
-/* The members that contribute to a member's result, and all members of one side. */
+/* The members that contribute to a member's result; all members of one side. */
 static inline struct ampi_coll_span ampi_coll_peers(const struct ampi_comm *comm)
 {
     return (struct ampi_coll_span){ampi_coll_peer_first(comm), comm->peer->n_ranks};
@@ -51,7 +51,7 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
     return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
 }
 
-/* What is known about its memory; NULL: nothing. */
+/* What is known about the memory of that buffer; NULL: nothing. */
 static inline struct ampi_coll_known *ampi_coll_input_known(const struct ampi_coll_args *args)
 {
     const struct ampi_coll_memory *memory =
@@ -78,7 +78,7 @@ static inline const struct ampi_op *ampi_coll_op(const struct ampi_coll_slot *sl
  * each PE. On intercommunicators not all members know a user's operation. */
 bool ampi_coll_must_share(const struct ampi_coll_slot *slot, enum ampi_coll_kind kind);
 
-/* The part that the middle stage runs on. */
+/* The part of the PE that runs the middle stage. */
 static inline int ampi_coll_own_part(const struct ampi_coll_slot *slot)
 {
     return slot->state->part_of_pe[ult_pe_id(ult_self()->pe)];
@@ -112,10 +112,10 @@ static inline void ampi_coll_copy_result(const struct ampi_coll_buf *recv,
                          result->n_bytes);
 }
 
-/* True if all known members have as many bytes as slot->last. */
+/* True if all members that this process knows have as many bytes as slot->last. */
 bool ampi_coll_has_same_sizes(const struct ampi_coll_slot *slot);
 
-/* Middle stage: the same. If false, all members get an error and nothing may be moved. */
+/* Middle stage: the same check. If it fails, all members get an error, and nothing may be moved. */
 bool ampi_coll_check_sizes(struct ampi_coll_slot *slot);
 
 #endif

@@ -111,7 +111,7 @@ static void release(struct ampi_request *request)
     free(held);
 }
 
-/* is_own_call: on the stack of the member's own call. */
+/* is_own_call: called on the stack of the member's own call. */
 static void start_held(struct ampi_request *request, bool is_own_call)
 {
     struct held *held = request->u.extra;

@@ -14,7 +14,7 @@
 #define SLICE_FROM ((size_t)32 << 10)
 #define SLICE_ALIGN ((size_t)4096)
 
-/* Returns where the data goes; NULL: sizes are only added up. */
+/* Adds an item, and returns the address for its data; NULL: only sizes are added up. */
 static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
 {
     unsigned char *data = out->data ? out->data + out->data_bytes : NULL;
@@ -37,7 +37,7 @@ void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const voi
         memcpy(data, bytes, n_bytes);
 }
 
-/* A PE's share of an item: a slice of a large one, all or nothing of another. */
+/* Packs a PE's share of an item: a slice of a large item; of a small one all or nothing. */
 static void put_share(const struct ampi_coll_packer *out, unsigned char *data, struct ampi_coll_block block,
                       size_t n_bytes)
 {

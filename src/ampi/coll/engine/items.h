@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * items.h: the data of a member that other processes need, as a list of items: plans pack it, and make a
- * stand-in from it on the other side. coll/between transfers it.
+ * items.h: the data of a member for other processes, as a list of items. The plan of one side packs it,
+ * coll/between transfers it, and the plan of the other side makes a stand-in from it.
  */
 #ifndef AMPI_COLL_ITEMS_H
 #define AMPI_COLL_ITEMS_H
@@ -19,8 +19,8 @@ struct ampi_coll_packer {
     uint64_t *addresses;         /* in place of data: the items' addresses, in order; NULL: none */
     int n_all;                   /* items so far */
     bool is_scattered;           /* an item is not consecutive host memory of its member */
-    int share;                   /* which part (PE) packs; of the data, its share */
-    int n_shares;                /* ... of this many; 0: all of it */
+    int share;                   /* the part (PE) that packs its share of the data */
+    int n_shares;                /* the number of shares; 0: one part packs everything */
     int proc;                    /* index of the process that it is for */
     int n_items;                 /* of the current member */
     struct ampi_coll_block last; /* the last item put that was a block */
@@ -37,13 +37,13 @@ struct ampi_coll_item {
 struct ampi_coll_unpacker {
     const unsigned char *at;   /* the first item */
     const unsigned char *data; /* its data */
-    const uint64_t *addresses; /* the addresses of this item's data and of later ones'; NULL: data has them */
+    const uint64_t *addresses; /* addresses of the data of this and later items; NULL: `data` has the bytes */
     int n_items;
     void *(*alloc)(void *memory, size_t n_bytes); /* allocates stand-ins' arrays, not cleared */
     void *memory;                                 /* ... the argument `memory` */
 };
 
-/* Adds a member's block, packed; one in GPU memory arrives by the end of the stage. */
+/* Adds a member's block, packed. A block in GPU memory is copied by the end of the stage. */
 void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block);
 /* Adds bytes. */
 void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes);
@@ -54,21 +54,21 @@ const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, ui
 /* Zeroed memory that lives as long as the stand-ins. */
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes);
 
-/* Ready-made: one item is all of the member's data. */
+/* An unpack function: one item is all of the member's data. */
 void ampi_coll_unpack_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
 
-/* Ready-made: items are blocks by index, and become the stand-in's send buffer. */
+/* An unpack function: items are blocks by index, and become the stand-in's send buffer. */
 void ampi_coll_unpack_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                              struct ampi_coll_unpacker *in);
 
-/* Ready-made for reductions: the input, whose type the stand-in shares with slot->last. */
+/* A pack and an unpack function for reductions: the item is the input, whose type is that of slot->last. */
 void ampi_coll_put_input(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                          struct ampi_coll_packer *out);
 void ampi_coll_unpack_input(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                             struct ampi_coll_unpacker *in);
 
-/* The number of members of the peer side of args in a process (by its index), and the i-th of them by rank;
- * -1: that one is of the other side. */
+/* By index of a process: its number of members of the peer side of args, and the i-th of them by rank (-1:
+ * that member is of the other side). */
 static inline int ampi_coll_n_peers_in(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                                        int proc)
 {

@@ -114,7 +114,7 @@ void ampi_coll_selection_fit(int node_n_procs)
         entry->large_from = SIZE_MAX;
 }
 
-/* The column of few operations. */
+/* Prints the column that only few operations have. */
 static void print_far(void)
 {
     printf("Fewer than %d processes that are not on one node use", AMPI_COLL_FEW);

@@ -12,7 +12,7 @@
  * consecutive, and the last rank to arrive does not read that many cold cache lines. */
 #define AMPI_COLL_PACK_BYTES 64
 
-/* From this many processes on, trees and Bruck's algorithms save messages, and rings save time. */
+/* From this many processes on, trees and Bruck's algorithm send fewer messages, and rings take less time. */
 #define AMPI_COLL_FEW 8
 
 /* NCCL handles operations on GPU buffers from this size on, or from nccl_from if that is less, if the
@@ -32,7 +32,7 @@ enum ampi_coll_kind {
     AMPI_COLL_NEIGHBOR,
     AMPI_COLL_USER_OP,     /* reductions by a user's function, in place of the operation's own row */
     AMPI_COLL_PAST_CACHES, /* not an operation: results that are written past the caches */
-    AMPI_COLL_ONE_COPY,    /* not an operation: data that goes from a member's buffer to another's at once */
+    AMPI_COLL_ONE_COPY,    /* not an operation: data that is copied once, from buffer to buffer */
     AMPI_COLL_NODE_MEMORY, /* not an operation: data that a process of the same node reads in place */
     AMPI_COLL_KIND_COUNT,
 };
@@ -70,12 +70,12 @@ enum ampi_between {
 const char *ampi_coll_between_name(enum ampi_between algorithm);
 
 struct ampi_coll_selection {
-    const char *name;    /* of the operation, as the user writes it */
-    const char *counted; /* the size that is compared with share_from */
-    size_t share_from;   /* from how many on all PEs share the work; fewer are moved by the rank that arrives
-                            last */
-    size_t pack_to;      /* up to how many bytes of one rank are copied into the slot at arrival; 0: never */
-    enum ampi_between few;       /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
+    const char *name;      /* of the operation, as the user writes it */
+    const char *counted;   /* the size that is compared with share_from */
+    size_t share_from;     /* from this size on all PEs share the work; below, the rank that arrives last
+                            does it */
+    size_t pack_to;        /* contributions up to this size are copied into the slot at arrival; 0: none */
+    enum ampi_between few; /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
                                     AMPI_BETWEEN_ANY: by size as well */
     enum ampi_between few_large; /* ... from large_from on; AMPI_BETWEEN_ANY: as between many */
     enum ampi_between few_far; /* ... from far_from on if they are not on one node; AMPI_BETWEEN_ANY: the same
@@ -85,9 +85,9 @@ struct ampi_coll_selection {
     enum ampi_between large;     /* the one from large_from on */
     const char *between_counted; /* the size that is compared with large_from */
     size_t large_from;
-    size_t each_from; /* ... which also needs this many bytes for each process */
-    size_t nccl_from; /* the same for buffers on GPUs from which on NCCL does it, if it is there; 0: it has
-                         no such operation */
+    size_t each_from; /* ... and from this many bytes for each process on */
+    size_t nccl_from; /* the size from which on NCCL does it for GPU buffers, if available; 0: NCCL has no
+                         such operation */
     bool is_given;    /* the user has changed it */
 };
 
@@ -110,8 +110,8 @@ static inline bool ampi_coll_is_stream(size_t total_bytes)
 /* Fills in the values that depend on the machine. At start-up. */
 void ampi_coll_selection_init(void);
 
-/* Adapts what the user has not given to the number of the job's processes on this node: where many processes pass data on,
- * a process that waits for a core makes others wait that copy from it. */
+/* Adapts the values that the user has not set to the number of the job's processes on this node. Where many
+ * processes forward data, a process without a core delays those that copy from it. */
 void ampi_coll_selection_fit(int node_n_procs);
 
 /* Prints the table to stdout: +help collectives. */

@@ -38,7 +38,7 @@ static inline void finish_member(struct ampi_coll_args *args)
     end_member(args, args->error);
 }
 
-/* True if the next operation of the member may start (see the top of slot.h). */
+/* True if the next operation of the member may start (see slot.h). */
 static inline bool may_start(const struct ampi_comm *comm)
 {
     uint32_t allowed = 0;
@@ -65,11 +65,11 @@ static BASE_COLD void start_deferred(struct ampi_comm *comm)
 
 enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
 
-/* The content of an inbox item: all data that a PE needs for the last stage of a small operation, so that
- * it need not fetch cache lines of the slot from the PE that wrote them. */
+/* The content of an inbox item: all data that a PE needs for the last stage of a small operation. So it need
+ * not read cache lines of the slot that another PE has written. */
 struct stage_item {
     struct ampi_coll_pe *part;
-    int root; /* of a result in this item, like the next two fields */
+    int root; /* the root of the result in this item; like the next two fields */
     uint16_t n_bytes;
     uint8_t has_result; /* enum stage_result */
     unsigned char carried[AMPI_COLL_CARRIED_BYTES];
@@ -306,8 +306,8 @@ void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
         run_middle(slot, part);
 }
 
-/* Reports members with different operations. There is no recovery: each waits for the other to reach its
- * operation. */
+/* Reports members with different operations. There is no recovery: each would wait for ever for the other to
+ * reach its operation. */
 static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
 {
     ampi_report(args->comm->owner,
@@ -317,7 +317,7 @@ static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const s
     ampi_coll_end_job(args->comm->shared->coll);
 }
 
-/* Checks that an arriving member's operation is the others', and packs a small contribution. */
+/* Checks that an arriving member has the same operation as the others, and packs a small contribution. */
 static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_pe *part,
                             const struct ampi_coll_args *args, int member)
 {
@@ -398,7 +398,7 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call)
     arrive(&comm->shared->coll->slots[index], args, is_own_call);
 }
 
-/* Defers an operation, because others of the member are pending; or for ever, because a member has failed. */
+/* Defers an operation because others of the member are pending, or for ever because a member has failed. */
 static BASE_COLD void defer(struct ampi_coll_args *args)
 {
     struct ampi_comm *comm = args->comm;
@@ -489,8 +489,8 @@ static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_pe *part)
     }
 }
 
-/* Withdraws the arrival of a part in which all have arrived. False: it was the last of all parts, or the
- * last one has joined it: the operation continues, or fails at the leader (between.c). */
+/* Withdraws the arrival of a part whose members have all arrived. False: all parts have arrived, so the
+ * operation continues, or fails at the leader (between.c). */
 static bool withdraw(struct ampi_coll_slot *slot)
 {
     int n_arrived = atomic_load(&slot->n_parts_arrived);

@@ -12,11 +12,11 @@
  *      finish   on every PE: results are delivered to its members, which then continue
  *
  * A user's reduction function belongs to one rank's copy of the program, and runs on that rank's stack: the
- * middle and share stages of such an operation are errands (ult.h) of a member with such a function, unless
- * they run in that member's own call anyway.
+ * middle and share stages of such an operation are errands (ult.h) of a member that has the function, unless
+ * they run in that member's own call.
  *
  * The operation's plan defines the stages (struct ampi_coll_plan). The last member to arrive decides for
- * all: members cannot always see whether counts and types agree, so no other member may choose.
+ * all, because a single member cannot always see whether counts and types agree.
  *
  * A communicator has AMPI_COLL_SLOTS slots; operation number k uses slot k modulo their number. A member
  * starts operation k only when its own operations up to k - SLOTS/2 are complete; until then k is deferred
@@ -118,12 +118,12 @@ struct ampi_coll_plan {
     void (*pack)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
                  struct ampi_coll_packer *out);
     void (*unpack)(struct ampi_coll_slot *slot, struct ampi_coll_args *args, struct ampi_coll_unpacker *in);
-    /* The block of a local member's buffer that the only item from the member `source` of another process is for;
-     * its type is NULL: none. From it, the share stage takes the data for other members. NULL: data has to be in
-     * parts. */
+    /* The block of a local member's buffer that receives the only item of the member `source` of another
+     * process; its type is NULL if there is none. The share stage reads data for other members from there.
+     * NULL: the plan needs its data in parts. */
     struct ampi_coll_block (*place)(const struct ampi_coll_args *args, int source);
-    /* Does the share of this process's members, which are on one PE, while others copy its data (exchange_direct.c), as
-     * far as that needs no other process, and sets their is_moved. NULL: there is no such work. */
+    /* Does the work of this process's members that needs no other process, while other processes copy its
+     * data (exchange_direct.c); sets is_moved. All members are on one PE. NULL: there is no such work. */
     void (*early)(const struct ampi_coll_slot *slot);
     /* +check usage: calls ampi_coll_usage_compare for all blocks that members of this process receive.
      * NULL: none. */
@@ -154,9 +154,9 @@ struct ampi_coll_pe {
     struct ampi_coll_slot *slot;
     int index;                               /* of this part */
     int n_arrived;                           /* members of this PE that have arrived */
-    const struct ampi_coll_plan *plan;       /* of these members: must be equal */
+    const struct ampi_coll_plan *plan;       /* of these members, which all have the same */
     int n_packed;                            /* of these members, those with a packed contribution */
-    uint32_t pack_bytes;                     /* the size of these contributions; 0: they differ */
+    uint32_t pack_bytes;                     /* the size of these contributions; 0: sizes differ */
     struct ampi_op *op;                      /* reductions: the operation for share */
     void *held;                              /* plan-specific: kept from share to deliver */
     void (*then)(struct ampi_coll_pe *part); /* continues after moves on GPUs */
@@ -184,11 +184,12 @@ struct ampi_coll_slot {
     struct ampi_coll_args *last;                    /* its arguments; valid in middle and share */
     bool needs_share;                               /* set by middle */
     bool has_result;                                /* set by middle: deliver has something to do */
-    int result_part;     /* set by middle: deliver has, but on this part alone; -1: on all */
-    uint64_t gpus;       /* reductions, set by middle: the GPUs that do it, a bit each; 0: no kernel does */
-    uint64_t context_id; /* for a communicator that is being made, the same in all processes; 0: this
-                            process's choice */
-    ampi_coll_work_fn work;                         /* before middle: ampi_coll_work */
+    int result_part;        /* set by middle: the only part on which deliver has something to do; -1: all
+                            parts */
+    uint64_t gpus;          /* reductions, set by middle: the GPUs that compute, a bit each; 0: no kernel */
+    uint64_t context_id;    /* of a communicator that is being created, the same in all processes; 0: this
+                            process chooses */
+    ampi_coll_work_fn work; /* before middle: ampi_coll_work */
     void (*work_done)(struct ampi_coll_slot *slot); /* ... called when all PEs have done theirs */
     struct ampi_coll_result result;                 /* set by middle */
     unsigned char small[AMPI_COLL_PACK_BYTES] BASE_CACHE_ALIGNED; /* for a small result */
@@ -257,7 +258,7 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
 int ampi_coll_run(struct ampi_coll_args *args);
 
 /* A member of the communicator has failed: ends pending operations of this PE's members, except those whose
- * data is being moved. On the PE, whose handles are marked already (ampi_comm_mark_failed). */
+ * data is being moved. Called on the PE, after its handles were marked (ampi_comm_mark_failed). */
 void ampi_coll_handle_failure(struct ampi_coll_state *state, int pe_id);
 
 /* ---- For coll/between ---- */
@@ -268,8 +269,8 @@ void ampi_coll_fail(struct ampi_coll_slot *slot, int part);
 /* Runs the middle stage and the following ones, on the PE of the part. (slot.c) */
 void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part);
 
-/* Before the middle stage: calls work on each PE with members, in parallel, and then done, on any of them, perhaps
- * before this returns. From the PE of own_part. None may switch. (work.c) */
+/* Before the middle stage: calls work on each PE with members, in parallel, and then done on one of them,
+ * perhaps before this returns. Called on the PE of own_part. None of them may switch. (work.c) */
 void ampi_coll_work(struct ampi_coll_slot *slot, int own_part, ampi_coll_work_fn work,
                     void (*done)(struct ampi_coll_slot *slot));
 

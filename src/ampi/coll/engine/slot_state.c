@@ -88,8 +88,9 @@ static void merge_sides(struct ampi_coll_state *state)
     state->part_first[state->n_parts] = n_filled;
 }
 
-/* Three allocations for all slots. Those for the members' arguments and for packed contributions cost nothing until they
- * are used: of a million members most are in other processes, and their pages are never touched. */
+/* Three allocations for all slots. Those for the members' arguments and for packed contributions cost
+ * nothing until they are used: most of a million members are in other processes, and their pages are never
+ * touched. */
 void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *slots, int n_slots,
                           struct ampi_coll_slots_memory *memory_out)
 {
