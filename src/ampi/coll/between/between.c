@@ -188,7 +188,7 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
 
 /* ---- The leader PE ---- */
 
-/* Messages may be given to the exchange from now on; or no more. */
+/* Sets whether messages may be given to the exchange. */
 static void set_active(struct ampi_between_slot *between_slot, bool is_active)
 {
     struct ampi_between_slot **link = &between_slot->x.slot->state->remote->series;

@@ -2,16 +2,16 @@
  *
  * between.h: collectives on communicators with members in several processes.
  *
- * There is another stage between arrival and the middle stage (slot.h), on the leader PE of each process
- * (that of its first member): an exchange between processes (exchange.h). The plan's flow determines its
- * content:
+ * There is a further stage between arrival and the middle stage (slot.h): an exchange between processes
+ * (exchange.h). It runs on the leader PE of each process, which is that of its first member. The plan's flow
+ * determines its content:
  *
  *      reductions  the process's members combine their contributions, the processes combine the resulting
  *                  vectors, and the middle stage distributes the result (reduction.h)
- *      others      the process packs its members' data for others into parts, which the exchange transfers;
- *                  there the stage creates stand-ins for members in other processes (arguments whose buffers
- *                  are the received data), and the plan's middle stage runs as in one process. It writes only
- *                  to members of this process.
+ *      others      the process packs its members' data for other processes into parts, which the exchange
+ *                  transfers. The receiving process creates stand-ins for members in other processes
+ *                  (arguments whose buffers are the received data), and the plan's middle stage runs as in
+ *                  one process. It writes only to members of its own process.
  *
  * The plan's flow and the root determine which processes exchange data, and each of them knows both.
  */
@@ -35,8 +35,8 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id);
 
 void ampi_coll_between_handle(const struct ampi_am_header *am, void *bytes, size_t n_bytes);
 
-/* Handles a message whose large data is still at the sender, if it may be fetched to a GPU; false: it must
- * be fetched now. */
+/* Handles a message whose large data is still at the sender and may be fetched to a GPU. False: the data
+ * must be fetched now. */
 bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct machine_data *data);
 
 /* Retries messages to communicators that this process has not created yet. */

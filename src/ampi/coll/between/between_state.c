@@ -23,8 +23,8 @@ static int world_rank_of(const struct ampi_comm_shared *shared, int member)
                                  member - (side ? shared->side[0].n_ranks : 0));
 }
 
-/* The number of members from this one on that are in its process and follow each other, as far as that is visible
- * without looking at each. */
+/* A lower bound of the number of consecutive members, from this one on, that are in the same process; found
+ * without visiting each. */
 static int run_of(const struct ampi_comm_shared *shared, int member, int world_rank)
 {
     const struct ampi_group *group = shared->side[0].layout->group;
@@ -36,7 +36,7 @@ static int run_of(const struct ampi_comm_shared *shared, int member, int world_r
     return n_in_proc < n_left ? n_in_proc : n_left;
 }
 
-/* Numbers the processes in the order of their first members, where `first` has them for now. */
+/* Numbers the processes in the order of their first members, which are in `first` at this point. */
 static void find_procs(struct ampi_coll_remote *remote, const struct ampi_comm_shared *shared, int n_members)
 {
     int index, world_rank;

@@ -2,12 +2,12 @@
  *
  * coll_nccl.h: large collectives between processes on GPU buffers through NCCL (gpu/nccl/nccl.h).
  *
- * No rank knows whether another's buffers are in GPU memory. So before each operation that is large enough,
- * the processes vote: each sends some bits to the others, and their intersection decides. A process votes
- * yes if its members' buffers are on its participating GPU, and if it could allocate all memory that it
- * needs. After a no the operation takes its usual path in all processes. The result of the first vote
- * persists: if a process cannot use NCCL at all, there are no more votes on the communicator; and while no
- * process uses CUDA, only one of many operations is voted on.
+ * No rank knows whether another rank's buffers are in GPU memory. So the processes vote before each
+ * operation that is large enough: each sends some bits to the others, and the intersection of all decides. A
+ * process votes yes if its members' buffers are on its participating GPU, and if it has allocated all memory
+ * that it needs. After a no the operation takes its usual path in all processes. If the first vote shows
+ * that a process cannot use NCCL at all, there are no more votes on the communicator. While no process uses
+ * CUDA, only one of many operations is voted on.
  *
  * The first operation with a unanimous yes creates NCCL's communicator: an identifier is distributed, each
  * process connects, and sends its result to the others. Meanwhile the PE does other work.
@@ -16,10 +16,10 @@
  *   1. Operations take turns: the vote of one begins when the previous ones (by number) have been refused
  *      or are in the GPU's queue. So all processes have the same state at each vote, and start the same
  *      NCCL operations in the same order.
- *   2. A process votes yes for one communicator at a time, and not again until that operation is complete
- *      (the token). So no GPU waits for an operation that another GPU has queued behind one that waits for
- *      the first GPU: no mix of communicators can hang. A persistent collective has its own turns and its
- *      own NCCL communicator: its starts are ordered among themselves, but not with others.
+ *   2. A process votes yes for one communicator at a time, until that operation is complete (the token).
+ *      Otherwise a GPU could wait for an operation that another GPU has queued behind an operation that
+ *      waits for the first GPU. A persistent collective has its own turns and its own NCCL communicator: its
+ *      starts are ordered among themselves, but not with other operations.
  *   3. An NCCL error is sent to all processes, which then end their parts of the operation, too; NCCL is
  *      not used on the communicator any more.
  */
@@ -85,8 +85,8 @@ struct ampi_coll_nccl_op {
  * ampi_coll_between_plan or ampi_coll_between_run will be called later. */
 bool ampi_coll_nccl_ask(struct ampi_exchange *x);
 
-/* The exchange of an operation with x->nccl has ended. True: its data has arrived; false: it continues
- * another way. */
+/* The exchange of an operation with x->nccl has ended. True: its data has arrived. False: it continues on
+ * another path. */
 bool ampi_coll_nccl_over(struct ampi_exchange *x);
 
 /* The same if a process has failed: the operation ends. */

@@ -15,21 +15,22 @@
 struct ampi_between_slot {
     struct ampi_between_slot *next_series; /* next in remote->series */
     struct ampi_exchange x;
-    struct ult_wakeup wakeup; /* takes the arrival, or the end of work of all PEs, to the leader PE */
+    struct ult_wakeup wakeup; /* tells the leader PE that all have arrived, or that the work of all PEs is
+                                 done */
     bool is_active;           /* the exchange is under way: messages may be given to it */
     uint64_t proposed;        /* this process's context id for a communicator that is being made */
 };
 
 struct ampi_coll_remote {
-    int n_procs;      /* processes with members */
-    int own;          /* index of this one */
-    int *proc_id;     /* by index */
-    int *leader_rank; /* by index: world rank of its first member */
-    int *leader_pe;   /* by index: PE of that rank in its process; -1: not looked up yet */
-    int *index_of;    /* by process of the job: its index; -1: no members */
-    int *first;   /* members of process i: those with the numbers first[i] .. first[i + 1] - 1 in `members` */
-    int *members; /* sorted by process, ascending in each; NULL: is_blocked, member i has number i */
-    int *proc_of; /* by member: index of its process; NULL: is_blocked */
+    int n_procs;          /* processes with members */
+    int own;              /* index of this one */
+    int *proc_id;         /* by index */
+    int *leader_rank;     /* by index: world rank of its first member */
+    int *leader_pe;       /* by index: PE of that rank in its process; -1: not looked up yet */
+    int *index_of;        /* by process of the job: its index; -1: no members */
+    int *first;           /* process i has members[first[i]] .. members[first[i + 1] - 1] */
+    int *members;         /* sorted by process, ascending in each; NULL: is_blocked, member i has number i */
+    int *proc_of;         /* by member: index of its process; NULL: is_blocked */
     unsigned char *sides; /* by index: bit s is set if it has members of side s */
     bool is_blocked;      /* every process's members are consecutive, in the order of the processes */
     int leader_part;      /* of this process */

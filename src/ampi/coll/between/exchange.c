@@ -77,7 +77,7 @@ static bool copy_directly(struct ampi_exchange *x, struct ampi_exchange_message 
     return result != MACHINE_FAILED;
 }
 
-/* The same for elements that are combined at once. */
+/* The same for elements that are combined while they are copied. */
 static bool absorb_directly(struct ampi_exchange *x, struct ampi_exchange_message *message)
 {
     int result = x->reduction->absorb(x, message);
@@ -160,8 +160,8 @@ static bool can_go_on(const struct ampi_exchange *x)
     return x->n_sending == 0 || (x->is_ahead && !x->is_over && !x->has_failed);
 }
 
-/* Answers messages that the failed exchange will not copy: their senders, whose exchanges have failed, too, end theirs
- * only then, and this one awaits their answers. */
+/* Answers messages whose data the failed exchange will not copy. Their senders' exchanges have failed, too,
+ * and end only when the answers have come, as this one does. */
 static BASE_COLD void drop_uncopied(struct ampi_exchange *x)
 {
     struct ampi_exchange_message *const lists[] = {x->got, x->kept};
@@ -177,13 +177,13 @@ static BASE_COLD void drop_uncopied(struct ampi_exchange *x)
 /* Runs as many steps as possible. */
 static void advance(struct ampi_exchange *x)
 {
-    if (x->is_running) /* a step calls a user's operation, which lets other ranks poll */
+    if (x->is_running) /* a step has called a user's operation, which let other ranks poll */
         return;
     if (BASE_UNLIKELY(x->has_failed) && x->n_held == 0) /* no PE copies */
         drop_uncopied(x);
     while (can_go_on(x)) {
         if (x->is_over || x->has_failed) {
-            ampi_exchange_over(x); /* x may be reused afterwards */
+            ampi_exchange_over(x); /* x may be reused from here on */
             return;
         }
         x->is_running = true;
@@ -248,7 +248,7 @@ void ampi_exchange_go_on(struct ampi_exchange *x)
 
 /* ---- Work for all PEs ---- */
 
-/* From this many bytes on, sharing the work with other PEs takes less time than doing it alone. */
+/* From this many bytes on, sharing the work with other PEs is faster. */
 #define SHARE_FROM ((size_t)64 << 10)
 
 static void handle_shared(struct ult_wakeup *wakeup)

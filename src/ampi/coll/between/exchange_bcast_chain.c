@@ -48,7 +48,7 @@ static void pass_on(struct ampi_exchange *x, const struct ampi_exchange_message 
                        message->bytes, message->n_bytes);
 }
 
-/* Each step but the first has one message. The first segment comes first: it tells the algorithm. */
+/* Each step but the first has one message. The first segment comes first, because it names the algorithm. */
 void ampi_exchange_bcast_chain(struct ampi_exchange *x)
 {
     ampi_exchange_run_ahead(x);

@@ -103,8 +103,9 @@ static bool has_one_rank_each(const struct ampi_exchange *x)
     return x->n < AMPI_COLL_FEW && x->n == x->slot->state->n_members;
 }
 
-/* They send whole vectors up the tree, where each is combined while it is copied. Above this size it
- * pays that all combine. All have to choose the same, so it does not depend on the memory of the own buffers. */
+/* Up to this size such processes send whole vectors up the tree, and each is combined while it is copied.
+ * Above it is faster if all processes combine. The choice does not depend on the memory of the own buffers,
+ * because all processes have to make the same. */
 #define CLIMBING_BYTES ((size_t)512 << 10)
 
 static bool is_climbing(const struct ampi_exchange *x, size_t n_bytes)

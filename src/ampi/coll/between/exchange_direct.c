@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_direct.c: data of exchanges that its receiver copies from the sender's memory (struct machine_rma: one
- * copy by the kernel). The message has the address of the data. The receiver copies it when it awaits the message, and
- * answers; until then the sender's exchange does not end. If the kernel refuses the copy, the answer says so, and the
- * data is sent in another way.
+ * exchange_direct.c: data of exchanges that the receiver copies from the sender's memory (struct
+ * machine_rma: one copy by the kernel). The message has the address of the data. The receiver copies the
+ * data when it awaits the message, and answers; the sender's exchange ends only after that. If the kernel
+ * refuses the copy, the answer says so, and the sender sends the data in another way.
  *
- * Invariant: a receiver answers each such message, or fails. It keeps none that it will not await: those of a
- * communicator that has a failed process, or that it does not know.
+ * Invariant: a receiver answers each such message, unless it fails. It answers at once if it will never
+ * await the message: if the communicator is unknown, or has a failed process.
  */
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/parts.h"
@@ -19,7 +19,7 @@ struct ampi_exchange_loan {
     struct ampi_exchange_loan *next; /* next in x->loans */
     int proc;                        /* index of the receiver's process */
     bool is_list;                    /* a listed part */
-    struct ampi_am_header am;        /* of a message that has the data */
+    struct ampi_am_header am;        /* header of a message with the data itself */
     struct ampi_exchange_direct direct;
 };
 
@@ -78,12 +78,12 @@ void ampi_exchange_direct_send_list(struct ampi_exchange *x, int proc, const str
 
     loan->is_list = true;
     ampi_exchange_run_ahead(
-        x); /* it is copied when the other side's steps have run, which may wait for this one's */
+        x); /* the receiver copies it after its steps, which may wait for steps of this process */
     memcpy((unsigned char *)(uintptr_t)part->bytes + part->n_bytes, &loan->direct, sizeof loan->direct);
     ampi_exchange_send_data(x, proc, &direct, part->bytes, part->n_bytes + sizeof loan->direct);
 }
 
-/* The kernel has refused the copy: from this memory, or to the receiver's. */
+/* The kernel has refused the copy, because of this memory or the receiver's. */
 static void send_again(struct ampi_exchange *x, struct ampi_exchange_loan *loan)
 {
     struct ampi_exchange_block part = {.n_bytes = (size_t)loan->direct.n_bytes};
@@ -107,7 +107,7 @@ static bool handle_copied(int pe_id, const struct ampi_am_header *am, const void
         shared ? ampi_exchange_find(shared->coll->remote, am->seq, (uint32_t)am->source) : NULL;
     struct ampi_exchange_loan **link, *loan;
 
-    if (!x) /* it has ended because a process has failed */
+    if (!x) /* the exchange has ended because a process has failed */
         return false;
     for (link = &x->loans; *link && (*link)->direct.answer.cookie != am->cookie;)
         link = &(*link)->next;

@@ -17,7 +17,7 @@ struct ampi_exchange_node_block {
     struct ampi_node_ref ref;
 };
 
-/* How many other participants can read this one's memory; stops at the first that can, or cannot. */
+/* True if another participant (all: every one) can read this one's memory. */
 static bool reaches(const struct ampi_exchange *x, bool all)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;

@@ -22,7 +22,7 @@ static void combine_all(struct ampi_exchange *x, int size)
 
 /* ---- Vectors that are lent: one after the other, so that each is combined while it is copied ---- */
 
-/* The memory of the combined vector: the root's buffer, unless its own vector is there. */
+/* The memory for the combined vector: the root's buffer, unless the root's own contribution is there. */
 static void *home_of(struct ampi_exchange *x)
 {
     const struct ampi_reduction *r = x->reduction;
@@ -34,7 +34,7 @@ static void *home_of(struct ampi_exchange *x)
 static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     if (message->n_bytes != x->reduction->n_bytes)
-        return MACHINE_FAILED; /* it comes as data, and does not match */
+        return MACHINE_FAILED; /* the sizes differ: it comes again as data, and is reported then */
     return ampi_reduction_absorb_whole(x, message, x->reduction->is_own ? NULL : home_of(x));
 }
 
@@ -60,7 +60,7 @@ void ampi_exchange_reduce_binomial(struct ampi_exchange *x)
 
     for (int mask = 1; mask < size; mask <<= 1)
         n_below++;
-    last = x->reduction->is_lent ? n_below : n_below > 0; /* the step in which all have come */
+    last = x->reduction->is_lent ? n_below : n_below > 0; /* the step in which all vectors have arrived */
     if (x->reduction->is_lent && x->step <= last) {
         if (await_next(x, n_below))
             return;

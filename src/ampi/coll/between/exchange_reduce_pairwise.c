@@ -42,7 +42,8 @@ static bool has_result(const struct ampi_exchange *x)
     return x->slot->plan->flow == AMPI_COLL_FLOW_ALLREDUCE || x->own == x->root;
 }
 
-/* Between two processes the only slice that comes is combined while it is copied, into the member's buffer if possible. */
+/* Between two processes only one slice arrives. It is combined while it is copied, into the member's buffer
+ * if possible. */
 static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     struct ampi_reduction *r = x->reduction;
@@ -52,7 +53,7 @@ static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *m
     int result;
 
     if (message->n_bytes != (size_t)(slice.count * r->type->size_bytes))
-        return MACHINE_FAILED; /* it comes as data, and does not match */
+        return MACHINE_FAILED; /* the sizes differ: it comes again as data, and is reported then */
     into =
         buffer == r->elems ? ampi_reduction_alloc(x, slice.count) : ampi_reduction_at(r, buffer, slice.from);
     ampi_reduction_absorb(x, message, ampi_reduction_at(r, r->elems, slice.from), into, &result);
@@ -182,7 +183,7 @@ static void take_results(struct ampi_exchange *x)
         if (piece.elems)
             r->pieces[r->n_pieces++] = piece;
     }
-    if (!must_hold(x) && !r->is_mismatch && r->inputs) /* the members have that of this process */
+    if (!must_hold(x) && !r->is_mismatch && r->inputs) /* the members have this process's own slice already */
         r->pieces[0] = r->pieces[--r->n_pieces];
 }
 

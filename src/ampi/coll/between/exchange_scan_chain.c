@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_scan_chain.c: prefix sums between few processes of one rank each: each process combines what comes from the one
- * before it with its own elements, and passes it on, in segments. A segment is copied from the memory of the process before,
- * into the rank's buffer if possible, and combined while it is in the cache. Cost: p - 1 successive messages of the first
- * segment and one for each other, n bytes sent and n combined by each.
+ * exchange_scan_chain.c: prefix sums between few processes of one rank each. Each process combines the
+ * result of the previous process with its own elements and passes it on, in segments. A segment is copied
+ * from the memory of the process before, into the rank's buffer if possible, and combined while it is in the
+ * cache. Cost: p - 1 successive messages of the first segment and one for each other, n bytes sent and n
+ * combined by each.
  */
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/reduction.h"
@@ -50,7 +51,8 @@ static void copy(const struct ampi_reduction *r, void *to, const void *from, MPI
         ampi_type_copy(to, count, r->type, from, count, r->type);
 }
 
-/* Combines what came, and sets the result. `came` may be the result's memory; its first element is number `from`. */
+/* Combines the elements that came with the own ones, into the result. `came` may be the memory of the
+ * result; its first element is number `from`. */
 static void combine(struct ampi_exchange *x, MPI_Count from, MPI_Count count, const void *came)
 {
     struct ampi_reduction *r = x->reduction;
@@ -82,7 +84,7 @@ static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *m
     int result;
 
     if (message->n_bytes != (size_t)(count * r->type->size_bytes))
-        return MACHINE_FAILED; /* it comes as data, and does not match */
+        return MACHINE_FAILED; /* the sizes differ: it comes again as data, and is reported then */
     result = ampi_exchange_direct_copy(message->direct, message->direct->address,
                                        ampi_type_address(came, r->type->true_lb_bytes), message->n_bytes);
     if (result == MACHINE_DONE)
@@ -151,7 +153,7 @@ void ampi_exchange_scan_chain(struct ampi_exchange *x)
     int n = n_segments(x);
 
     if (x->step == 0) {
-        ampi_exchange_run_ahead(x); /* nothing changes that was sent */
+        ampi_exchange_run_ahead(x); /* sent data does not change */
         x->reduction->is_given = true;
         begin(x);
         for (int i = 0; i < n && x->own == 0; i++)

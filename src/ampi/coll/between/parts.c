@@ -14,7 +14,7 @@ struct head {
     uint64_t head_bytes; /* bytes before the data */
 };
 
-/* Data begins at multiples of this: of parts that are a GPU's, this much is looked at first. */
+/* Data begins at multiples of this. Of a part in GPU memory, this many bytes are read first. */
 #define DATA_ALIGN 16u
 #define HEAD_GUESS 4096u
 
@@ -30,7 +30,7 @@ struct member_head {
 
 /* ---- Parts ---- */
 
-/* This process's part for another one: all members' heads and items. */
+/* Packs this process's part for another one: all members' heads and items. */
 static void pack_part(const struct ampi_coll_slot *slot, struct ampi_coll_packer *out, uint64_t proposed)
 {
     const struct ampi_coll_remote *remote = slot->state->remote;
@@ -60,7 +60,7 @@ struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int pro
     return out;
 }
 
-/* A part of which all PEs pack the data. */
+/* True if all PEs pack the data of the part. */
 static bool is_shared(const struct ampi_exchange *x, size_t n_bytes)
 {
     return x->is_packed_by_all && n_bytes >= SHARE_FROM;
@@ -94,7 +94,7 @@ static bool is_worth_one_copy(const struct ampi_exchange *x, size_t n_bytes)
            (n_bytes >= entry->large_from || x->n < AMPI_COLL_FEW || !ampi_exchange_passes_on(x->algorithm));
 }
 
-/* True if the operation's parts can be bare: heads have nothing that their receiver does not know. */
+/* True if the operation's parts can be bare: their heads would contain only what the receiver knows. */
 static bool can_be_bare(const struct ampi_exchange *x, size_t n_bytes)
 {
     const struct ampi_coll_slot *slot = x->slot;
@@ -103,7 +103,7 @@ static bool can_be_bare(const struct ampi_exchange *x, size_t n_bytes)
            x->device < 0 && !x->is_staged;
 }
 
-/* The part in its member's buffer; its address is NULL: it cannot be bare. */
+/* The bare part: the data in its member's buffer. Its address is NULL if the part cannot be bare. */
 static struct ampi_exchange_block bare_part(const struct ampi_exchange *x, const struct ampi_coll_packer *out)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
@@ -152,7 +152,7 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
     const struct ampi_coll_remote *remote = x->slot->state->remote;
     struct bare_head *bare = ampi_exchange_alloc(x, sizeof *bare);
 
-    /* Where items are blocks by index, this process has one member, or the part would have more of them. */
+    /* If items are blocks by index, this process has one member, because the part has one item. */
     *bare = (struct bare_head){
         .member = {.root = part->origin.root, .n_items = 1},
         .item = {part->n_bytes, x->slot->plan->unpack
@@ -163,8 +163,8 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
 
 /* ---- Listed parts ---- */
 
-/* Data is copied when the algorithm has ended, and no process ends before: algorithms of several steps, in which sent data
- * has to leave between them, are not for listed parts. Between few processes there are none. */
+/* Data is copied after the algorithm, and no process ends its exchange before. So listed parts are not for
+ * algorithms whose steps wait until sent data has left; there are none between few processes. */
 static bool can_be_listed(const struct ampi_exchange *x, int proc, const struct ampi_coll_packer *out)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
@@ -186,7 +186,7 @@ static struct ampi_exchange_block listed_part(struct ampi_exchange *x, const str
                                    .addresses = (uint64_t *)(part + head_bytes)};
 
     pack_part(x->slot, &out, proposed);
-    x->has_early |= x->slot->state->n_parts == 1; /* several PEs share that work later */
+    x->has_early |= x->slot->state->n_parts == 1; /* several PEs do that work later */
     return (struct ampi_exchange_block){.bytes = part, .n_bytes = n_bytes, .addresses = out.addresses};
 }
 
@@ -223,7 +223,7 @@ bool ampi_part_next_item(struct ampi_part_items *items)
 unsigned char *ampi_part_place_of_item(const struct ampi_exchange *x, int source,
                                        const struct ampi_coll_item *item)
 {
-    /* Where items are blocks by index, that is the member that they are for. */
+    /* If items are blocks by index, the index is the member that receives the block. */
     if (x->slot->plan->unpack)
         return place_at(x->slot->args[item->index], source, (size_t)item->n_bytes);
     return ampi_part_place(x, source, (size_t)item->n_bytes);

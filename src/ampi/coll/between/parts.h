@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * parts.h: parts, the data of one process's members for another process, or for all. A part begins with a head:
- * which items each member has in it (engine/items.h); then comes their data. Heads are packed by the leader PE,
- * large parts' data by all PEs when the exchange starts. For between.c, on the leader PE.
+ * parts.h: parts, the data of one process's members for another process, or for all. A part begins with a
+ * head, which lists the items of each member (engine/items.h); the data follows. The leader PE packs heads;
+ * all PEs pack the data of large parts when the exchange starts. For between.c, on the leader PE.
  *
- * A listed part has the addresses of its items in place of their data. The process that it is for copies them from this
- * one's memory.
+ * A listed part has the addresses of its items instead of their data. The receiving process copies the data
+ * from this one's memory.
  */
 #ifndef AMPI_COLL_PARTS_H
 #define AMPI_COLL_PARTS_H
 
 #include "ampi/coll/between/between.h"
 
-/* An array of parts by participant, none of which is there yet. */
+/* A new array of parts by participant, all empty. */
 struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x);
 
-/* The process for which a part is packed that all get. */
+/* The process for which a part is packed that all participants get. */
 static inline int ampi_part_other(const struct ampi_exchange *x)
 {
     return x->proc[ampi_exchange_after(x, 1)];
 }
 
-/* The sizes of a part for a process (its index), which is not made. */
+/* The sizes of a part for a process (its index), without packing it. */
 struct ampi_coll_packer ampi_part_measure(const struct ampi_exchange *x, int proc);
 
-/* Makes it; the algorithm has been chosen. proposed: the context id that this process proposes. */
+/* Makes that part, after the algorithm was chosen. proposed: the context id that this process proposes. */
 struct ampi_exchange_block ampi_part_make(struct ampi_exchange *x, int proc, uint64_t proposed);
 
-/* The same, with its data in any case. */
+/* The same, but always with the data. */
 struct ampi_exchange_block ampi_part_make_packed(struct ampi_exchange *x, int proc);
 
 /* Makes x->out for all participants that get one. */
 void ampi_parts_make_for_each(struct ampi_exchange *x);
 
-/* Where a bare part of n_bytes from a member of another process belongs, in a member's buffer; NULL: nowhere, or not as it
- * is. If its bytes are there, the share stage need not move them. */
+/* The place in a member's buffer for a bare part of n_bytes from a member of another process; NULL: it has
+ * to be received elsewhere, because it has no place or does not fit as it is. The share stage does not move
+ * bytes that are in their place. */
 unsigned char *ampi_part_place(const struct ampi_exchange *x, int source, size_t n_bytes);
 
 /* Iterates over the items of a listed part that has come from a process (its index). */
@@ -53,7 +54,7 @@ struct ampi_part_items ampi_part_items_of(const struct ampi_exchange *x, int pro
                                           const struct ampi_exchange_block *part);
 bool ampi_part_next_item(struct ampi_part_items *items);
 
-/* Where such an item belongs, as ampi_part_place. */
+/* The place of such an item, as ampi_part_place. */
 unsigned char *ampi_part_place_of_item(const struct ampi_exchange *x, int source,
                                        const struct ampi_coll_item *item);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * parts_listed.c: the data of listed parts (parts.h) that have come: all PEs copy it from the senders' memory to its
- * places in members' buffers, when the algorithm has ended. Then the senders get their answers.
+ * parts_listed.c: the data of received listed parts (parts.h). When the algorithm has ended, all PEs copy it
+ * from the senders' memory to its places in members' buffers. Then the senders get their answers.
  *
- * A part that the kernel does not copy comes once more, with its data.
+ * If the kernel refuses a copy, the sender sends the part a second time, with its data.
  */
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/parts.h"

@@ -30,17 +30,17 @@ struct ampi_reduction {
     MPI_Count count;    /* of elements */
     size_t n_bytes;     /* of their data */
     void *elems;        /* the vector, as buffers are given to MPI */
-    bool is_own;        /* elems may be changed; else they are a member's contribution */
+    bool is_own;        /* elems may be changed; if false, they are a member's contribution */
     bool is_block;      /* elems are one piece of memory */
-    void *home;         /* where the result has to be in the end; NULL: in several places */
+    void *home;         /* the final place of the result; NULL: it has several */
     const void *before; /* scan: the combination of the processes before this one; NULL: none yet */
     void *result;       /* scan in a chain: of this process; NULL: the first */
     const void *next;   /* ... for the next one */
     void *room;         /* ... for a segment; NULL: not needed */
     bool is_given;      /* the members have the result */
     bool is_mismatch;   /* the participants' sizes differ */
-    bool is_stable;     /* the vector does not change once it is made */
-    bool is_lent;       /* large messages are addresses: their receivers copy from this process's memory */
+    bool is_stable;     /* the vector never changes after it was made */
+    bool is_lent;       /* large messages contain addresses: receivers copy from this process's memory */
     /* The place for a message's elements, as a buffer, if its receiver copies them; NULL: none. */
     void *(*place)(struct ampi_exchange *x, const struct ampi_exchange_message *message);
     /* Copies and combines a message's elements (ampi_reduction_absorb); NULL: they are only copied. */
@@ -60,8 +60,8 @@ void ampi_reduction_send(struct ampi_exchange *x, int to, int tag, MPI_Count fro
 /* The same of another vector: the first count elements. */
 void ampi_reduction_send_elems(struct ampi_exchange *x, int to, int tag, const void *elems, MPI_Count count);
 
-/* The elements in a message, as a buffer; NULL: there are not as many as expected. They may be read only: others
- * may be reading them, too. */
+/* The elements in a message, as a buffer; NULL: their number is not the expected one. They must not be
+ * changed, because other processes may read them, too. */
 const void *ampi_reduction_elems(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                                  MPI_Count count);
 
@@ -95,7 +95,7 @@ void ampi_reduction_combine_rest(struct ampi_exchange *x, const struct ampi_exch
 void ampi_reduction_replace(struct ampi_exchange *x, const struct ampi_exchange_message *message,
                             MPI_Count from, MPI_Count count);
 
-/* Makes the vector modifiable. */
+/* Makes the vector modifiable: copies it if it is a member's contribution. */
 void ampi_reduction_own(struct ampi_exchange *x);
 
 /* Room for elements of the vector's type, as buffers are given to MPI. */
@@ -104,7 +104,8 @@ void *ampi_reduction_alloc(struct ampi_exchange *x, MPI_Count count);
 /* Combines elements from .. from + count - 1 of all r->inputs into r->sum, in the order of the processes. */
 void ampi_reduction_fold(struct ampi_exchange *x, MPI_Count from, MPI_Count count);
 
-/* The elements that participant i combines begin here, and end where those of i + 1 begin. */
+/* The first element that participant i combines; its elements end before the first one of participant i +
+ * 1. */
 MPI_Count ampi_reduction_cut(const struct ampi_exchange *x, int i);
 
 /* Hands elements of the result, of which the first is number `from`, out to the members of this process. */
@@ -165,7 +166,7 @@ bool ampi_reduction_lends(const struct ampi_exchange *x, int proc, size_t n_byte
 /* True if a message's elements are absorbed. */
 bool ampi_reduction_can_absorb(const struct ampi_exchange *x, const struct ampi_exchange_message *message);
 
-/* The memory that the bytes of another such message are copied to; lives as long as the operation. */
+/* Memory for the bytes of another such message, which lives as long as the operation. */
 unsigned char *ampi_reduction_room(struct ampi_exchange *x, const struct ampi_exchange_message *message);
 
 /* ---- For between.c ---- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reduction_lent.c: elements of reductions that their receiver copies from the sender's memory (exchange_direct.c). It copies
- * them to where they are needed, or combines each block while it is in the cache ("absorbs" the message).
+ * reduction_lent.c: elements of reductions that the receiver copies from the sender's memory
+ * (exchange_direct.c). It copies them to their final place, or combines each block while it is in the cache
+ * ("absorbs" the message).
  */
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/reduction.h"
 
-/* Elements that others copy from this process's memory by the kernel are one piece of memory, and unchanged until then: the
- * next step waits for that. */
+/* The kernel copies lent elements for other processes. They must be one piece of memory, and unchanged until
+ * the copy: the next step waits for it. */
 bool ampi_reduction_can_lend(const struct ampi_exchange *x)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
@@ -37,7 +38,7 @@ unsigned char *ampi_reduction_room(struct ampi_exchange *x, const struct ampi_ex
 
 /* ---- Absorbing ---- */
 
-/* What is copied at a time, and then combined. */
+/* Bytes that are copied, and then combined, at a time. */
 #define ABSORBED_BYTES ((MPI_Count)256 << 10)
 
 bool ampi_reduction_can_absorb(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
@@ -94,7 +95,7 @@ void ampi_reduction_combine_rest(struct ampi_exchange *x, const struct ampi_exch
     const void *came;
 
     r->n_absorbed = 0;
-    if (!message->bytes && message->n_bytes > 0) /* all were */
+    if (!message->bytes && message->n_bytes > 0) /* all elements were absorbed */
         return;
     if (done == 0) {
         ampi_reduction_combine(x, message, 0, r->count);

@@ -7,7 +7,7 @@
  * differ, a process may wait for a message that is never sent, or get one after it has left the operation or
  * freed the communicator. So these records outlive both.
  *
- * A record is an operation that the first process has not heard of from all; it is freed when it has.
+ * A record is an operation that some process has not yet sent; it is freed when all have.
  */
 #include "ampi/coll/engine/usage.h"
 
@@ -35,7 +35,7 @@ struct record {
     int n_others;           /* processes that have sent a claim */
     int n_expected;         /* processes that will; -1: this process has not begun the operation */
     uint32_t hash;          /* of this process's operation */
-    char *text;             /* the same as text, malloc'ed */
+    char *text;             /* the same values as text, malloc'ed */
     struct ampi_rank *rank; /* of this process, for reports */
     struct claim *claims;   /* received before this process began */
 };
