@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * deferred_work.h: work deferred until the ready ranks have run once: fetching a small message that no
- * receive waits for. One of the ranks may be about to receive it; most likely the sender of the message
- * that this one answers. It is notified that its data was fetched just before the answer arrives, and if
- * one poll finds both, it has not called its receive yet.
+ * deferred_work.h: work that is deferred until the ready ranks have run once. It fetches a small message for
+ * which no receive is posted, because a ready rank may be about to receive it. Often that is the sender of
+ * the message that this one answers: the end of its own send and the answer are found by one poll, before it
+ * calls its receive.
  */
 #ifndef AMPI_P2P_LATER_H
 #define AMPI_P2P_LATER_H

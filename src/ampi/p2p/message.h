@@ -50,7 +50,8 @@ struct ampi_message_pool {
 /* The pools of a process with this many PEs. */
 struct ampi_message_pool *ampi_message_pools_create(int n_pes);
 
-/* A pool apart whose messages are like those of the PE: whoever has it must keep others from using it. */
+/* Creates a further pool whose messages count as the PE's. The caller makes sure that one thread at a time
+ * uses it. */
 struct ampi_message_pool *ampi_message_pool_create_apart(int pe_id);
 
 /* The pool of a PE. */
@@ -76,8 +77,8 @@ void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int
  * switches. */
 void ampi_message_drop_all(struct ampi_comm *dest);
 
-/* Copies the message, which is not away (p2p_device.h), into a receive's buffer, completes its sender,
- * frees it, and fills the status, whose MPI_ERROR becomes MPI_ERR_TRUNCATE if the data did not fit. On the
+/* Copies the message, which is not away (p2p_device.h), into a receive's buffer, completes its sender, and
+ * frees it. Fills the status, whose MPI_ERROR is MPI_ERR_TRUNCATE if the data did not fit. On the
  * destination's PE. Never switches. */
 void ampi_message_consume(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                           const struct ampi_type *type, MPI_Status *status);

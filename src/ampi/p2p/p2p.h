@@ -38,8 +38,9 @@ struct ampi_recv_args {
     struct ampi_comm *comm;
 };
 
-/* Enqueued operations that the communicator's streams have come to are started before the call's own operation: the program may have
- * waited for the stream by a call that the library does not see. Never switches. */
+/* Starts enqueued operations to which the communicator's streams have come. They precede the operation of
+ * the caller, because the program may have waited for the stream by a call that the library does not see.
+ * Never switches. */
 static inline void ampi_p2p_catch_up(const struct ampi_comm *comm)
 {
     if (BASE_UNLIKELY(comm->streams != NULL))
@@ -62,18 +63,17 @@ int ampi_check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
 /* True: the send is complete. false: nothing has happened yet, call ampi_send_queue. */
 bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
 
-/* Makes the (ACTIVE) request wait at the destination; it holds the arguments (ampi_send_fill). */
+/* Queues the (ACTIVE) request, filled by ampi_send_fill, at the destination. */
 void ampi_send_queue(struct ampi_rank *self, struct ampi_request *request);
 
-/* The same for data that is not there yet, perhaps none: it is treated as a device's. */
+/* The same for data that is not there yet: the buffer is treated as device memory, even if it is empty. */
 void ampi_send_queue_device(struct ampi_rank *self, struct ampi_request *request);
 
 /* Copies the arguments into a send request, taking a reference of the type if the request outlives the
  * call. */
 void ampi_send_fill(struct ampi_request *request, const struct ampi_send_args *args);
 
-/* A send request that has been filled is persistent. can_bind: its Starts may look for a receive to be bound to
- * (channel.h). */
+/* Makes a filled send request persistent. can_bind: its starts may bind it to a receive (channel.h). */
 static inline void ampi_send_keep(struct ampi_request *request, bool can_bind)
 {
     request->u.p2p.facts = (struct gpu_facts){0};
@@ -104,22 +104,24 @@ static inline void ampi_p2p_pack(void *out, const struct ampi_send_args *args, s
 
 /* ---- Receiving (recv.c). source is not MPI_PROC_NULL. ---- */
 
-/* True: a message had arrived; it has been received and *status filled in, including MPI_ERROR. False: post
- * a request, at once: it may have to fetch the data of a message from another process. Never switches. */
+/* True: a message had arrived, was received, and *status is filled in, including MPI_ERROR. False: the
+ * caller has to post a request at once, which may have to fetch the data of a message from another process.
+ * Never switches. */
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status);
 
-/* The same for a request filled with the arguments, whose is_device is right: fills its status. */
+/* The same for a request that is filled with the arguments and has is_device set: fills the request's
+ * status. */
 bool ampi_recv_try_known(struct ampi_request *request, const struct ampi_recv_args *args);
 
-/* A message that has to be fetched has been taken (comm->away), or members of the communicator have failed: the request gets it, or
- * fails. False: post it. */
+/* Handles a receive request if a message that has to be fetched was taken for it (comm->away), or if members
+ * of the communicator have failed: then the request fails. False: post the request. */
 bool ampi_recv_post_specially(struct ampi_request *request, int source) BASE_COLD;
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */
 void ampi_recv_post(struct ampi_request *request, int source, int tag);
 void ampi_recv_fill(struct ampi_request *request, const struct ampi_recv_args *args);
 
-/* A receive request that has been filled is persistent. */
+/* Makes a filled receive request persistent. */
 static inline void ampi_recv_keep(struct ampi_request *request)
 {
     request->u.p2p.facts = (struct gpu_facts){0};

@@ -20,7 +20,8 @@ int ampi_send_init(struct ampi_rank *self, enum ampi_send_mode mode, struct ampi
 int ampi_recv_init(struct ampi_rank *self, struct ampi_recv_args *args, MPI_Datatype datatype, MPI_Comm comm,
                    MPI_Request *request);
 
-/* Finds a persistent request that can be started. Raises MPI_ERR_REQUEST: it is none, or is active. */
+/* Finds a persistent request that can be started. Raises MPI_ERR_REQUEST if it is not persistent, or is
+ * active. */
 int ampi_check_start(MPI_Request handle, struct ampi_request **object_out) BASE_MUST_CHECK;
 
 /* ---- Receiving a matched message (probe.c) ---- */
@@ -42,7 +43,7 @@ int ampi_sendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_D
 int ampi_isendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype sendtype,
                    MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 
-/* Both halves have the same buffer: a packed copy of it is sent. */
+/* Sends a packed copy of the data, because both halves have the same buffer. */
 int ampi_sendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype datatype,
                           MPI_Comm comm, MPI_Status *status);
 int ampi_isendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype datatype,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * p2p_device.h: messages from and to GPU memory: differences because data cannot be copied at once.
+ * p2p_device.h: messages from and to GPU memory, whose data cannot be copied at once.
  *
  *      sender          receiver   action
  *      device          posted     at the match: one move from buffer to buffer; it completes both requests
@@ -16,7 +16,7 @@
  * its receive. Matching, and its order, are those of all messages. All functions run on the destination's
  * PE; none switches.
  *
- * A buffer is a device's if the first byte of its first element's data is in device memory.
+ * A buffer counts as device memory if the first byte of its first element's data is there.
  */
 #ifndef AMPI_P2P_DEVICE_H
 #define AMPI_P2P_DEVICE_H
@@ -24,7 +24,8 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/route/remote.h"
 
-/* At a Start, which may be of a request that is not persistent (enqueue.c): is its buffer in GPU memory? */
+/* True if the buffer of the request is in GPU memory. Called at a start, also of requests that are not
+ * persistent (enqueue.c). */
 static inline bool ampi_request_is_on_device(struct ampi_request *request)
 {
     struct ampi_p2p *p2p = &request->u.p2p;
@@ -33,11 +34,11 @@ static inline bool ampi_request_is_on_device(struct ampi_request *request)
                                   : ampi_device_has(p2p->buf, p2p->count, p2p->type);
 }
 
-/* The data of a request, with the facts of a persistent one. */
+/* The data of a request; a persistent one adds its facts. */
 struct gpu_data ampi_request_gpu_data(const struct ampi_request *request);
 
-/* Moves n consecutive bytes of host memory into the buffer of a matched receive, and completes it; calls
- * release(recv's owner, what) when the bytes are no longer needed. */
+/* Moves n consecutive bytes of host memory into the buffer of a matched receive and completes it. Calls
+ * release(owner of the receive, what) when the bytes are no longer needed. */
 typedef void (*ampi_device_release_fn)(struct ampi_rank *owner, void *what);
 void ampi_device_unpack(struct ampi_request *recv, const void *data, size_t n_bytes, int source, int tag,
                         ampi_device_release_fn release, void *what);
@@ -49,13 +50,13 @@ void ampi_device_take_message(struct ampi_request *recv, struct ampi_message *me
  * completes both. */
 void ampi_device_take_sender(struct ampi_request *recv, struct ampi_request *sender, int source, int tag);
 
-/* True if a GPU should copy from the send request's buffer to this one, though both are host memory. Only
- * if gpu_is_active. The facts of a persistent send may say so without a lookup. */
+/* True if a GPU should copy from the send request's buffer to this one, although both are host memory. Only
+ * if gpu_is_active. The facts of a persistent send may make a lookup unnecessary. */
 bool ampi_device_is_better(const struct ampi_request *sender, const void *buf, MPI_Count count,
                            const struct ampi_type *type);
 
-/* For a send from a device without a receive that need not wait for one: fetches its data into the message,
- * which has room for it and has been kept. */
+/* For a small send from a device that has not matched: fetches its data into the message, which has room for
+ * it and is in the unexpected table. */
 void ampi_device_fetch(struct ampi_message *message, struct ampi_request *sender);
 
 /* Drops a failed fetch without a receive; its sender is complete. */
@@ -73,8 +74,8 @@ static inline bool ampi_message_is_moved(const struct ampi_message *message, con
                                                   ampi_device_is_better(message->sender, buf, count, type)));
 }
 
-/* A message that has matched a receive into a device buffer, or a send from one. The data comes from a waiting send, or
- * is n consecutive bytes, which are released as above. */
+/* A match in which either buffer is in device memory. The data comes from a waiting send, or is n
+ * consecutive bytes, which are released as above. */
 struct ampi_device_match {
     struct ampi_request *recv;
     struct gpu_data src;
@@ -85,14 +86,14 @@ struct ampi_device_match {
     void *what;
 };
 
-/* True: one of the requests waits for a stream, and this function's room sees to the match, by calling ampi_device_move
- * or in another way. NULL: no request does. */
+/* Set by the room enqueue. Returns true if one of the requests waits for a stream: then enqueue handles the
+ * match, by ampi_device_move or in another way. NULL: no request waits for a stream. */
 extern _Atomic(bool (*)(const struct ampi_device_match *match)) ampi_device_defer;
 
 /* Fills the receive's status, moves the data, truncated to the buffer's size, and completes both. */
 void ampi_device_move(const struct ampi_device_match *match);
 
-/* True if receiving a kept message into this buffer needs a request: its data has to be fetched from
+/* True if a request is needed to receive a kept message into this buffer: its data has to be fetched from
  * another process, or moved by a GPU. */
 static inline bool ampi_message_is_away(const struct ampi_message *message, const void *buf, MPI_Count count,
                                         const struct ampi_type *type)
@@ -103,7 +104,8 @@ static inline bool ampi_message_is_away(const struct ampi_message *message, cons
            (BASE_UNLIKELY(gpu_is_active) && ampi_message_is_moved(message, buf, count, type));
 }
 
-/* Receives it with an (ACTIVE) request, which completes when the data has arrived; frees the message. */
+/* Receives the message with an (ACTIVE) request, which completes when the data has arrived. Frees the
+ * message. */
 void ampi_message_receive(struct ampi_message *message, struct ampi_request *recv);
 
 #endif

@@ -27,7 +27,7 @@ int ampi_p2p_raise_failed(struct ampi_comm *comm);
 /* Fails the PE's sends that wait to be matched in that process. (remote_send.c) */
 void ampi_remote_handle_failure(int pe_id, int proc_id);
 
-/* `away` of a handle that is marked as failed, unless it has a message. */
+/* Value of `away` in a handle that is marked as failed and has no such message. */
 extern struct ampi_message ampi_message_failed_mark;
 
 #endif

@@ -12,8 +12,8 @@
  *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
  *   2. A ULT that waits is counted down: `awaited_by` of each request it waits for points to it, and
  *      completing one of these takes one off ult->wait_left; at zero the ULT becomes ready.
- *   3. What is to happen at completion besides that is `on_complete`: a request that the user freed while
- *      ACTIVE is destroyed, a part of a larger operation tells that.
+ *   3. Further actions at completion are in `on_complete`: a request that the user freed while ACTIVE is
+ *      destroyed, a part of a larger operation notifies it.
  *
  * A blocking call uses a request on its own stack; others come from the rank's pool.
  */
@@ -90,7 +90,7 @@ struct ampi_p2p {
     int gpu_error;          /* send to another process: CUDA's error if the data could not be read */
     union {
         void *staged;             /* send to another process: packed data; NULL: none */
-        struct ampi_early *early; /* of an operation that a stream will come to (enqueue/early.h) */
+        struct ampi_early *early; /* of an enqueued operation (enqueue/early.h) */
     };
     union {
         struct ampi_request *prev_unmatched; /* send to another process: previous in the list */
@@ -109,8 +109,8 @@ struct ampi_request {
     struct ampi_rank *owner;
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
     ampi_request_complete_fn on_complete; /* invariant 3; NULL: no action */
-    struct ampi_request *whole;           /* the operation that this is a part of, for on_complete; persistent
-                                           * and started in a stream: that start (enqueue.c) */
+    struct ampi_request *whole;           /* the larger operation, for on_complete; of a persistent request
+                                             that a stream starts: that start (enqueue.c) */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */
     struct ampi_request *next;            /* next in the pool; in remote_send.c's list while pending */
     union {
@@ -147,8 +147,8 @@ void ampi_request_abandon(struct ampi_request *request);
 /* Blocks until the request is COMPLETE. May switch. */
 void ampi_request_await(struct ampi_request *request);
 
-/* Blocks until n more of the requests have completed (of those that are non-NULL and ACTIVE; n <= their
- * number). False, at once: another thread waits for one of them, or it is there twice. May switch. */
+/* Blocks until n more of those requests that are non-NULL and ACTIVE have completed; n is at most their
+ * number. False, at once: another thread waits for one of them, or one is in the array twice. May switch. */
 bool ampi_request_await_n(struct ampi_request *const *requests, int n_requests, int n) BASE_MUST_CHECK;
 
 /* After Wait or Test found it COMPLETE: returns the status (which may be MPI_STATUS_IGNORE) and the
@@ -165,8 +165,8 @@ static inline struct ampi_request *ampi_request_of(MPI_Request handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_REQUEST) ? (struct ampi_request *)handle : NULL;
 }
 
-/* Raises MPI_ERR_REQUEST on MPI_COMM_SELF, and returns the code: the handle is not valid; a thread waits for the request
- * already, which MPI 5.0, section 11.6.2, makes erroneous. */
+/* Raise MPI_ERR_REQUEST on MPI_COMM_SELF, and return the code: the handle is not valid; another thread waits
+ * for the request already, which is erroneous (MPI 5.0, section 11.6.2). */
 int ampi_request_raise_invalid(MPI_Request handle) BASE_COLD;
 int ampi_request_raise_awaited(void) BASE_COLD;
 

@@ -40,7 +40,8 @@ struct ampi_partitioned {
     struct ampi_comm *hidden;
     int channel;                  /* receive: -1 until the hello has arrived */
     struct ampi_hello hello;      /* from the send */
-    struct ampi_request *message; /* of the rounds that are not direct; NULL: there was none yet */
+    struct ampi_request *message; /* the request of rounds that are not direct; NULL: there was no such
+                                     round yet */
     struct gpu_facts facts;       /* about the memory of its first byte */
     bool is_waiting_for_hello;    /* receive: started before the hello arrived */
     bool is_dropped;              /* receive: the request was freed, the hello has not arrived */
@@ -72,23 +73,23 @@ static inline char *ampi_partitioned_first(const struct ampi_partitioned *end)
     return (char *)end->buf + end->type->true_lb_bytes;
 }
 
-/* The number of its round, as far as words of a prequest have it. */
+/* The number of the end's round, truncated to the bits that words of a prequest have. */
 static inline uint32_t ampi_prequest_round(const struct ampi_partitioned *end)
 {
     return HEDDLE_PREQUEST_ROUND(HEDDLE_PREQUEST_STATE(end->round, false, false));
 }
 
-/* Makes the ends known to each other if that is possible. request: the receive, whose hello has arrived. */
+/* Connects the two ends if they can be direct. request: the receive, whose hello has arrived. */
 void ampi_partitioned_bind(struct ampi_request *request);
 
-/* An end is freed: its peer has none any more. */
+/* An end is freed: disconnects its peer. */
 void ampi_partitioned_unbind(struct ampi_partitioned *end);
 
 /* Both ends have started the same round: makes it direct, and copies the partitions that are ready. False:
- * it cannot be direct. */
+ * the round cannot be direct. */
 bool ampi_partitioned_agree(struct ampi_request *send, struct ampi_request *recv);
 
-/* Counts a copied partition where the receive has other ones. */
+/* Counts a copied partition of the send where the receive has different partitions. */
 void ampi_partitioned_count(struct ampi_partitioned *send, int partition);
 
 /* In a direct round: copies a partition of the send. */
@@ -106,7 +107,7 @@ static inline void ampi_partitioned_copy(struct ampi_partitioned *send, int part
 /* The last partition of a direct round has been copied: completes both requests. */
 void ampi_partitioned_finish(struct ampi_request *send);
 
-/* Is this a request for an end? (partitioned.c) */
+/* True if the request is an end of a channel. (partitioned.c) */
 bool ampi_request_is_partitioned(const struct ampi_request *request);
 
 /* All partitions of a send are ready, and its round is not direct: sends the message. (partitioned.c) */

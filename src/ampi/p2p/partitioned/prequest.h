@@ -3,19 +3,21 @@
  * prequest.h: partitioned requests whose partitions kernels mark ready (MPIX_Prequest_create). The words that kernels and
  * PEs share are described in heddle_prequest.h.
  *
- * While a send with a prequest is active, its PE looks at the marks of its partitions. Each round goes one of two ways:
+ * While a send with a prequest is active, its PE polls the marks of the partitions. There are two kinds of
+ * rounds:
  *
  *      message   the partitions are counted, and after the last one the data is one message, as without a prequest
  *      direct    the kernel copies a partition into the receive's buffer, or the PE does (larger ones, those that MPI_Pready
  *                marks). There is no message: after the last one the send's PE completes both requests
  *
- * The receive chooses when it starts: direct, if both ends are in one process, their buffers are contiguous and have the same partitions, the
- * GPU of the sending kernels can use the receive's buffer, and the send has a prequest (`is_wanted`). It publishes its
- * choice with the number of the round. A send that wants it waits for that, whichever way it is; so the two always agree.
- * A send that has had a prequest once goes on like this.
+ * The receive chooses when it starts: direct, if both ends are in one process, their buffers are contiguous
+ * and have the same partitions, the GPU of the sending kernels can use the receive's buffer, and the send
+ * has a prequest (`is_wanted`). It publishes the choice with the number of the round. A send with a prequest
+ * waits for the choice and obeys it, so both ends always agree; so does a send whose prequest was freed.
  *
- * The marks (prequest_marks.c) are flags, a word per partition, or a queue of partitions, and either in pinned memory or in the GPU's, from
- * which the PE copies them. The info object of MPI_Psend_init chooses: heddle_prequest_marks, heddle_prequest_memory.
+ * The marks (prequest_marks.c) are flags, one word per partition, or a queue of partitions. They are in
+ * pinned memory, or in the GPU's memory, from which the PE copies them. The info object of MPI_Psend_init
+ * chooses: heddle_prequest_marks, heddle_prequest_memory.
  *
  * The words are in pinned memory, because both sides poll them without a call of the driver. Partitions
  * that the PE copies are gathered: neighbors are one move, of at most 64 KiB if the resident kernel is
@@ -91,7 +93,7 @@ struct ampi_prequest {
     bool is_watched;   /* the PE looks */
 };
 
-/* Two ends of a channel in one process. Freed by the last of them. */
+/* State that the two ends of a channel in one process share. The last end to be freed frees it. */
 struct ampi_pair {
     atomic_int n_refs;
     /* The send's: */
@@ -112,11 +114,11 @@ struct ampi_pair {
 struct ampi_pair *ampi_pair_create(void);
 void ampi_pair_unref(struct ampi_pair *pair);
 
-/* A receive, whose hello has arrived, starts a round. True: it is direct, there will be no message. */
+/* A receive, whose hello has arrived, starts a round. True: the round is direct, without a message. */
 bool ampi_pair_start_receive(struct ampi_request *recv);
 
-/* An end with a prequest starts a round; raises and returns an error if kernels have used it wrongly since the last one: then the
- * round must not start. Before the round is counted. */
+/* Called before an end with a prequest starts a round and counts it. Raises and returns an error if kernels
+ * have made a mistake since the last round: then the round must not start. */
 int ampi_prequest_check_start(struct ampi_request *request);
 
 /* The round has been counted. For a send: its PE looks at the marks from now on, and completes it. */
@@ -127,13 +129,14 @@ void ampi_prequest_start(struct ampi_request *request);
 bool ampi_prequest_ready(struct ampi_request *send, int partition);
 void ampi_prequest_flush(const struct ampi_request *send);
 
-/* The message of a round has been sent, or received: changes the result if a kernel was wrong. Before the request completes. */
+/* The message of a round has been sent or received: the result becomes an error if a kernel has made a
+ * mistake. Called before the request completes. */
 void ampi_prequest_end_round(struct ampi_request *request);
 
 /* For MPI_Parrived: true if a partition of an active receive has arrived, as far as its prequest says. */
 bool ampi_prequest_has_arrived(const struct ampi_request *recv, int partition);
 
-/* With the end. NULL: nothing. */
+/* Frees the prequest with its end. NULL: no effect. */
 void ampi_prequest_destroy(struct ampi_prequest *prequest);
 
 /* The info object of MPI_Psend_init chooses marks; raises and returns an error if it names unknown ones. */
@@ -141,21 +144,23 @@ int ampi_marks_choose(struct ampi_comm *comm, MPI_Info info, struct ampi_marks_c
 
 /* ---- Marks: for prequest.c and prequest_api.c ---- */
 
-/* The size of what a prequest needs behind its lines. */
+/* Bytes of pinned memory that a prequest needs after its lines. */
 size_t ampi_marks_pinned_bytes(const struct ampi_partitioned *end);
 
-/* The words of a new prequest, whose shared memory is 0. Returns the driver's error. May switch. */
+/* Initializes the words of a new prequest, whose shared memory is zeroed. Returns the driver's error. May
+ * switch. */
 int ampi_marks_create(struct ampi_prequest *prequest) BASE_MUST_CHECK;
 void ampi_marks_destroy(struct ampi_prequest *prequest);
 
 /* A round of a send starts. */
 void ampi_marks_start(struct ampi_prequest *prequest);
 
-/* Calls note for new marks of an active send, some of them in each call. Returns the driver's error. */
+/* Calls note for new marks of an active send; each call finds a limited number. Returns the driver's
+ * error. */
 typedef void ampi_mark_fn(struct ampi_prequest *prequest, int partition, bool is_copied);
 int ampi_marks_look(struct ampi_prequest *prequest, ampi_mark_fn *note) BASE_MUST_CHECK;
 
-/* Does the host see the marks of kernels at once? */
+/* True if the host sees marks of kernels at once, without a copy. */
 static inline bool ampi_marks_are_near(const struct ampi_marks *marks)
 {
     return !marks->is.is_queue && !marks->is.is_on_device;
@@ -163,19 +168,20 @@ static inline bool ampi_marks_are_near(const struct ampi_marks *marks)
 
 /* ---- For prequest_api.c ---- */
 
-/* The class of the last wrong call of a kernel, with its text; MPI_SUCCESS: there was none. Forgets it. */
+/* Returns the error class of the last wrong call of a kernel, with a text, and clears it. MPI_SUCCESS: there
+ * was none. */
 int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t text_bytes);
 
 /* Makes the prequest valid for kernels, or invalid. */
 void ampi_prequest_set_magic(const struct ampi_prequest *prequest, uint32_t magic);
 
-/* Tells kernels about the round of the request. */
+/* Publishes the round of the request to kernels. */
 void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direct, bool is_active);
 
-/* Notices if the receive has chosen: is_known. */
+/* Sets is_known if the receive has made its choice. */
 void ampi_prequest_learn(struct ampi_prequest *prequest);
 
-/* The watch's function: the PE looks at a send that is active. */
+/* The function of the watch: polls the marks of an active send. */
 bool ampi_prequest_look(struct gpu_watch *watch, int error);
 
 void ampi_prequest_free_copies(struct ampi_prequest *prequest);

@@ -23,8 +23,8 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
  * request waits for the answer. (remote_send.c) */
 void ampi_remote_cancel(struct ampi_request *request);
 
-/* Called when its communicator is freed and it is in no table: drops a message, or keeps it if its sender
- * may still cancel it. owner: the rank it was sent to; on that rank's PE. (remote_cancel.c) */
+/* Drops a message that is in no table, because its communicator is freed; keeps it if its sender may still
+ * cancel it. owner: the rank that it was sent to. Called on that rank's PE. (remote_cancel.c) */
 void ampi_remote_drop(struct ampi_rank *owner, struct ampi_message *message);
 
 /* True if a kept message's data is still at its sender: receiving it needs a request. */

@@ -7,9 +7,10 @@
 
 #include "ampi/procs/procs.h"
 
-/* Flow control: a PE may have a window of messages that are under way to, or not yet received at, another
- * PE: their data, plus this many bytes for each. Beyond that a standard send waits for its receive like a
- * synchronous one. The receiver returns the window in large pieces, as receives take messages. */
+/* Flow control: the messages of one PE that are on their way to another PE, or not yet received there, may
+ * have a total size, the window. Each counts as its data plus this many bytes. Beyond the window a standard
+ * send waits for its receive, as a synchronous one does. As receives take messages, the receiver returns the
+ * window in large pieces. */
 #define AMPI_WINDOW_MESSAGE_BYTES 256u
 
 /* The window: smaller in a job of many processes, all of which may send to one. */
@@ -42,7 +43,7 @@ struct ampi_peers_of_proc {
     int n_pes;                /* number of entries */
 };
 
-/* A cache of a rank's location, whose computation takes several divisions. */
+/* A cache entry: the location of a rank, whose computation takes several divisions. */
 struct ampi_route_entry {
     int world_rank_plus_1; /* 0: empty */
     struct ampi_peer *peer;

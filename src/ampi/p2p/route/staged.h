@@ -33,7 +33,8 @@ struct ampi_offer {
 /* Sends the request, whose buffer is in GPU memory, in pieces; its header is filled in already. */
 void ampi_staged_send(struct ampi_request *request, const struct ampi_peer *peer, size_t n_bytes);
 
-/* A message with this header could not be read from its GPU: its receive will fail with this CUDA error. */
+/* Reports that the data of the message with this header could not be read from its GPU: its receive fails
+ * with this CUDA error. */
 void ampi_staged_send_failure(const struct ampi_am_header *am, const struct ampi_peer *peer, size_t n_bytes,
                               int error);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * direct.h: the calls that threads make on endpoints (endpoint.h), outside of their PE. The gates of MPI's functions
- * (tools/gen_gates.py) call them first.
+ * direct.h: direct calls: functions of MPI on endpoints (endpoint.h), without entering the PE. The gates of
+ * MPI's functions (tools/gen_gates.py) call them first.
  *
- * Those that return bool return false if the call has to be made in the ordinary way, inside the PE; nothing has happened
- * then. Else *result_out is the result of the call. call and from: as for ampi_gate_enter.
+ * They return false, without an effect, if the call has to be made in the ordinary way, with the PE entered;
+ * else *result_out is the result of the call. call and from: as for ampi_gate_enter.
  */
 #ifndef AMPI_P2P_DIRECT_H
 #define AMPI_P2P_DIRECT_H
@@ -34,23 +34,23 @@ bool ampi_direct_waitall(struct ampi_direct_call *call, int count, MPI_Request r
                          MPI_Status statuses[]);
 bool ampi_direct_test(struct ampi_direct_call *call, MPI_Request *request, int *flag, MPI_Status *status);
 
-/* Drops n private requests of one handle, linked by next, which nobody waits for. (direct_requests.c) */
+/* Drops n private requests of one handle, linked by next, for which no thread waits. (direct_requests.c) */
 void ampi_direct_drop(const struct ampi_direct_call *call, struct ampi_request *first,
                       struct ampi_request *last, int n);
 
-/* ---- Before a function that the calls above do not stand for, inside of the PE ---- */
+/* ---- For any other function, called before it, with the PE entered ---- */
 
-/* It uses the matching engine of the handle; of the destination's. */
+/* The function uses the matching engine of the handle; of the destination's handle. */
 void ampi_direct_leave(MPI_Comm comm);
 void ampi_direct_leave_to(MPI_Comm comm, int dest);
 
-/* It frees the communicator. */
+/* The function frees the communicator. */
 void ampi_direct_close(const MPI_Comm *comm);
 
-/* It gets these requests. */
+/* The function has these requests as arguments. */
 void ampi_direct_publish(int count, const MPI_Request requests[]);
 
-/* It cancels the request. */
+/* The function cancels the request. */
 void ampi_direct_cancel(const MPI_Request *request);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * endpoint.h: endpoints: the way of a thread's messages that does not take the lock of its PE.
+ * endpoint.h: endpoints: messages of threads that do not take the lock of their PE.
  *
- * The handle of a communicator with a stream of no GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE and all members
- * are in this process. The handle is *direct* at first: its matching engine, which otherwise belongs to the PE, is guarded
- * by the endpoint's lock. The simple calls of direct.h take that lock only. Any other call that would use the engine makes
- * the handle ordinary before, for ever: the engine stays as it is, and from then on belongs to the PE like all others. So
- * the order of messages is kept.
+ * The handle of a communicator with a stream of no GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE
+ * and all members are in this process. The handle is *direct* at first: the endpoint's lock guards its
+ * matching engine, which otherwise belongs to the PE, and the simple calls of direct.h take that lock only.
+ * Before any other call uses the engine, the handle becomes ordinary, for ever: the engine and the order of
+ * its messages stay, and from then on it belongs to the PE, as all other engines do.
  *
  *      direct  --ampi_endpoint_leave, of any thread-->  ordinary
  *
- * Small messages come by rings (ult/inbox.h), one from each sender's endpoint; so sender and receiver do not wait for each
- * other. The receiver's own calls empty them, or, while it waits in some other way (the endpoint is *watched*), the sender.
- * Other messages come by way of the engine: the sender empties the rings before.
+ * Small messages go through rings (ult/inbox.h), one from each sender's endpoint, so sender and receiver do
+ * not wait for each other. The receiver's calls empty the rings; while the receiver waits in its PE (the
+ * endpoint is *watched*), senders do. Other messages go through the engine, after the sender has emptied the
+ * rings.
  *
- * Requests of direct.h are *private*: no other call knows them. Private ones become ordinary if any other function gets
- * them, or if the caller has waited for some time (ampi_endpoint_publish).
+ * Requests of direct calls are *private*: no other call knows them. They become ordinary when any other
+ * function gets them, or when the caller has waited for some time (ampi_endpoint_publish).
  *
  * Invariants:
  *   1. A request is private if its kind is one of the two below. Such a kind is changed with both locks held, the PE's and
@@ -54,10 +55,12 @@
 #include "ult/pe_lock.h"
 
 struct ampi_endpoint {
-    struct ult_lock lock;               /* guards the handle's engine while direct, and: */
-    struct ampi_message_pool *messages; /* those that wait in the engine */
+    struct ult_lock lock;               /* guards the handle's engine while it is direct, and the fields
+                                           below */
+    struct ampi_message_pool *messages; /* pool of the messages that wait in the engine */
     struct ult_inbox inbox;
-    /* Read by senders. The number of posted receives that are not private; AMPI_ENDPOINT_LEFT: the handle is ordinary. */
+    /* Read by senders: the number of posted receives that are not private; AMPI_ENDPOINT_LEFT: the handle is
+     * ordinary. */
     _Atomic uint32_t watched BASE_CACHE_ALIGNED;
     /* What only the rank's own threads use: */
     struct ult_lock requests_lock BASE_CACHE_ALIGNED; /* guards: */
@@ -76,20 +79,20 @@ struct ampi_endpoint {
 extern const struct ampi_request_kind ampi_private_send_kind;
 extern const struct ampi_request_kind ampi_private_recv_kind;
 
-/* A handle of this process has an endpoint. Set once. */
+/* True once a handle of this process has an endpoint. */
 extern _Atomic bool ampi_endpoints_exist;
 
-/* True for all members, or for none: handles of the communicator may have endpoints. */
+/* True if handles of the communicator may have endpoints; the same at all members. */
 bool ampi_endpoint_may_give(const struct ampi_comm *comm);
 
-/* Gives a new communicator's handle an endpoint, unless the rank's thread level is too low. No member may send a message
- * before all have done so. */
+/* Creates the endpoint of a new communicator's handle, unless the rank's thread level is too low. No member
+ * may send a message before all have called it. */
 void ampi_endpoint_give(struct ampi_comm *comm);
 
-/* The communicator is destroyed: drops the handle's endpoint, if there is one. On the owner's PE. */
+/* Drops the handle's endpoint, if there is one, because the communicator is destroyed. On the owner's PE. */
 void ampi_endpoint_drop(struct ampi_comm *comm);
 
-/* True if the handle is direct now. With its endpoint's lock held this stays so. */
+/* True if the handle is direct. It stays direct while the endpoint's lock is held. */
 static inline bool ampi_endpoint_is_direct(const struct ampi_comm *comm)
 {
     return atomic_load_explicit(&comm->is_direct, memory_order_acquire);
