@@ -102,7 +102,7 @@ int gpu_work_of_event(struct gpu_work *work, void *event) BASE_MUST_CHECK;
 struct gpu_sync;
 struct gpu_watch;
 
-/* Notification that the stream has come to a place. Memory of the caller, who must not change it until
+/* Notification that the stream has reached a point. Memory of the caller, who must not change it until
  * `reached` is called. */
 struct gpu_point {
     /* All earlier work of the stream is done, or error is the reason why it never will be. On the PE, from
@@ -113,39 +113,43 @@ struct gpu_point {
     bool is_resting;
 };
 
-/* A place where the stream waits until gpu_sync_release. Memory of the caller, who must not change it until
+/* A hold: the stream waits here until gpu_sync_release. Memory of the caller, who must not change it until
  * `left` is called. */
 struct gpu_hold {
-    /* It and all earlier ones are released. On the PE, from within gpu_sync_release; may free it. */
+    /* This hold and all earlier ones are released. On the PE, from within gpu_sync_release; may free the
+     * hold. */
     void (*left)(struct gpu_hold *hold);
     struct gpu_hold *next; /* private, like the other fields */
     uint32_t number;
     bool is_released;
 };
 
-/* All on the PE that created it. */
+/* All functions are called on the PE that created the stream's gpu_sync. */
 
-/* The stream must belong to the current context. Loads the library's kernels at the first call. From now on, ranks that wait for a GPU let the PE make
- * progress, if that is possible. An error: nothing was created. May switch. */
+/* Creates the state of a stream, which must belong to the current context. Loads the library's kernels at
+ * the first call. From then on, ranks that wait for a GPU let the PE make progress, if that is possible.
+ * After an error nothing is created. May switch. */
 int gpu_sync_create(void *stream, struct gpu_sync **sync_out) BASE_MUST_CHECK;
 
-/* No point and no hold may be left. */
+/* The stream must have no point and no hold left. */
 void gpu_sync_destroy(struct gpu_sync *sync);
 
-/* Adds a point, then a hold, to the stream; either may be NULL. An error: nothing was added. May switch. */
+/* Adds a point, then a hold, to the stream; either may be NULL. After an error nothing is added. May
+ * switch. */
 int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold) BASE_MUST_CHECK;
 
-/* Lets the stream go on, once it has been let go on at all earlier holds. Never switches. */
+/* Releases this hold; the stream resumes when all earlier holds are released. Never switches. */
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 
-/* Starts what the streams of the calling PE have come to, before the PE's next poll would. Never switches. */
+/* Handles the points that streams of the calling PE have reached, without waiting for the PE's next poll.
+ * Never switches. */
 void gpu_sync_catch_up(void);
 
-/* Suspends the caller while there are so many points and holds that another one might have to wait for room in
- * the stream. May switch. */
+/* Suspends the caller while the stream has so many points and holds that a further one might block in the
+ * driver. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);
 
-/* ---- Small messages between such streams, which the GPUs exchange by themselves (stream_slots.c) ---- */
+/* ---- Small messages between such streams that GPUs exchange without the CPU (stream_slots.c) ---- */
 
 /* Memory of a stream's GPU for a message that it sends. Belongs to the stream. */
 struct gpu_slot {
@@ -156,7 +160,8 @@ struct gpu_slot {
     uint32_t n_bytes;
 };
 
-/* A place where a stream learns what it receives. Memory of the caller, until gpu_inbox_put. */
+/* A receive of a stream: pinned words through which the PE announces the slot to the stream's kernel. Memory
+ * of the caller, until gpu_inbox_put. */
 struct gpu_inbox {
     struct gpu_sync *sync; /* private, like all other fields */
     volatile struct gpu_inbox_words *words;
@@ -165,47 +170,49 @@ struct gpu_inbox {
     size_t n_bytes;
 };
 
-/* The size of a message, at most. */
+/* The largest size of a message. */
 extern const size_t gpu_slot_bytes;
 
-/* Takes a slot for these bytes; NULL: none is free, or the stream's kernels cannot do it. Never switches. */
+/* Takes a slot for these bytes. NULL: none is free, or the stream's kernels cannot read the data. Never
+ * switches. */
 struct gpu_slot *gpu_slot_take(struct gpu_sync *sync, const void *data, size_t n_bytes);
 
-/* The stream copies the data into the slot, and comes to the point. An error: nothing was added. May switch. */
+/* Adds a copy of the data into the slot, and then the point, to the stream. After an error nothing is added.
+ * May switch. */
 int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *point) BASE_MUST_CHECK;
 
-/* The bytes in device memory, once the point is reached. */
+/* The bytes in device memory, valid when the point is reached. */
 void *gpu_slot_data(const struct gpu_slot *slot);
 
-/* Nobody needs the data any more. On the PE that took it, and once the point is reached. */
+/* Frees the slot, when its point is reached and the data is not needed any more. On the PE that took it. */
 void gpu_slot_put(struct gpu_slot *slot);
 
-/* Prepares to receive n_bytes, at most gpu_slot_bytes; false: as above. Never switches. */
+/* Prepares to receive n_bytes, at most gpu_slot_bytes. False: as for gpu_slot_take. Never switches. */
 bool gpu_inbox_take(struct gpu_sync *sync, struct gpu_inbox *inbox, void *to, size_t n_bytes);
 void gpu_inbox_put(struct gpu_inbox *inbox);
 
 /* True if the inbox's GPU can read the slot. */
 bool gpu_inbox_can(const struct gpu_inbox *inbox, const struct gpu_slot *slot);
 
-/* What the stream receives: n_bytes of the slot, which may not be full yet; or nothing, the PE has received it. Once.
- * On the inbox's PE. Never switch. */
+/* Tell the stream's kernel, once, what it receives: n_bytes of the slot, which may not be full yet; or
+ * nothing, because the PE has received the message. On the inbox's PE. Never switch. */
 void gpu_inbox_tell(struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes);
 void gpu_inbox_release(struct gpu_inbox *inbox);
 
-/* The stream comes to the point `arrived` (NULL: none), waits until all inboxes are told and their slots are full, copies
- * the data, and comes to `done`. An error: nothing was added. May switch. */
+/* Adds to the stream: the point `arrived` (NULL: none), a wait until all inboxes are told and their slots
+ * are full, the copies of the data, and the point `done`. After an error nothing is added. May switch. */
 int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived,
                     struct gpu_point *done) BASE_MUST_CHECK;
 
-/* The stream will not come to the point `done` before the PE has told an inbox: until gpu_point_expect, it is no operation in
- * progress, so that a deadlock is one. On the stream's PE. */
+/* The stream cannot reach the point `done` before the PE has told an inbox. Until gpu_point_expect the point
+ * does not count as an operation in progress, so that a deadlock is reported. On the stream's PE. */
 void gpu_point_rest(struct gpu_point *point);
 void gpu_point_expect(struct gpu_point *point);
 
-/* For a watch (below) of what the stream's GPU does: instead of gpu_watch_create. */
+/* Initializes a watch (below) of the stream's GPU, instead of gpu_watch_create. */
 void gpu_sync_watch(const struct gpu_sync *sync, struct gpu_watch *watch);
 
-/* Messages that streams of this process have received from slots. */
+/* The number of messages that streams of this process have received from slots. */
 uint64_t gpu_slot_count(void);
 void gpu_slot_count_one(void);
 
@@ -214,16 +221,16 @@ void gpu_slot_count_one(void);
 /* A send or a receive that every launch of a graph repeats. Memory of the caller, until
  * gpu_graph_forget. */
 struct gpu_graph_end {
-    /* Only of an end that the PE serves: a launch has come to it, and waits for gpu_graph_release. On the PE that made it, from
-     * its progress; may not switch. */
+    /* Only if the PE serves the end: a launch has reached it, and waits for gpu_graph_release. On the PE
+     * that prepared it, from its progress; may not switch. */
     void (*reached)(struct gpu_graph_end *end);
-    /* A launch has been waiting for some time, but nobody has captured the other end. As above, once. */
+    /* A launch has waited for some time, but the other end was never captured. Called once, as above. */
     void (*lonely)(struct gpu_graph_end *end);
     struct gpu_sync *sync;      /* private, like all other fields */
-    struct gpu_graph_end *next; /* of the ends that the PE looks at */
+    struct gpu_graph_end *next; /* link of the list of ends that the PE polls */
     struct gpu_graph_words *words;
     uint64_t words_at;    /* their address for GPUs */
-    uint64_t meeting_at;  /* where the blocks of both ends meet; 0: no kernel works for it */
+    uint64_t meeting_at;  /* the memory in which blocks of both ends meet; 0: no kernel moves the data */
     uint64_t done_at;     /* the word that the graph waits for ... */
     bool is_done_on_host; /* ... is words->released */
     int device;
@@ -238,43 +245,45 @@ struct gpu_graph_end {
 
 #define GPU_SYNC_NO_CAPTURE 0
 
-/* True if the stream is being captured; *id_out identifies the capture. GPU_SYNC_NO_CAPTURE: it has become invalid. Never
- * switches. */
+/* True if the stream is being captured; *id_out identifies the capture. GPU_SYNC_NO_CAPTURE: the capture has
+ * become invalid. Never switches. */
 bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out);
 
-/* Prepares an end in a graph of this stream; the functions are set. data: consecutive bytes; NULL: they are not, so only
- * the PE can send or receive them. An error: nothing was prepared. May switch. */
+/* Prepares an end, whose functions are set, in a graph of this stream. data: consecutive bytes; NULL if they
+ * are not consecutive, so only the PE can send or receive them. After an error nothing is prepared. May
+ * switch. */
 int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data,
                       size_t n_bytes) BASE_MUST_CHECK;
 
-/* Decides once, for both ends of a message of n_bytes, or for one whose other end is elsewhere (recv NULL or send NULL):
- * true: the GPUs exchange it, and the PE has nothing to do; false: the PEs serve the ends. `second` is the one of
- * them that the calling PE has prepared just now. Ends of different PEs: under the caller's lock. */
+/* Decides once for both ends of a message of n_bytes, or for one whose other end is in another process (recv
+ * NULL or send NULL). True: the GPUs exchange the message without the PEs. False: the PEs serve the ends.
+ * second: the end that the calling PE has just prepared. The caller holds a lock against other PEs. */
 bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
                      size_t n_bytes);
 
-/* Adds nodes to the capture of the stream: some ends are reached, and then some, these or earlier ones, are waited for. One
- * node does both if it can. May switch. */
+/* Adds nodes to the capture of the stream: they reach the ends `starts`, and then wait for the ends `waits`,
+ * which may be earlier ones. One node does both if possible. May switch. */
 int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
                   struct gpu_graph_end *const *waits, int n_waits) BASE_MUST_CHECK;
 
-/* The PE has served it: the launch goes on. Never switches. */
+/* The PE has served the end: the launch continues. Never switches. */
 void gpu_graph_release(struct gpu_graph_end *end);
 
-/* The PE looks at it no more. */
+/* The PE stops polling the end. */
 void gpu_graph_forget(struct gpu_graph_end *end);
 
-/* The errors of these functions that have a meaning of their own, as their values in CUDA. */
+/* Errors of these functions with a special meaning, by CUDA's values. */
 #define GPU_SYNC_OTHER_CONTEXT 201 /* CUDA_ERROR_INVALID_CONTEXT */
 #define GPU_SYNC_UNSUPPORTED 801   /* CUDA_ERROR_NOT_SUPPORTED */
 #define GPU_SYNC_CAPTURED 900      /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
 
 /* ---- Memory that kernels of the program write to (watch.c) ---- */
 
-/* What the PE looks at, again and again. Memory of the caller. */
+/* Memory that the PE polls. The struct belongs to the caller. */
 struct gpu_watch {
-    /* Looks. Returns false if it is over: the watch may have been freed. error is why no kernel of the context will write any
-     * more; 0: none. On the PE, from its progress; may not switch. */
+    /* Polls the memory. Returns false if the watch is over; it may have freed the watch. error: the reason
+     * why no kernel of the context will write any more; 0: none. On the PE, from its progress; may not
+     * switch. */
     bool (*look)(struct gpu_watch *watch, int error);
     struct gpu_watch *next; /* private, like the next fields */
     void *context;          /* of the kernels */
@@ -283,14 +292,15 @@ struct gpu_watch {
     int device; /* the context's; -1: it is not the GPU's primary one */
 };
 
-/* For kernels in the current context: from now on, ranks that wait for a GPU let the PE make progress. Loads the
- * library's kernels at the first call. An error: nothing was created. May switch. */
+/* Creates a watch of kernels in the current context. From then on, ranks that wait for a GPU let the PE make
+ * progress. Loads the library's kernels at the first call. After an error nothing is created. May switch. */
 int gpu_watch_create(struct gpu_watch *watch) BASE_MUST_CHECK;
 
-/* `look` is not being called any more. */
+/* Destroys a watch that is not polled any more. */
 void gpu_watch_destroy(struct gpu_watch *watch);
 
-/* `look` is called until it returns false. On the PE that created it; not while it is being called. Never switches. */
+/* Starts polling: calls `look` until it returns false. On the PE that created the watch; not from within
+ * `look`. Never switches. */
 void gpu_watch_begin(struct gpu_watch *watch);
 
 /* True if kernels of the watch's device can use all n_bytes at this address. On a PE. */
@@ -307,12 +317,12 @@ struct gpu_data {
     int64_t true_lb_bytes;      /* displacement of an element's first byte if it has no layout */
     size_t size_bytes;          /* of all the data */
     const void *type;           /* for gpu_copy_host; NULL: bytes */
-    /* About the memory of its first byte, of a caller that moves the data again and again; NULL: none. They must live until the move
-     * is done. */
+    /* Facts about the memory of its first byte, from a caller that moves the data again and again; NULL:
+     * none. They must live until the move is done. */
     const struct gpu_facts *facts;
 };
 
-/* True if the facts say all about the memory at this address, which is the data's. */
+/* True if the data's facts describe the memory at this address completely. */
 static inline bool gpu_data_is_known(const struct gpu_data *data, uintptr_t at)
 {
     return gpu_facts_range(data->facts, (const void *)at) != NULL;
@@ -348,8 +358,8 @@ struct gpu_move_chunk {
     size_t n_bytes;
 };
 
-/* A decision about a move that is made again and again between the same data, whose facts are given: whether it can be merged with
- * others (batch.h). Memory of the caller; initially all 0. */
+/* Remembers whether a repeated move between the same data, whose facts are given, can be merged with others
+ * (batch.h). Memory of the caller; initially all 0. */
 struct gpu_move_memo {
     uint64_t changes; /* gpu_change_count when it was decided; 0: not yet */
     size_t n_bytes;
@@ -456,12 +466,13 @@ struct gpu_known {
     } entries[16];
 };
 
-/* True if the device's kernels can use both ends, and both are valid. Facts: about the ends' memory; NULL: none. */
+/* True if both ends are valid and the device's kernels can use them. Facts: about the ends' memory; NULL:
+ * none. */
 bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
                     const struct gpu_facts *src_facts, struct gpu_known *known);
 
-/* True if the device's kernels can use the memory at this address, and it is valid. exact: the range of the address, which
- * holds now; NULL: the driver is asked. */
+/* True if the memory at this address is valid and the device's kernels can use it. exact: the current range
+ * of the address; NULL: the driver is asked. */
 bool gpu_kernel_can_use(int device, const void *addr, const struct gpu_range *exact, struct gpu_known *known);
 
 /* Starts copies, for each of which gpu_copies_can returned true. Never switches, never waits for a GPU. An
@@ -497,9 +508,9 @@ uint64_t gpu_resident_times_sent_away(void);
 struct gpu_combine {
     void *const *outs;         /* n_outs of them, each consecutive elements; may be among the inputs */
     const void *const *inputs; /* n_inputs, each consecutive elements in any memory */
-    void *old;                 /* gets input 0's elements, apart from all others; NULL: not needed */
-    /* About the memory of the outs, and behind these of the inputs; each and all may be NULL: none. They must live until it is
-     * done. */
+    void *old;                 /* gets the elements of input 0; overlaps nothing else; NULL: not needed */
+    /* Facts about the memory of the outs, followed by those of the inputs. The array, and each entry, may be
+     * NULL. They must live until the operation is done. */
     const struct gpu_facts *const *facts;
     int n_outs;
     int n_inputs;
@@ -507,13 +518,14 @@ struct gpu_combine {
     int op;        /* enum gpu_op */
     int type;      /* enum gpu_type */
     int device;    /* the device that computes; -1: the first GPU that owns an output, or else an input */
-    bool is_aside; /* runs beside others on this GPU, not after them */
+    bool is_aside; /* may run at the same time as others on this GPU */
     /* gpu_combine_start: the operation is done, or error is the reason why not. Runs on the PE that started
      * it, from its progress. May not switch. */
     void (*done)(struct gpu_combine *combine, int error);
 };
 
-/* True if there is a kernel for this pair: never without nvcc at build time, and not for all pairs of MPI. */
+/* True if there is a kernel for this operation and type: never if built without nvcc, and not for all pairs
+ * that MPI has. */
 bool gpu_can_combine(int op, int type);
 
 /* Every output = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that
@@ -530,8 +542,9 @@ int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
 
 /* ---- One element (swap.c) ---- */
 
-/* Compares and swaps: `old` gets the element at `target`, which becomes the one at `desired` if it equals the one at
- * `expected`. The four are apart from each other, in any memory. Others must not change the target meanwhile. */
+/* Compare and swap: `old` gets the element at `target`, which becomes the one at `desired` if it equals the
+ * one at `expected`. The four do not overlap, and are in any memory. Nobody else may change the target
+ * meanwhile. */
 #define GPU_SWAP_BYTES_MAX 16
 struct gpu_swap {
     void *target;
@@ -541,16 +554,16 @@ struct gpu_swap {
     size_t n_bytes; /* of an element, at most GPU_SWAP_BYTES_MAX */
 };
 
-/* True if the kernels of the GPU that owns the target can do it. On a PE. */
+/* True if kernels of the GPU that owns the target can do the operation. On a PE. */
 bool gpu_swap_can(const struct gpu_swap *swap);
 
-/* Does it. The PE waits, and never switches. Returns CUDA's error. */
+/* Does the operation. The PE waits, and never switches. Returns CUDA's error. */
 int gpu_swap_now(const struct gpu_swap *swap) BASE_MUST_CHECK;
 
 /* ---- Memory for the program (memory.c) ---- */
 
-/* Memory of the rank's current device, managed memory or pinned memory; frees it. CUDA's error, 0: none. On a PE, if
- * gpu_is_used(); may wait for the GPU, never switches. */
+/* Allocates memory of the rank's current device, managed memory or pinned memory; frees it. Return CUDA's
+ * error. On a PE, if gpu_is_used(). May wait for the GPU; never switch. */
 int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out) BASE_MUST_CHECK;
 int gpu_memory_free(enum gpu_memory kind, void *memory) BASE_MUST_CHECK;
 

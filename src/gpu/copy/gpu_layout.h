@@ -26,7 +26,7 @@ struct gpu_box {
     int64_t stride[GPU_BOX_DIMS + 1];
 };
 
-/* All the data as a box. false: it is neither a box nor a table. On a PE. */
+/* Describes all the data as a box. False: it is neither a box nor a table. On a PE. */
 bool gpu_box_of_data(const struct gpu_data *data, struct gpu_box *box_out);
 
 /* Consecutive memory as a box. */
@@ -41,7 +41,7 @@ static inline bool gpu_box_is_flat(const struct gpu_box *box)
     return box->n_dims == 0 && !box->table;
 }
 
-/* All sizes and displacements of the layout in bytes, or-ed: they give its common alignment. */
+/* The bitwise or of all sizes and displacements of the layout in bytes: shows its common alignment. */
 uint64_t gpu_layout_bits(struct base_layout *layout);
 
 /* The pieces of a table. */
@@ -54,8 +54,9 @@ struct gpu_pieces gpu_layout_pieces(const struct gpu_layout *table);
 /* The number of blocks of the table; 0: they are too far from each other for 32 bits. */
 int64_t gpu_layout_n_blocks(const struct gpu_layout *table);
 
-/* The address of the table's offsets, the words of its blocks, or of the layout's program, in the memory of the queue's device. The first call for
- * a device copies it there, and waits. CUDA's error. */
+/* The address, in the memory of the queue's device, of the table's offsets, of the words of its blocks, or
+ * of the layout's program. The first call for a device copies the data there, and waits. Return CUDA's
+ * error. */
 int gpu_layout_offsets(struct gpu_queue *queue, struct gpu_layout *table, uint64_t *addr_out) BASE_MUST_CHECK;
 int gpu_layout_blocks(struct gpu_queue *queue, struct gpu_layout *table, uint64_t *addr_out) BASE_MUST_CHECK;
 int gpu_layout_program(struct gpu_queue *queue, struct base_layout *layout,

@@ -36,9 +36,9 @@ size_t gpu_jobs_unit(const struct gpu_job_side *to, const struct gpu_job_side *f
 #define GPU_JOBS_UNIT_LEAST 4
 #define GPU_JOBS_UNALIGNED_MAX ((size_t)64 << 10)
 
-/* Adds a move of n_bytes. The queue's device must be able to access both sides. The layouts must live until it is
- * done. If nothing was added: GPU_JOBS_FULL, there is no room left; GPU_JOBS_UNFIT, the sides do not fit together;
- * or CUDA's error. */
+/* Adds a move of n_bytes. The queue's device must be able to access both sides. The layouts must live until
+ * the move is done. Otherwise nothing is added, and the result is GPU_JOBS_FULL (no room is left),
+ * GPU_JOBS_UNFIT (the sides do not fit together) or CUDA's error. */
 #define GPU_JOBS_FULL (-1)
 #define GPU_JOBS_UNFIT (-2)
 int gpu_jobs_add(struct gpu_jobs *jobs, struct gpu_queue *queue, const struct gpu_job_side *to,
@@ -54,7 +54,7 @@ struct gpu_divisor gpu_divisor_by(uint64_t by);
 /* The largest unit, at most 16, that divides all values in bits. */
 size_t gpu_unit_of(uint64_t bits);
 
-/* Thread blocks for so many threads' work. */
+/* The number of thread blocks for this many threads. */
 #define GPU_PACK_THREADS 256
 unsigned gpu_pack_blocks(size_t n_threads);
 

@@ -54,8 +54,8 @@ int gpu_queue_copy_local(struct gpu_queue *queue, void *dst, const void *src, si
  * other work. */
 void gpu_queue_forget_time(struct gpu_queue *queue);
 
-/* Records that a copy that gpu_queue_copy_local could have made was made in another way (resident.c), so
- * that the following copies take the same way as after it. */
+/* Records a copy that was made without gpu_queue_copy_local (resident.c), so that later copies are made as
+ * if it had been made there. */
 void gpu_queue_skip_local(struct gpu_queue *queue, uint64_t now_ns);
 
 /* Queues a kernel of gpu_module by number; args is one struct, passed by value. The first launch on a

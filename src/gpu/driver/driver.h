@@ -120,8 +120,8 @@ void gpu_guard_load(CUfunction function);
  * all work of the GPU. May switch. (guard.c) */
 int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
 
-/* Frees memory of the library on another thread: the GPU's work may wait for the calling PE. Its context is the memory's,
- * any for pinned memory. Never switches. (guard.c) */
+/* Frees memory of the library on another thread, because the GPU's work may wait for the calling PE.
+ * context: that of the memory; any for pinned memory. Never switches. (guard.c) */
 void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);
 
 /* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says

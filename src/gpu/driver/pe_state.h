@@ -61,8 +61,8 @@ struct gpu_pe {
     uint64_t plain_buffers[GPU_PLAIN_BUFFERS];
 };
 
-/* The calling PE's; NULL: not made yet, or the thread is none, or is one of several that use the PE and calls
- * from the program's code. */
+/* The state of the calling PE. NULL: it does not exist yet, or the thread is not a PE's, or the PE is shared
+ * and the thread calls from the program's code. */
 static inline struct gpu_pe *gpu_pe_here(void)
 {
     const struct ult *self = ult_self();
@@ -70,7 +70,7 @@ static inline struct gpu_pe *gpu_pe_here(void)
     return self && ult_has_pe(self) ? *ult_pe_slot(ULT_PE_SLOT_GPU) : NULL;
 }
 
-/* The calling PE's, created at the first call (queue.c). */
+/* The state of the calling PE, created at the first call (queue.c). */
 struct gpu_pe *gpu_pe_self(void);
 
 /* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
@@ -79,7 +79,7 @@ int gpu_sync_poll(struct gpu_pe *pe);
 /* Serves the ends of messages that graphs have reached; returns their number. (stream_graph.c) */
 int gpu_graph_poll(struct gpu_pe *pe);
 
-/* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
+/* Polls memory that kernels of the program write; returns the number of watches that are over. (watch.c) */
 int gpu_watch_poll(struct gpu_pe *pe);
 
 /* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */

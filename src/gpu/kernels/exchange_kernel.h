@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_kernel.h: messages between CUDA graphs (gpu/streams/stream_graph.c). Each end of a message is a set of blocks in
- * a launch of its rank's graph, one per chunk of the data. The two blocks of a chunk meet in a bit: the one that
- * comes first sets it and ends; the second clears it and copies the chunk. So no block of a chunk ever waits, and data moves
- * as soon as both ends have come, as MPI demands. The block that finishes the last chunk tells both ends. If the graph waits for
- * the ends at once, the launch has a block more, which does that; else a kernel of one block does it later.
+ * exchange_kernel.h: messages between CUDA graphs (gpu/streams/stream_graph.c). Each end of a message is a
+ * set of blocks in a launch of its rank's graph, one per chunk of the data. The two blocks of a chunk share
+ * a bit: the first block sets it and ends, the second one clears it and copies the chunk. So no block of a
+ * chunk waits, and data moves as soon as both ends have come, as MPI demands. The block that finishes the
+ * last chunk notifies both ends. If the graph waits for the ends at once, the launch has a further block for
+ * the wait; else a later kernel of one block waits.
  *
- * Where the data is and goes, the terms, is known when the second end is captured: its blocks have the terms as arguments,
- * and leave them where they meet for blocks of the first one. (In pinned memory, which blocks read one after the other, they
- * would cost 6 us per chunk.)
+ * The addresses of the data (the terms) are known when the second end is captured. Blocks of the second end
+ * have the terms as arguments, and store them in the meeting's memory for blocks of the first one. (Pinned
+ * memory, which blocks read one after the other, would cost 6 us per chunk.)
  *
  * Memory order. A: the sender's earlier kernels write the data; its block makes them visible to the system (a
  * launch follows its stream's earlier work, and the fence is cumulative) and then changes the bit; likewise the terms. The receiver's
@@ -91,7 +92,8 @@ GPU_FN void exchange_find_terms(uint64_t meeting, struct gpu_exchange_terms *ter
     terms->n_chunks = (uint32_t)gpu_read_now<uint64_t>(EXCHANGE_TERMS(meeting, 5));
 }
 
-/* One thread: comes to the chunk. True if the other end is there already, and this block copies; *terms is set then. */
+/* One thread: arrives at the chunk. True if the other end has arrived before: this block copies, and *terms
+ * is set. */
 GPU_FN bool exchange_meet(const struct gpu_exchange_end &end, uint32_t chunk,
                           struct gpu_exchange_terms *terms)
 {
@@ -113,7 +115,7 @@ GPU_FN bool exchange_meet(const struct gpu_exchange_end &end, uint32_t chunk,
     return chunk < terms->n_chunks;
 }
 
-/* One thread: the chunk is copied. */
+/* One thread: counts the copied chunk, and notifies both ends after the last one. */
 GPU_FN void exchange_finish(uint64_t meeting, const struct gpu_exchange_terms &terms)
 {
     uint64_t n_done = meeting + offsetof(struct gpu_exchange_meeting, n_done);

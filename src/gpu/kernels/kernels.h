@@ -259,7 +259,7 @@ struct gpu_kernel_swap {
 #define GPU_EXCHANGE_CHUNKS 32                /* of a message, at most */
 #define GPU_EXCHANGE_CHUNK ((size_t)16 << 10) /* bytes of a chunk, at least */
 
-/* The message that both ends have agreed on. */
+/* The terms of a message, decided for both ends. */
 struct gpu_exchange_terms {
     uint64_t to;
     uint64_t from;
@@ -269,7 +269,7 @@ struct gpu_exchange_terms {
     uint32_t unused;
 };
 
-/* Where the blocks of both ends meet, in the memory of one of the GPUs. Initially all 0. */
+/* Memory in which the blocks of both ends of a message meet, on one of the GPUs. Initially all 0. */
 struct gpu_exchange_meeting {
     uint32_t done; /* of the end that made it: see gpu_exchange_terms */
     uint32_t pad[15];
@@ -309,8 +309,8 @@ struct gpu_kernel_hold {
 
 #define GPU_SLOT_BYTES 4096 /* of a message, at most */
 
-/* A word has 4 bytes of the message, and above them the number of the slot's turn, which differs from that of the
- * previous message: so it tells by itself that it has arrived. An empty message is one word. */
+/* A word has 4 bytes of the message and, above them, the number of the slot's turn, which differs from that
+ * of the previous message. So each word shows by itself that it has arrived. An empty message is one word. */
 struct gpu_slot_memory {
     uint64_t words[GPU_SLOT_BYTES / sizeof(uint32_t)];
     unsigned char plain[GPU_SLOT_BYTES]; /* the message, for copies that the PE starts */
@@ -327,8 +327,8 @@ struct gpu_kernel_fill {
     uint32_t unused;
 };
 
-/* Where a stream that waits for a message learns what has matched: pinned memory, 0 until the PE writes both words, in
- * any order. */
+/* The words through which the PE announces a matched message to a waiting stream: pinned memory, 0 until the
+ * PE has written both, in any order. */
 struct gpu_inbox_words {
     uint64_t place; /* the slot, and the bytes to be copied above GPU_INBOX_ADDRESS_BITS; or GPU_INBOX_DONE */
     uint64_t turn;  /* the slot's */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slot_kernel.h: small messages between streams (gpu/streams/stream_slots.c). The sender's kernel copies the data into a slot of its
- * GPU's memory, and never waits. The receiver's kernel waits for the slot to be full, and copies out of it, perhaps from the other
- * GPU. Until the PE knows what has matched, it waits for that first, in pinned memory.
+ * slot_kernel.h: small messages between streams (gpu/streams/stream_slots.c). The sender's kernel copies the
+ * data into a slot of its GPU's memory, and never waits. The receiver's kernel waits for the slot to be
+ * full, and copies out of it, perhaps from the other GPU. Before that it waits, in pinned memory, until the
+ * PE has announced the slot.
  *
  * Memory order. Stores and loads of 8 bytes are not divided, so a word with the right turn has its data, and needs no
  * fence. The receiver has used what it has read when its threads meet before `reached`: the PE that sees that gives the
@@ -40,7 +41,7 @@ GPU_FN void slot_store(uint64_t to, uint32_t n_bytes, uint32_t i, uint32_t value
         *GPU_AT(uint8_t, to + 4 * i + j) = (uint8_t)(value >> 8 * j);
 }
 
-/* The PE sees that the stream has come here. */
+/* Reports to the PE that the stream has come here. */
 GPU_FN void slot_say(uint64_t reached, uint32_t number)
 {
     gpu_write_now<uint32_t>(reached, number);
@@ -61,7 +62,7 @@ GPU_FN void fill_body(const struct gpu_kernel_fill &a, unsigned thread, unsigned
     }
 }
 
-/* One thread: waits until the PE knows what has matched. */
+/* One thread: waits until the PE has announced the slot. */
 GPU_FN void empty_find(uint64_t words_at, uint64_t *place, uint64_t *turn)
 {
     for (;;) {

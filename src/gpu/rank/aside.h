@@ -37,8 +37,8 @@ bool gpu_aside_is_wanted_in_mpi(void);
 /* Makes the call, aside or directly, and returns its result. May switch if is_wanted. */
 CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted);
 
-/* Makes the call aside in this context; no rank waits for it. `run` frees the memory of the call. On a PE; never
- * switches. */
+/* Makes the call aside in this context, without a rank that waits for it. `run` frees the memory of the
+ * call. On a PE; never switches. */
 void gpu_aside_post(struct gpu_aside *aside, CUcontext context);
 
 #endif

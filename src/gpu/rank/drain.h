@@ -3,9 +3,9 @@
  * drain.h: lets a GPU become idle before a call that waits for it inside the driver. For the files of
  * src/gpu alone.
  *
- * cuMemFree, loading of modules and other calls (guard.c) wait until all work of the GPU is done, and hold
- * a lock of the driver meanwhile. A rank that submits work then blocks its PE on that lock; if the GPU's
- * work waits for a message of another rank of this PE, nothing goes on. So the thread that makes such a call
+ * cuMemFree, loading of modules and other calls (guard.c) wait until all work of the GPU is done, and hold a
+ * lock of the driver meanwhile. A rank that submits work then blocks its PE on that lock; if the GPU's work
+ * waits for a message of another rank of this PE, there is a deadlock. So the thread that makes such a call
  * (aside.c) first waits without the lock: it closes the context, which suspends all ranks that submit work
  * there, until the work submitted before is done. Then it calls the driver, which has nothing to wait for.
  *
@@ -22,15 +22,17 @@
 #include "base/base.h"
 #include "gpu/driver/pe_state.h"
 
-/* How often a context is closed before a call that waits for the GPU, and before one that seldom does. Then the call is made
- * although the GPU is busy: it may return at once, and the GPU's work may depend on that. GPU_DRAIN_NOT: for a call that
- * submits work itself; the context is closed, and need not be idle. */
+/* How often a context is closed before a call that waits for the GPU, and before one that seldom does. If
+ * the GPU is still busy then, the call is made all the same: it may return at once, and the GPU's work may
+ * depend on that. GPU_DRAIN_NOT: for a call that submits work itself; the context is closed, but need not be
+ * idle. */
 #define GPU_DRAIN_OFTEN 8   /* half a second, and as long open */
 #define GPU_DRAIN_BRIEFLY 3 /* 14 ms */
 #define GPU_DRAIN_NOT (-1)
 
-/* For a call that nobody waits for: the context is closed for 2 ms at a time, with growing pauses, until it is idle. The call is
- * never made beside work, since it would hold the driver's lock while that work waits for ranks that submit more. */
+/* For a call for which no rank waits: the context is closed for 2 ms at a time, with growing pauses, until
+ * it is idle. The call is never made while there is work, because it would hold the driver's lock while that
+ * work waits for ranks that submit more. */
 #define GPU_DRAIN_UNTIL_IDLE (-2)
 
 /* A closed context; on the stack of the thread that has closed it. */
@@ -43,13 +45,14 @@ struct gpu_drain {
 /* Number of closed contexts. */
 extern _Atomic int gpu_drain_n_closed;
 
-/* Number of captures that ranks have begun and not ended: meanwhile no context is closed, since the event
- * that tells when it is idle would end them. */
+/* Number of captures in progress. While there is one, no context is closed, because the event that shows
+ * when a context is idle would invalidate the capture. */
 extern _Atomic int gpu_drain_n_captures;
 
-/* Closes the context, waits until it is idle, and leaves it closed. It opens the context and closes it again at most n_tries - 1
- * times, and leaves it open if it is not idle then. Does nothing if the driver cannot tell when a context is idle (before
- * CUDA 12.5), or while ranks capture. Blocks the thread, whose current context it is. */
+/* Closes the context and waits until it is idle; then it stays closed. Opens the context and closes it again
+ * at most n_tries - 1 times; if it is not idle then, it stays open. Does nothing before CUDA 12.5, whose
+ * driver cannot tell when a context is idle, or while ranks capture. The context is the thread's current
+ * one. Blocks the thread. */
 void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries);
 
 /* Opens it. */
@@ -67,7 +70,7 @@ static inline void gpu_submit_begin(const void *caller);
 /* The same for this context in a call of MPI. May switch. */
 static inline void gpu_submit_begin_in_mpi(CUcontext context);
 
-/* The driver has the work. */
+/* The work has been submitted. */
 static inline void gpu_submit_end(void);
 
 /* ---- Private ---- */
@@ -75,7 +78,8 @@ static inline void gpu_submit_end(void);
 void gpu_drain_wait(const void *caller) BASE_COLD;
 void gpu_drain_wait_in_mpi(CUcontext context) BASE_COLD;
 
-/* A thread that closes a context sees that this PE submits work, or this PE sees that the context is closed. */
+/* Announces that this PE submits work. Either a thread that closes a context sees the announcement, or this
+ * PE sees that the context is closed. */
 static inline bool gpu_drain_announce(struct gpu_pe *pe)
 {
     atomic_store_explicit(&pe->is_submitting, true, memory_order_relaxed);

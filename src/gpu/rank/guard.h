@@ -34,14 +34,15 @@ const struct gpu_guarded *gpu_guarded_at(size_t i);
  * thread. */
 void *gpu_guard(const char *name, void *function);
 
-/* True if it has returned a replacement: the process calls the driver through a runtime, not directly. */
+/* True if gpu_guard has returned a replacement: the process calls the driver through a runtime, not
+ * directly. */
 bool gpu_guard_has_given(void);
 
-/* The same for the library itself, which is not a rank: contexts and streams are the driver's. */
+/* gpu_guard for calls of the library itself: without the ranks' view of contexts and streams. */
 void *gpu_guard_library(const char *name, void *function);
 
-/* True if every call of the ranks' that ends memory comes here first: they are copies of the program, and nothing had the
- * driver's functions before. Then it is counted (gpu_change_count). */
+/* True if all calls of ranks that free memory are intercepted and counted (gpu_change_count): ranks are
+ * copies of the program, and no code got the driver's functions before they began. */
 bool gpu_guard_notices_frees(void);
 
 /* ---- For the files of src/gpu alone ---- */
@@ -53,7 +54,7 @@ extern const size_t gpu_n_waiting_functions, gpu_n_context_functions, gpu_n_stre
 /* Looks up the driver's functions and opens the driver, if it is present. Any thread. */
 void gpu_guard_find(void);
 
-/* The same for a call that is not a launch or copy: launches that are held back go to the driver first. */
+/* The same before a call that is not a launch or a copy: submits launches that are held back. */
 void gpu_guard_prepare(void);
 
 #endif

@@ -25,7 +25,8 @@ struct gpu_launched {
 /* The running rank has made this context current. */
 void gpu_launches_enter(CUcontext context);
 
-/* True if the running rank has used this kernel (a CUfunction or CUkernel) in its context; it has now. */
+/* True if the running rank has used this kernel (a CUfunction or CUkernel) in its context before; records
+ * the use. */
 bool gpu_launches_know(const void *kernel);
 void gpu_launches_note(const void *kernel);
 

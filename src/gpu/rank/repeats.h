@@ -10,10 +10,10 @@
  * When it begins again, the rank's calls return at once as long as they match the sequence, and the last
  * one launches the graph. If a call differs, the operations held back are submitted one by one.
  *
- * Operations are held back only at calls that followed each other without a pause before. This time the
- * program may nevertheless wait there for its launches, without calling CUDA or MPI: so a thread of the
- * library submits operations that have been held back long (repeat_watch.c), and a rank that needs this
- * often stops using graphs.
+ * Operations are held back only between calls that had no pause between them before. The program may wait
+ * there for its launches nevertheless, without calling CUDA or MPI. So a thread of the library submits
+ * operations that were held back for long (repeat_watch.c), and a rank that needs this often stops using
+ * graphs.
  *
  * An operation is held back only if an equal one has succeeded: errors that a call returns at once are
  * those of its arguments. Objects that a graph refers to may be destroyed: then all graphs are discarded
@@ -109,8 +109,8 @@ void gpu_repeats_break_unless(CUstream stream, bool is_per_thread);
 /* True if operations are held back, or on their way to the driver. Any thread. */
 bool gpu_repeats_are_held(struct gpu_repeats *repeats);
 
-/* Called when memory, modules or other objects of the running rank are destroyed: its graphs are not used
- * again. On a thread of no rank: those of all ranks. Facts about memory (gpu_detect.h) do not hold any more. */
+/* Memory, modules or other objects of the running rank are destroyed: drops its graphs, on a thread of no
+ * rank those of all ranks, and invalidates facts about memory (gpu_detect.h). */
 void gpu_repeats_forget(void);
 
 /* Called by the running rank before the stream is destroyed. */
