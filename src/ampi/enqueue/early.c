@@ -43,7 +43,7 @@ struct ampi_early {
 /* Receives for which a stream waits together. */
 struct batch {
     struct gpu_point done;
-    int n_untold; /* receives whose part of the wait is not decided: not matched, or being received by the
+    int n_undecided; /* receives whose part of the wait is not decided: not matched, or being received by the
                      PE */
     bool is_launched;
     int n;
@@ -102,7 +102,7 @@ static void tell_batch(struct ampi_early *early)
 {
     struct batch *batch = early->batch;
 
-    if (--batch->n_untold == 0 && batch->is_launched)
+    if (--batch->n_undecided == 0 && batch->is_launched)
         gpu_point_expect(&batch->done);
 }
 
@@ -329,7 +329,7 @@ static struct batch *make_batch(struct ampi_early *const *recvs, int n)
 
     made->done.reached = batch_done;
     made->is_launched = false;
-    made->n = made->n_untold = n;
+    made->n = made->n_undecided = n;
     for (int i = 0; i < n; i++) {
         made->recvs[i] = recvs[i];
         recvs[i]->batch = made;
@@ -351,7 +351,7 @@ static int launch(struct batch *batch, struct gpu_point *arrived)
     if (inboxes != few)
         free(inboxes);
     batch->is_launched = !error;
-    if (!error && batch->n_untold > 0)
+    if (!error && batch->n_undecided > 0)
         gpu_point_rest(&batch->done);
     for (int i = 0; i < batch->n && error; i++)
         batch->recvs[i]->batch = NULL;
