@@ -18,7 +18,7 @@ bool ampi_request_is_recv(const struct ampi_request *request)
 
 /* ---- Binding ---- */
 
-/* Could this send and this posted receive, which its message would match, be bound? */
+/* True if this send and this posted receive, which its message would match, can be bound. */
 static bool can_bind(const struct ampi_request *send, const struct ampi_request *recv)
 {
     const struct ampi_p2p *from = &send->u.p2p, *to = &recv->u.p2p;
@@ -142,7 +142,7 @@ const struct ampi_request_kind ampi_channel_send_kind = {
 
 /* ---- The receive ---- */
 
-/* There are unexpected messages, which may match it, or it cannot stay bound. */
+/* The receive cannot be posted at once: unexpected messages may match it, or it cannot stay bound. */
 static BASE_COLD int start_recv_specially(struct ampi_request *recv)
 {
     struct ampi_p2p *p2p = &recv->u.p2p;

@@ -235,8 +235,8 @@ static void take_bytes(struct ampi_request *recv, struct ampi_message *message)
     ampi_request_complete(recv);
 }
 
-/* A message has been filled, or not: then both ends get the error, and the message waits for its receive,
- * which gets the error. */
+/* The fetch into a message has ended. After an error the sender gets it, and the message keeps it for its
+ * receive. */
 static void fetched(struct gpu_move *move, int error)
 {
     struct transfer *transfer = BASE_CONTAINER(move, struct transfer, move);

@@ -2,8 +2,9 @@
  *
  * probe.c: probing for a message without receiving it, and matched probes (MPI 5.0, section 3.8).
  *
- * A blocking probe leaves word in the communicator's handle: the next unexpected message that matches wakes
- * it (ampi_message_keep). Each thread of a rank can be in one; those that match are all woken, and look again.
+ * A blocking probe registers in the communicator's handle: the next unexpected message that matches wakes it
+ * (ampi_message_keep). Each thread of a rank can be in a probe. A message wakes all probes that it matches,
+ * and they search again.
  */
 #include "ampi/p2p/p2p_calls.h"
 
@@ -56,7 +57,7 @@ static inline bool is_hopeless(const struct ampi_comm *comm, int source)
     return BASE_UNLIKELY(comm->has_failed) && ampi_p2p_is_failed(comm, source);
 }
 
-/* NULL: it may never arrive. */
+/* Waits for a matching message. NULL: it may never arrive. */
 static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, bool take)
 {
     struct ampi_message *message;

@@ -71,8 +71,8 @@ void ampi_request_init_on_stack(struct ampi_request *request, struct ampi_rank *
     init(request, self, kind, comm, false);
 }
 
-/* Nobody waits for it in the PE. A private request (endpoint.h) may be gone as soon as it is COMPLETE, because its thread
- * looks at it from outside. */
+/* Completes a request for which no ULT waits in the PE. A private request (endpoint.h) may be freed as soon
+ * as it is COMPLETE, because its thread polls it from outside. */
 static inline void complete_alone(struct ampi_request *request)
 {
     ampi_request_complete_fn on_complete = request->on_complete;
@@ -138,7 +138,7 @@ void ampi_request_await(struct ampi_request *request)
     BASE_ASSERT(request->state == AMPI_REQUEST_COMPLETE);
 }
 
-/* Of those that wait for enough of the requests: of all that have not completed. */
+/* Removes the ULT's mark from all requests that have not completed. */
 static void unmark(struct ampi_request *const *requests, int n_requests, const struct ult *self)
 {
     for (int i = 0; i < n_requests; i++)

@@ -124,7 +124,7 @@ static void start_receive(struct ampi_request *request)
         receive_data(request);
 }
 
-/* A send: its receive may have started already. */
+/* Called when a send starts: its receive may have started already. */
 static void meet_receive(struct ampi_request *request)
 {
     const struct ampi_partitioned *end = request->u.extra, *other = end->peer ? end->peer->u.extra : NULL;
@@ -133,7 +133,7 @@ static void meet_receive(struct ampi_request *request)
         begin_round(request, end->peer);
 }
 
-/* Nothing is sent or received. */
+/* Completes a round without data. */
 static void complete(struct ampi_request *request)
 {
     ampi_prequest_end_round(request);

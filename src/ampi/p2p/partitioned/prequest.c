@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * prequest.c: rounds of partitioned messages that kernels send, on the host; see prequest.h.
+ * prequest.c: the host's part in rounds of partitioned messages that kernels send. See prequest.h.
  */
 #include "ampi/p2p/partitioned/prequest.h"
 
@@ -36,7 +36,7 @@ void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direc
 
 void ampi_prequest_set_magic(const struct ampi_prequest *prequest, uint32_t magic)
 {
-    for (int i = 0; i < HEDDLE_PREQUEST_COPIES; i++) /* partitions that do not exist have all of them */
+    for (int i = 0; i < HEDDLE_PREQUEST_COPIES; i++) /* calls for partitions that do not exist read any */
         heddle_prequest_store(&prequest->shared[i].magic, magic);
 }
 
@@ -100,7 +100,7 @@ static int report_fault(struct ampi_prequest *prequest)
     return error;
 }
 
-/* The PE has found the fault. Returns its class. */
+/* Records a fault that the PE has found. Returns its error class. */
 static BASE_COLD int blame(struct ampi_prequest *prequest, enum HEDDLE_Prequest_fault fault, int partition)
 {
     char text[128];
@@ -176,7 +176,7 @@ static void end_receive(struct ult_wakeup *wakeup)
 
 /* ---- A round of a send ---- */
 
-/* Kernels may go on after a round has failed: what they mark is not copied, and is no further error. */
+/* Kernels may continue after a round has failed: further marks are neither copied nor errors. */
 static void leave_round(const struct ampi_prequest *prequest)
 {
     ampi_prequest_set_state(prequest, false, prequest->error != MPI_SUCCESS);
@@ -251,7 +251,8 @@ static void copy_parts(struct ampi_prequest *prequest, int first, int n)
     gpu_move_start(&copy->move);
 }
 
-/* The most partitions of one move: a kernel that waits on a full GPU gets only data that the resident kernel can copy. */
+/* The maximum number of partitions of one move. A kernel that fills the GPU and waits gets only data that
+ * the resident kernel can copy. */
 static int longest_run(const struct ampi_prequest *prequest)
 {
     size_t n_bytes = prequest->shared->part_bytes,
@@ -282,7 +283,7 @@ static void begin_copies(struct ampi_prequest *prequest)
     }
 }
 
-/* The PE is to copy a partition of a direct round. */
+/* Adds a partition of a direct round to those that the PE copies. */
 static void gather(struct ampi_prequest *prequest, int partition)
 {
     prequest->is_gathered[partition] = true;

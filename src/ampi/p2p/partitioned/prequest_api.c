@@ -17,7 +17,7 @@ _Static_assert((int)AMPI_MAGIC_PREQUEST == (int)HEDDLE_PREQUEST_MAGIC, "a preque
 
 /* ---- Creating and freeing ---- */
 
-/* A partitioned request that is not active; an error if it is none. */
+/* Finds a partitioned request that is not active; raises an error if there is none. */
 static int find_inactive(MPI_Request handle, struct ampi_request **request_out)
 {
     struct ampi_request *request = ampi_request_of(handle);
@@ -30,7 +30,7 @@ static int find_inactive(MPI_Request handle, struct ampi_request **request_out)
     return MPI_SUCCESS;
 }
 
-/* What the receive has to know of this send. */
+/* Publishes what the receive needs to know about this send. */
 static void offer_pair(const struct ampi_partitioned *send, const struct ampi_prequest *prequest)
 {
     struct ampi_pair *pair = send->pair;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * prequest_marks.c: where kernels leave the marks of a send's partitions, and how its PE finds them. See prequest.h.
+ * prequest_marks.c: the memory in which kernels leave the marks of a send's partitions, and how its PE reads
+ * them. See prequest.h.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
-/* Marks that the PE looks at in a turn. */
+/* Marks that the PE reads in a turn. */
 #define MARKS_PER_LOOK 64
 
 int ampi_marks_choose(struct ampi_comm *comm, MPI_Info handle, struct ampi_marks_choice *choice)
@@ -31,7 +32,7 @@ int ampi_marks_choose(struct ampi_comm *comm, MPI_Info handle, struct ampi_marks
 
 /* ---- Memory ---- */
 
-/* In the GPU's memory: the counter, the ring if it is there, and the words that kernels read. */
+/* Assigns the GPU's memory: the counter, the ring if it is there, and the words that kernels read. */
 static void place(struct ampi_prequest *prequest, int n)
 {
     const struct ampi_marks *marks = &prequest->marks;
@@ -52,7 +53,7 @@ static void place(struct ampi_prequest *prequest, int n)
     }
 }
 
-/* No word is that of a round to come. */
+/* Clears the words, so that none belongs to a later round. */
 static int clear(const struct ampi_prequest *prequest, const struct ampi_partitioned *end)
 {
     const struct ampi_marks *marks = &prequest->marks;
@@ -157,7 +158,7 @@ static void fetch(struct ampi_prequest *prequest, int n_partitions)
     gpu_move_start(&marks->fetch);
 }
 
-/* The queue's entries up to the first that is not there yet. Returns their number. */
+/* Reads the queue's entries up to the first one that has not arrived. Returns their number. */
 static int read_queue(struct ampi_prequest *prequest, const uint64_t *ring, int n, uint32_t round,
                       ampi_mark_fn *note)
 {
@@ -171,7 +172,7 @@ static int read_queue(struct ampi_prequest *prequest, const uint64_t *ring, int 
     return n;
 }
 
-/* The words from partition `first` on. */
+/* Reads the words from partition `first` on. */
 static void read_flags(struct ampi_prequest *prequest, const uint32_t *words, int first, int n,
                        uint32_t round, ampi_mark_fn *note)
 {
@@ -202,7 +203,7 @@ static void look_at_pinned(struct ampi_prequest *prequest, int n_partitions, uin
     marks->next = marks->next + n == n_partitions ? 0 : marks->next + n;
 }
 
-/* Those that the last copy brought, and another copy. */
+/* Reads the marks of the last copy, and starts another copy. */
 static void look_at_device(struct ampi_prequest *prequest, int n_partitions, uint32_t round,
                            ampi_mark_fn *note)
 {

@@ -80,7 +80,7 @@ static void flow_end(struct flow *flow)
     free(flow);
 }
 
-/* Reports that the data cannot be read: this much of it has left. */
+/* Sends a last piece that reports that the data cannot be read. */
 static void send_failure_piece(const struct flow *flow)
 {
     struct ampi_am_header am = {.kind = AMPI_AM_PIECE,

@@ -32,7 +32,7 @@ static bool is_buffer_fine(const void *buf, MPI_Count count, const struct ampi_t
            (buf || count == 0 || !type->is_predefined);
 }
 
-/* False: the call is wrong, or has no message. */
+/* Fills in the arguments. False: the call is erroneous, or has no message. */
 static bool fill_send(const struct ampi_direct_call *call, struct ampi_send_args *args, MPI_Datatype datatype,
                       MPI_Comm handle)
 {
@@ -54,7 +54,7 @@ static bool fill_recv(const struct ampi_direct_call *call, struct ampi_recv_args
 
 /* ---- Sending ---- */
 
-/* The data goes to a receive that has matched. */
+/* Copies the data into a receive that has matched. */
 static void copy_to(const struct ampi_send_args *args, size_t n_bytes, struct ampi_request *recv)
 {
     struct ampi_p2p *p2p = &recv->u.p2p;
@@ -85,7 +85,7 @@ static void leave_message(const struct ampi_send_args *args, size_t n_bytes, str
     ampi_message_keep(dest, message, args->comm->rank, args->tag);
 }
 
-/* What has become of a send. */
+/* The outcome of a send. */
 enum outcome { REFUSED, SENT, WAITS };
 
 /* Puts the message into the destination's engine. waits: the request of the send if there is much data, else NULL. */
@@ -155,7 +155,7 @@ static void handle_item(const struct ult_item *item)
     ampi_message_keep(dest, message, small->source, small->tag);
 }
 
-/* The destination waits inside of its PE, or is not direct any more: empties its rings in its place. */
+/* The destination waits in its PE, or is not direct any more: empties its rings for it. */
 static BASE_COLD enum outcome deliver(struct ampi_comm *dest, struct ult_ring *ring)
 {
     bool is_left = false;
@@ -349,7 +349,7 @@ static bool receive(const struct ampi_recv_args *args, struct ampi_request *requ
     return start(args, request);
 }
 
-/* Its end. */
+/* Ends a blocking receive. */
 static int finish(const struct ampi_direct_call *call, struct ampi_request *request, MPI_Status *status)
 {
     await(call, request);

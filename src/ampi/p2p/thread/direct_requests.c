@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * direct_requests.c: private requests that the program has, and what is done before functions that know no endpoints.
+ * direct_requests.c: private requests of the program, and the calls before functions that know no endpoints.
  * See direct.h.
  */
 #include "ampi/object/gate.h"
@@ -10,7 +10,7 @@
 /* Requests that one call waits for. */
 #define REQUESTS_MAX 256
 
-/* A thread whose tests are in vain enters its PE at one in so many of them. */
+/* A thread enters its PE at one of this many tests that find nothing. */
 #define TESTS_OUTSIDE 16
 
 void ampi_direct_drop(const struct ampi_direct_call *call, struct ampi_request *first,

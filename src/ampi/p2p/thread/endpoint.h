@@ -101,7 +101,8 @@ static inline bool ampi_endpoint_is_direct(const struct ampi_comm *comm)
 /* Makes the handle ordinary. Any thread. */
 void ampi_endpoint_leave(struct ampi_comm *comm);
 
-/* The rank frees its handle: makes it ordinary, and counts its private requests as pending. On the owner's PE. */
+/* Called when the rank frees its handle: makes it ordinary, and counts its private requests as pending. On
+ * the owner's PE. */
 void ampi_endpoint_close(struct ampi_comm *comm);
 
 static inline bool ampi_request_is_private(const struct ampi_request *request)
@@ -109,7 +110,8 @@ static inline bool ampi_request_is_private(const struct ampi_request *request)
     return request->kind == &ampi_private_recv_kind || request->kind == &ampi_private_send_kind;
 }
 
-/* A private request for the program, ACTIVE, with an empty status. Of the handle's rank, any thread. */
+/* Creates an ACTIVE private request for the program, with an empty status. On any thread of the handle's
+ * rank. */
 struct ampi_request *ampi_endpoint_request(struct ampi_comm *comm, const struct ampi_request_kind *kind);
 
 static inline bool ampi_endpoint_is_complete(const struct ampi_request *request)
@@ -117,18 +119,20 @@ static inline bool ampi_endpoint_is_complete(const struct ampi_request *request)
     return __atomic_load_n(&request->state, __ATOMIC_ACQUIRE) == AMPI_REQUEST_COMPLETE;
 }
 
-/* Empties the rings of the endpoint of a private request. True: it is complete. */
+/* Empties the rings of the endpoint of a private request. True: the request is complete. */
 bool ampi_endpoint_look(const void *request);
 
-/* The same until it is complete. False, after some time or at once: the caller has to wait inside of the PE. */
+/* Repeats that until the request is complete. False, after some time or at once: the caller has to wait with
+ * the PE entered. */
 bool ampi_endpoint_spin(const struct ampi_request *request);
 
-/* Takes n COMPLETE private requests of a handle, linked by next, from the program. False: the handle is closed. */
+/* Frees n COMPLETE private requests of a handle, linked by next, that the program had. False: the handle is
+ * closed. */
 bool ampi_endpoint_retire(struct ampi_comm *comm, struct ampi_request *first, struct ampi_request *last,
                           int n);
 
-/* Completes a private request, or one that was private; its status has been filled in. Any thread, without an endpoint's
- * lock; with that of the request's. */
+/* Complete a request that is or was private; its status is filled in. On any thread: the first without the
+ * lock of an endpoint, the second with the lock of the request's endpoint. */
 void ampi_endpoint_complete(struct ampi_request *request);
 void ampi_endpoint_complete_locked(struct ampi_request *request);
 
