@@ -110,7 +110,7 @@ static inline int gpu_range_device(struct gpu_range range)
     return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
 }
 
-/* Memory ends, or is mapped. Any thread. */
+/* Counts that memory was freed or mapped. Any thread. */
 static inline void gpu_count_change(void)
 {
     atomic_fetch_add_explicit(&gpu_change_count, 1, memory_order_seq_cst);
@@ -132,8 +132,8 @@ static inline const struct gpu_range *gpu_facts_range(const struct gpu_facts *fa
                : NULL;
 }
 
-/* Collects the facts about an address. They are right now; they do not hold if the memory there could change unnoticed. On
- * a PE, and only if gpu_is_active. Never switches. */
+/* Collects the facts about an address. If the memory there can change unnoticed, gpu_facts_hold is false
+ * from the start. On a PE, and only if gpu_is_active. Never switches. */
 void gpu_facts_collect(struct gpu_facts *facts, const void *addr);
 
 /* Counters of the calling thread's cache. */
@@ -144,7 +144,7 @@ struct gpu_counts {
 };
 void gpu_detect_counts(struct gpu_counts *counts_out);
 
-/* The calling thread ends: another one may have its cache. */
+/* Called when the calling thread ends: another thread may reuse its cache. */
 void gpu_detect_end_thread(void);
 
 #endif

@@ -34,7 +34,7 @@ struct gpu_batch {
 
 /* ---- Eligible moves ---- */
 
-/* The two sides of a move, as a kernel would make it. */
+/* The two sides of a move by a kernel. */
 struct sides {
     struct gpu_job_side to;
     struct gpu_job_side from;
@@ -81,7 +81,7 @@ static bool is_block_of_device(const struct gpu_job_side *side, const struct gpu
     return range->memory == GPU_MEMORY_DEVICE && range->to - side->box.base >= n_bytes;
 }
 
-/* Determines the device that runs the move, and its kind, from the cache. false: it is not eligible. */
+/* Determines the device that runs the move, and its kind, from the cache. False: it is not eligible. */
 static bool examine(struct gpu_move *move)
 {
     struct sides s;

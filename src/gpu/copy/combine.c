@@ -115,7 +115,7 @@ static bool is_far(const struct run *run, int out)
 
 /* ---- Planning ---- */
 
-/* The range of an output, or of an input. is_exact: as it is now, not as it was when it was cached. */
+/* The range of an output or an input. is_exact: the current one, not a cached one. */
 static struct gpu_range range_of(const struct gpu_combine *combine, int i, const void *addr, bool is_exact)
 {
     const struct gpu_range *known = gpu_facts_range(combine->facts ? combine->facts[i] : NULL, addr);
@@ -256,7 +256,7 @@ static bool get_pinned_slots(struct run *run, size_t n_slots)
     return run->is_pinned;
 }
 
-/* waits: the caller waits for the GPU. NULL: *error_out is the reason. */
+/* Creates a run. waits: the caller waits for the GPU. NULL: *error_out is the reason. */
 static struct run *create(struct gpu_combine *combine, bool waits, int *error_out)
 {
     size_t n_flags = (size_t)(combine->n_inputs + combine->n_outs), n_slots;

@@ -112,7 +112,7 @@ void gpu_pinned_put(void *block)
 
 #define SCRATCH_SMALLEST ((size_t)64 << 10)
 
-/* So many free blocks of a size are kept, however large, and further ones up to this size in total. */
+/* This many free blocks of a size are always kept, and further ones up to this total size. */
 #define KEPT_ALWAYS 4
 #define KEPT_BYTES ((size_t)2 << 20)
 

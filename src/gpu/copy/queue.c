@@ -14,8 +14,8 @@
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
-/* Polls without news after which the driver is queried for errors: at most some tens of microseconds apart
- * while a PE is idle, and negligible compared with the polls themselves. */
+/* Polls without a result after which the driver is queried for errors. On an idle PE queries are at most
+ * some tens of microseconds apart; their cost is negligible beside the polls. */
 #define LOOKS_PER_QUERY 1024
 
 /* Tickets handled in one turn of a queue. */

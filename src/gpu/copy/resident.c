@@ -362,7 +362,7 @@ static void launch(struct gpu_resident *resident)
         fail(resident, error);
 }
 
-/* The kernel has left: was the launch worth its cost? */
+/* The kernel has left: adapts the launch back-off to the number of orders that it has done. */
 static void mark_left(struct gpu_resident *resident)
 {
     atomic_store_explicit(&resident->is_launched, false, memory_order_relaxed);
@@ -466,7 +466,8 @@ static int end_done(struct gpu_pe *pe, struct gpu_resident *resident)
     return n_ended;
 }
 
-/* Nothing more will be done: ends the orders that are in progress now, not those that their handlers add. */
+/* The kernel will do nothing more: ends the orders that are in progress, but not those that their handlers
+ * add. */
 static int end_all(struct gpu_pe *pe, struct gpu_resident *resident, int error)
 {
     uint32_t last = resident->issued;

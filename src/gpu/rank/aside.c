@@ -79,7 +79,8 @@ static void be_idle(struct helper *self)
     pthread_mutex_unlock(&lock);
 }
 
-/* In the call's context. Where the ranks do not share their contexts, there is no other rank to hinder. */
+/* Runs the call in its context. The context is closed only if ranks share it, because otherwise no other
+ * rank is affected. */
 static void run_call(struct gpu_aside *call)
 {
     struct gpu_drain drain;
@@ -96,7 +97,8 @@ static void run_call(struct gpu_aside *call)
     gpu_resident_release(hold);
 }
 
-/* The call is on the rank's stack and gone once the rank has been woken; a posted call is gone once it has run. */
+/* A thread's loop. A call is on the rank's stack, and must not be touched after the rank was woken; nor a
+ * posted call after it has run. */
 static void *help(void *arg)
 {
     struct helper *self = arg;

@@ -34,12 +34,12 @@ struct waiter {
     struct ult_wakeup wakeup;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static struct gpu_drain *drains;
 static struct waiter *waiters, **waiters_end = &waiters;
 static struct gpu_pe *pes;     /* all, never freed */
-static uint64_t open_until_ns; /* no context is closed before, but for a submission */
+static uint64_t open_until_ns; /* no context is closed before this time, except for a submission */
 
 static bool is_closed(CUcontext context)
 {
@@ -162,7 +162,7 @@ void gpu_drain_add(struct gpu_pe *pe)
     pthread_mutex_unlock(&lock);
 }
 
-/* True if work that the PE's running rank has launched is not with the driver yet. */
+/* True if work that the PE's running rank has launched has not reached the driver yet. */
 static bool has_work_on_its_way(struct gpu_pe *pe)
 {
     struct gpu_repeats *repeats;
@@ -173,8 +173,8 @@ static bool has_work_on_its_way(struct gpu_pe *pe)
     return repeats && gpu_repeats_are_held(repeats);
 }
 
-/* Waits until the driver has all work that was launched before the context was closed, or the time is over.
- * False: it is over. */
+/* Waits until all work that was launched before the context was closed is with the driver. False: the time
+ * limit is over. */
 static bool wait_for_submissions(uint64_t limit_ns)
 {
     uint64_t until_ns = ult_now_ns() + limit_ns;
@@ -213,7 +213,7 @@ static struct waiter *take_waiters(void)
     return taken;
 }
 
-/* Opens the context, for this time at least. A waiter is gone once it has been woken. */
+/* Opens the context for at least this time. A waiter must not be touched after it was woken. */
 static void open_context(struct gpu_drain *drain, uint64_t ns)
 {
     struct gpu_drain **link = &drains;
@@ -236,7 +236,7 @@ static void open_context(struct gpu_drain *drain, uint64_t ns)
     }
 }
 
-/* Waits until the event is complete, or the time is over. False: it is over. */
+/* Waits until the event is complete. False: the time limit is over. */
 static bool wait_for_event(CUevent event, uint64_t limit_ns)
 {
     uint64_t until_ns = ult_now_ns() + limit_ns;
@@ -250,8 +250,8 @@ static bool wait_for_event(CUevent event, uint64_t limit_ns)
     return true;
 }
 
-/* Waits until the work that the context has now is done, or the time is over. False: it is over. If the driver
- * refuses, the call that follows gets its error. */
+/* Waits until the context's current work is done. False: the time limit is over. If the driver refuses, the
+ * call that follows gets its error. */
 static bool wait_until_idle(CUcontext context, uint64_t limit_ns)
 {
     bool is_idle = true;

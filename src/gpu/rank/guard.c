@@ -131,8 +131,8 @@ static void forget_kernels(void)
     gpu_repeats_forget();
 }
 
-/* Each one waits aside if it may. Before the first resident kernel there is nothing to evict. The driver's
- * function does not wait for a kernel that starts while it waits. */
+/* Each function waits aside if it may. Before the first resident kernel there is nothing to evict. The
+ * driver's function does not wait for kernels that start while it waits. */
 #define FUNCTION(name, version, n, parameters, device, drains, after, why)              \
     struct call_##name {                                                                \
         struct gpu_aside aside;                                                         \

@@ -21,7 +21,7 @@ struct gpu_contexts_real gpu_contexts_real;
 
 /* ---- The rank's stack ---- */
 
-/* The calling rank's; NULL: not a rank, or the driver is unavailable. */
+/* The state of the calling rank; NULL: the thread has no rank, or the driver is unavailable. */
 static struct gpu_rank_context *own(void)
 {
     struct ult *self = ult_self();

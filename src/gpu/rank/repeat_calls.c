@@ -33,7 +33,7 @@ static CUresult begin(struct taker *taker, CUstream stream, bool is_per_thread, 
     return CUDA_SUCCESS;
 }
 
-/* True: the operation was accepted. False: it must go to the driver, and the sequence is over. */
+/* True: the sequences have taken the operation. False: it must go to the driver, and the sequence is over. */
 static bool take(const struct taker *taker, bool is_good, const struct gpu_operation *op, const char *data,
                  CUresult *result_out)
 {

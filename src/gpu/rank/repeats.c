@@ -53,7 +53,8 @@ struct gpu_repeats {
     pthread_mutex_t lock;         /* taken by the rank, its threads, and the monitoring thread */
     struct gpu_sequence sequence; /* the recorded operations; empty while operations are held back */
     int n;                        /* operations of the current sequence */
-    uint32_t matching;            /* bit mask of the traces that it may be; not 0: all of it is held back */
+    uint32_t matching;            /* bit mask of the traces that match so far; not 0: all operations are
+                                     held back */
     bool is_held;                 /* operations are held back; the monitoring thread reads this without the
                                    * lock */
     uint64_t held_ns, last_ns;    /* time of the first held-back operation; time of the last operation */

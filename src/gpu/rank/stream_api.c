@@ -45,7 +45,7 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
 
 /* ---- Calls that take a stream ---- */
 
-/* Of a function by its name: known when this is compiled. */
+/* True if the function of this name frees memory; the compiler evaluates it. */
 static inline bool ends_memory(const char *name)
 {
     static const char free_async[] = "cuMemFreeAsync";
@@ -455,9 +455,9 @@ CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback cal
                         real.r_cuStreamAddCallback_ptsz);
 }
 
-/* If streams of the process wait for messages: a first launch that uploads its graph may wait for them. The program probably
- * launches in the stream that it has captured; an upload in another one does not help. Errors are left to the
- * launch. May switch. */
+/* Uploads a graph if streams of the process wait for messages: a first launch that uploads its graph may
+ * wait for those streams. Uses the captured stream, in which the program probably launches, because an
+ * upload in another one does not help. Errors are left to the launch. May switch. */
 static void upload(CUgraphExec exec, const void *caller)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();

@@ -274,8 +274,8 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
 
 /* ---- Calls ---- */
 
-/* Creates a stream in the current context, non-blocking for the driver. It waits for the whole GPU at times: seen on H200s. So
- * it runs aside if a call from this code may. */
+/* Creates a stream in the current context, non-blocking for the driver. At times this waits for the whole
+ * GPU (seen on H200s). So it runs aside if a call from this code may do so. */
 struct creation {
     struct gpu_aside aside;
     CUstream stream;
@@ -299,8 +299,8 @@ static CUresult make_stream(CUstream *stream_out, int priority, const void *call
     return result;
 }
 
-/* Gives a default stream of the rank its driver's stream. The face's context is current, the lock is held; it is released
- * meanwhile. Another thread of the rank may do the same. */
+/* Creates the driver's stream of a default stream of the rank. The face's context is current. The lock is
+ * held, but released in between; another thread of the rank may do the same. */
 static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, const void *caller)
 {
     CUstream made = gpu_stock_take(stream->face->context);

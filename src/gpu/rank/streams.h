@@ -111,8 +111,8 @@ enum gpu_call_kind {
 CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
                            const void *caller);
 
-/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. caller: the code that makes the
- * call; NULL: the rank must not switch. Else it may switch. */
+/* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. caller: the code
+ * that makes the call; NULL: must not switch. May switch otherwise. */
 static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
                                       enum gpu_call_kind kind, const void *caller)
 {
@@ -148,7 +148,7 @@ bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, boo
 /* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);
 
-/* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
+/* Records that a synchronous call of CUDA returns before its work is done (gpu_streams_settle). */
 void gpu_streams_record_early(const struct gpu_call *call);
 
 /* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */

@@ -21,10 +21,10 @@ struct ult;
 /* The return address of the enclosing function: the waiting code. */
 #define GPU_CALLER __builtin_return_address(0)
 
-/* Streams wait for operations that PEs carry out. From now on no PE stops for a wait: the stream that the GPU
- * has to finish may be that of another PE's rank, and wait for a message that this PE sends. In a process with
- * one rank, where CUDA's waits are CUDA's own, they let the PE make progress from now on. All code may wait so:
- * no other rank enters a library meanwhile. (streams.c) */
+/* Called when streams begin to wait for operations of PEs. From then on no wait in CUDA stops a PE: the
+ * stream of another PE's rank may wait for a message that this PE sends. In a process with one rank, whose
+ * waits are CUDA's own otherwise, they let the PE make progress, also those of libraries, because there is
+ * no other rank that could enter the library. (streams.c) */
 void gpu_waits_make_progress(void);
 extern bool gpu_waits_are_of_all_code;
 extern _Atomic bool gpu_streams_wait_for_pes;
@@ -32,29 +32,28 @@ extern _Atomic bool gpu_streams_wait_for_pes;
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 
-/* True if other ranks of the PE may run while a call from this code waits by one of the functions below: as before, or on
- * a PE that several threads use, which these functions enter. */
+/* True if other ranks of the PE may run while a call from this code waits in one of the functions below: if
+ * it may suspend, or on a PE that several threads use, which these functions enter. */
 bool gpu_wait_may_lend_pe(const void *caller);
 
-/* The same within a call of MPI that may switch. */
+/* gpu_wait_may_suspend for a call of MPI that may switch. */
 bool gpu_wait_may_suspend_in_mpi(void);
 
-/* The program's code on a shared PE enters the PE, as a call of MPI does; to be left by the result. Where
- * gpu_wait_may_lend_pe. */
+/* Enters a shared PE, as a call of MPI does; the result is for leaving it. Only if gpu_wait_may_lend_pe. */
 struct ult *gpu_wait_enter(void);
 void gpu_wait_leave(struct ult *entered);
 
-/* True if the calling rank is the only one on its PE, has no pending messages, and no stream waits for a PE: the
- * driver's wait is as good. Only where it may suspend. */
+/* True if the driver's own wait is as good as a suspension: the calling rank is the only one on its PE and
+ * has no pending messages, and no stream waits for a PE. Only if gpu_wait_may_suspend. */
 bool gpu_wait_is_alone(void);
 
-/* Waits until the stream's work is done, like cuStreamSynchronize and cuEventSynchronize; calls these if it
- * may not suspend. May switch. */
+/* Wait until the stream's work is done, or the event is complete, as cuStreamSynchronize and
+ * cuEventSynchronize do; call these if the caller may not suspend. May switch. */
 CUresult gpu_wait_for_stream(CUstream stream, const void *caller);
 CUresult gpu_wait_for_event(CUevent event, const void *caller);
 
-/* Suspends until an event is complete, or its work has failed. Does nothing if it may not suspend, or is
- * alone. May switch. */
+/* Suspends until an event is complete, or its work has failed. Does nothing if the caller may not suspend,
+ * or is alone on its PE. May switch. */
 void gpu_wait_for_mark(CUevent event, const void *caller);
 
 /* Suspends until the current work of a default stream of the current context is done, where streams are the
@@ -62,12 +61,12 @@ void gpu_wait_for_mark(CUevent event, const void *caller);
  * per-thread stream (is_per_thread). May switch. */
 void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *caller);
 
-/* Called when the program was told that its work is not done: it will query again, so other ranks run
- * first. May switch. */
+/* Called after a query of the program whose result was "not ready": lets other ranks run, because the
+ * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
-/* Called when the program was told that its work is done: the operations that its streams have come to are started now, before
- * those that the program calls next. Never switches. */
+/* Called after a wait or a query whose result was "done": starts the operations that the rank's streams have
+ * reached, before those that the program calls next. Never switches. */
 void gpu_wait_is_over(const void *caller);
 
 /* Makes the PE repeat the query until the result is not "not ready". Its stream or event, and `answered`,

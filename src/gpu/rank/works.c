@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * works.c: notifies when work of the program is done that no rank waits for in CUDA; see gpu.h.
+ * works.c: notifications of work of the program for which no rank waits in CUDA. See gpu.h.
  *
  * Each one is an event that the PE queries (waits.h). For the work of a stream the library records its own
  * event after it.

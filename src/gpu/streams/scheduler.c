@@ -6,7 +6,8 @@
  *      2 THERE    --the kernel reports that this launch has left (page.left)-->  1 AWAY
  *      any        --its context fails, or stop-->                             3 ENDED
  *
- * The PE learns of both from its watch (watch.c). A launch may wait in its stream until the last blocks of the one before have returned.
+ * The PE finds both events by its watch (watch.c). A launch may wait in its stream until the last blocks of
+ * the previous one have returned.
  */
 #include "gpu/streams/scheduler.h"
 
@@ -19,19 +20,19 @@
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 
-/* Messages of the host that are not in their queues yet, at most. A stream of the driver has room for 1,021 launches, and one that finds it full
- * blocks the PE. */
+/* The maximum number of messages of the host that are not in their queues yet. A stream of the driver has
+ * room for 1,021 launches; a further one blocks the PE. */
 #define POSTS_MAX 256
 
 enum stream { RESIDENT, POSTS };
 
-/* A ULT that waits for one of these; on its stack. */
+/* A ULT that waits for one of these conditions; on its stack. */
 struct gpu_scheduler_waiter {
     struct gpu_scheduler_waiter *next;
     struct ult *u;
     uint64_t n_posted; /* messages that must have been posted */
     bool is_for_rest;  /* the kernel must be away */
-    bool is_for_end;   /* the PE must have stopped looking */
+    bool is_for_end;   /* the PE must have stopped polling */
 };
 
 /* Blocks of all schedulers, by device. */
@@ -95,7 +96,7 @@ static void wake(struct gpu_scheduler *scheduler)
         struct gpu_scheduler_waiter *waiter = *link;
         if (has_come(scheduler, waiter)) {
             *link = waiter->next;
-            ult_ready(waiter->u); /* it runs later */
+            ult_ready(waiter->u); /* the waiter runs after this */
         } else {
             link = &waiter->next;
         }
@@ -271,7 +272,7 @@ int gpu_scheduler_start(struct gpu_scheduler *scheduler)
 
     if (error)
         return error;
-    scheduler->is_ending = false; /* after an earlier start that another rank did not follow */
+    scheduler->is_ending = false; /* after an earlier start that failed at another rank */
     __atomic_store_n(&scheduler->page->evict, 0, __ATOMIC_SEQ_CST);
     scheduler->is_watched = true;
     gpu_watch_begin(&scheduler->watch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * scheduler.h: a kernel of the program that is on a GPU while there are messages for it (heddle_handlers.h), and the kernels that send it
- * messages of the host. One scheduler per rank and set of handlers. All functions on the PE that created it.
+ * scheduler.h: launches a kernel of the program that stays on a GPU while there are messages for it
+ * (heddle_handlers.h), and the kernels that send it messages of the host. Each rank has one scheduler per
+ * set of handlers. All functions are called on the PE that created it.
  *
  * The kernel is part of the program's source file (a template of mpi-ext-handlers.cuh), because a device
  * function can be called from its own module only. So a kernel for all ranks of a GPU was rejected, and so
@@ -22,10 +23,10 @@
 #include "heddle_handlers.h"
 
 struct gpu_scheduler {
-    struct gpu_watch watch; /* looks at the doorbell */
+    struct gpu_watch watch; /* polls the doorbell */
     struct HEDDLE_Handlers_page *page;
     void *memory; /* of the GPU: what the kernel uses */
-    void *kernel; /* a CUfunction, and the next one: set by the caller before the start */
+    void *kernel; /* a CUfunction, like the next field; the caller sets both before the start */
     void *post_kernel;
     unsigned n_blocks;  /* of the kernel */
     unsigned n_threads; /* of a block */
@@ -39,29 +40,33 @@ struct gpu_scheduler {
     int error; /* of CUDA: nothing will run any more; 0: none */
 };
 
-/* The multiprocessors of the current device, and its number. All schedulers together may have HEDDLE_HANDLERS_BLOCKS_MAX blocks per multiprocessor, which is room for them
- * all: so each block finds room whatever the others do. */
+/* The multiprocessors of the current device, and its number. All schedulers together have at most
+ * HEDDLE_HANDLERS_BLOCKS_MAX blocks per multiprocessor, which all fit there at the same time. */
 int gpu_scheduler_blocks(int *n_multiprocessors_out, int *device_out) BASE_MUST_CHECK;
 
-/* n_blocks and n_threads are set. Takes memory_bytes on the current device, whose context must be the primary one. Errors of CUDA, and GPU_SCHEDULER_FULL: the
- * blocks of all schedulers would be too many. May wait for the GPU. */
+/* Creates a scheduler whose n_blocks and n_threads are set. Allocates memory_bytes on the current device,
+ * whose context must be the primary one. Returns CUDA's error, or GPU_SCHEDULER_FULL if all schedulers
+ * together would have too many blocks. May wait for the GPU. */
 #define GPU_SCHEDULER_FULL (-1)
 int gpu_scheduler_create(struct gpu_scheduler *scheduler, size_t memory_bytes) BASE_MUST_CHECK;
 
-/* The kernel is not there, or never again (its error is set). May wait for the GPU. */
+/* Destroys a scheduler whose kernel is away, or has failed (its error is set). May wait for the GPU. */
 void gpu_scheduler_destroy(struct gpu_scheduler *scheduler);
 
-/* Loads the kernels, and from now on launches the one when the doorbell rings; also after gpu_scheduler_stop. May switch. */
+/* Loads the kernels. From then on the doorbell launches the kernel. Also after gpu_scheduler_stop. May
+ * switch. */
 int gpu_scheduler_start(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 
 /* Sends a message; `number` is set by this function. May switch. */
 int gpu_scheduler_post(struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_post *post) BASE_MUST_CHECK;
 
-/* Waits until all messages of the host are in their queues, and then until the kernel is away. Return CUDA's error. May switch. */
+/* Wait until all messages of the host are in their queues; until the kernel is away after that. Return
+ * CUDA's error. May switch. */
 int gpu_scheduler_drain(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 int gpu_scheduler_rest(struct gpu_scheduler *scheduler) BASE_MUST_CHECK;
 
-/* Lets the kernel leave, also if it has messages, and waits until it has. It is not launched until the next start. May switch. */
+/* Makes the kernel leave, even if it has messages, and waits until it has left. It is not launched again
+ * before the next start. May switch. */
 void gpu_scheduler_stop(struct gpu_scheduler *scheduler);
 
 #endif

@@ -2,15 +2,15 @@
  *
  * stream_graph.c: ends of messages in CUDA graphs; see gpu.h.
  *
- * In a graph, an end has two places: it is reached, and its graph waits for it. Growing numbers as in stream_sync.c
- * cannot be captured, so an end has words of its own, which are 0 between launches:
+ * In a graph an end has two nodes: it is reached, and the graph waits for it. Growing numbers, as in
+ * stream_sync.c, cannot be captured. So an end has words of its own, which are 0 between launches:
  *
  *      reached    set by the graph, and reset by the PE, if it serves the end
  *      done       set by a kernel or by the PE; the graph waits for it and resets it, in one node
  *
- * Who serves an end is decided once, when both ends are captured (gpu_graph_agree). Until then the first one
- * has perhaps been launched: it is a kernel whenever it could be served by one, and that kernel does both, since it sets
- * `reached` as well. Ends that are known to need the PE only write and wait, in pinned memory.
+ * It is decided once, when both ends are captured, whether a kernel or the PE serves them (gpu_graph_agree).
+ * The first end may be launched before that. So it is a kernel if a kernel could serve it; the kernel also
+ * sets `reached` for the PE. Ends that are known to need the PE only write and wait, in pinned memory.
  *
  * CUDA does not begin a launch before the previous one of the same executable graph has ended. So all words are at
  * rest when an end is reached.
@@ -29,7 +29,7 @@
 /* Time after which a launch that waits for an end that was never captured is reported. */
 #define LONELY_NS 5000000000
 
-/* Larger messages are the PE's. */
+/* The PE serves larger messages. */
 #define EXCHANGE_BYTES_MAX ((size_t)16 << 30)
 
 /* Operations of one call of cuStreamBatchMemOp. */
@@ -40,7 +40,7 @@
 
 enum graph_server { SERVED_LATER, SERVED_BY_PE, SERVED_BY_GPU };
 
-/* Pinned memory of an end. The terms are the PE's, and known to the end that was captured second. */
+/* Pinned memory of an end. The PE writes the terms, which the end that was captured second knows. */
 struct gpu_graph_words {
     struct gpu_sync_words words;
     struct gpu_exchange_terms terms;
@@ -58,7 +58,7 @@ struct gpu_graph_block {
 
 /* ---- Memory ---- */
 
-/* The GPU's part, all 0. zeros: pinned. May switch. */
+/* Allocates the GPU's part, all 0. zeros: pinned memory. May switch. */
 static int make_meetings(struct gpu_sync *sync, struct gpu_graph_block *block, const void *zeros)
 {
     size_t n_bytes = ENDS_PER_BLOCK * sizeof(struct gpu_exchange_meeting);
@@ -196,7 +196,8 @@ static void watch(struct gpu_graph_end *end)
     pe->source.pending++;
 }
 
-/* The end has no node yet: it waits for a word that the PE can write without the driver. */
+/* Makes the PE serve an end without nodes: it will wait for a word that the PE can write without the
+ * driver. */
 static void leave_to_pe(struct gpu_graph_end *end)
 {
     end->meeting_at = 0;
@@ -294,7 +295,7 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
                                                            .n_chunks = second->n_chunks};
     } else if (!first) {
         leave_to_pe(second);
-    } /* else: a kernel, as whenever it can be one: another capture of the same calls has the same nodes */
+    } /* else it stays a kernel, so that another capture of the same calls has the same nodes */
     atomic_store_explicit(&second->served_by, server, memory_order_release);
     if (first)
         atomic_store_explicit(&first->served_by, server, memory_order_release);
@@ -331,7 +332,7 @@ static int add(struct nodes *nodes, CUstreamBatchMemOpParams op)
     return nodes->n == BATCH_MAX ? flush(nodes) : 0;
 }
 
-/* The word that the PE polls; 0: it does not. */
+/* The word that the PE polls; 0: none. */
 static uint64_t reached_at(const struct gpu_graph_end *end)
 {
     return atomic_load_explicit(&end->served_by, memory_order_acquire) == SERVED_BY_GPU
@@ -350,7 +351,7 @@ static int launch_exchange(const struct nodes *nodes, struct gpu_kernel_exchange
     return error;
 }
 
-/* can_wait: one launch has all ends, so it may wait for them. */
+/* Adds the launches. can_wait: one launch has all ends, so it may also wait for them. */
 static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const *ends, int n, bool can_wait)
 {
     struct gpu_kernel_exchange args = {.n = 0};
@@ -474,7 +475,7 @@ void gpu_graph_release(struct gpu_graph_end *end)
                  gpu_error_text(error));
 }
 
-/* The other end is not captured. */
+/* Reports a launch that has waited for long for an end that was not captured. */
 static BASE_COLD void look_at_lonely(struct gpu_graph_end *end)
 {
     uint64_t now_ns = ult_now_ns();

@@ -3,8 +3,9 @@
  * stream_slots.c: small messages between streams, through slots of the sender's GPU; see gpu.h and
  * kernels/slot_kernel.h.
  *
- * A stream has a fixed number of slots and of inboxes, made with it. A launch of one block does an operation, and writes the numbers of
- * its points into the stream's word `reached`, as memory operations do for other operations (stream_sync.c).
+ * A stream has a fixed number of slots and inboxes, which are created with it. Each operation is a launch of
+ * one block, which writes the numbers of its points into the stream's word `reached`; for other operations
+ * memory operations do that (stream_sync.c).
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -74,7 +75,8 @@ static void free_memory(CUcontext context, struct gpu_slots *slots)
     free(slots);
 }
 
-/* True if one kernel runs at a time, so that none may wait for another: compute-sanitizer is there, or launches block. */
+/* True if one kernel runs at a time, so that no kernel may wait for another one: under compute-sanitizer, or
+ * if launches block. */
 static bool are_kernels_serial(void)
 {
     void *sanitizer = dlopen("libsanitizer-collection.so", RTLD_LAZY | RTLD_NOLOAD);
@@ -253,7 +255,7 @@ static int launch_empty(const struct gpu_sync *sync, CUstream stream, struct gpu
         n_bytes = inboxes[i]->n_bytes > n_bytes ? inboxes[i]->n_bytes : n_bytes;
     }
     args->n = (uint16_t)n;
-    args->has_arrived = args->has_arrived && !is_known; /* else `done` tells it, too */
+    args->has_arrived = args->has_arrived && !is_known; /* otherwise `done` implies it */
     return launch(sync, stream, GPU_KERNEL_EMPTY, threads_for(n_bytes), args, sizeof *args);
 }
 

@@ -8,8 +8,8 @@
  * visible to the PE and to other GPUs (the fence of cuStreamBatchMemOp); what the PE has seen complete before
  * it writes is visible to the work behind the hold.
  *
- * A stream passes its holds in order. So the PE may publish a release only when all earlier holds are
- * released, too: the stream stands at one of them.
+ * A stream passes its holds in order. So the PE publishes a release only when all earlier holds are
+ * released: the stream may be waiting at one of them.
  */
 #include "base/log.h"
 #include "gpu/rank/drain.h"
@@ -69,8 +69,8 @@ static int find_context(CUstream stream, CUcontext *context_out)
     return 0;
 }
 
-/* One that was destroyed. Its numbers go on, because the old stream may still read its words. Freeing pinned
- * memory would wait for the GPU. */
+/* Takes a destroyed gpu_sync, because freeing its pinned memory would wait for the GPU. Its numbers
+ * continue, because the old stream may still read its words. */
 static struct gpu_sync *take_spare(CUcontext context)
 {
     struct gpu_sync **link = &gpu_pe_self()->spare_syncs, *found;

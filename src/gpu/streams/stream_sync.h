@@ -48,17 +48,17 @@ struct gpu_sync {
 CUstreamBatchMemOpParams gpu_sync_write(CUdeviceptr word, uint32_t value);
 CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigned compare);
 
-/* Between the two, work may be given to the driver for call->stream, in the stream's context. Nothing was begun after an
- * error. The first may switch. */
+/* Between begin and end the caller submits work to call->stream, in the stream's context. After an error of
+ * begin nothing has begun. begin may switch. */
 int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out) BASE_MUST_CHECK;
 void gpu_sync_end(struct gpu_sync *sync, CUcontext before);
 
-/* Launches a kernel of the library between the two, with one struct as its argument. */
+/* Launches a kernel of the library between begin and end, with one struct as its argument. */
 int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
                     void *args, size_t args_bytes) BASE_MUST_CHECK;
 
-/* The work given to the driver between the two writes the number of the next point (n_points + 1) into `reached`: it is
- * this one. */
+/* Adds the point that belongs to work submitted between begin and end: the work writes the number of the
+ * next point (n_points + 1) into `reached`. */
 void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point);
 
 /* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
@@ -68,17 +68,17 @@ CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode);
 /* The context's error; 0: none. probe: an event of the context that is never recorded. */
 int gpu_sync_error_of(CUcontext context, CUevent probe);
 
-/* Memory for another end in a graph; some is made with the stream, since it should not be made during a capture. May
- * switch. (stream_graph.c) */
+/* Makes sure that there is memory for another end in a graph. The first is allocated with the stream,
+ * because none should be allocated during a capture. May switch. (stream_graph.c) */
 int gpu_graph_make_room(struct gpu_sync *sync) BASE_MUST_CHECK;
 
-/* Frees the memory of the stream's ends in graphs; its context is current. In a stream that is to be used again, it
- * is kept for new ends. (stream_graph.c) */
+/* Free the memory of the stream's ends in graphs, whose context is current; or keep it for new ends, if the
+ * gpu_sync is used again. (stream_graph.c) */
 void gpu_graph_free_blocks(struct gpu_sync *sync);
 void gpu_graph_keep_blocks(struct gpu_sync *sync);
 
-/* Memory for the stream's small messages, which stays with it; its context is current. Without memory, or if kernels cannot
- * exchange messages here, there is none. May switch. (stream_slots.c) */
+/* Allocates memory for the stream's small messages, whose context is current. There is none if memory is
+ * short, or if kernels cannot exchange messages here. May switch. (stream_slots.c) */
 void gpu_slots_make(struct gpu_sync *sync);
 void gpu_slots_free(struct gpu_sync *sync);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watch.c: looks, from the PE's progress, at memory that kernels of the program write to; see gpu.h. A PE without
+ * watch.c: polls, in the PE's progress, memory that kernels of the program write to. See gpu.h. A PE without
  * watches pays for one comparison per poll.
  */
 #include "gpu/driver/driver.h"
@@ -8,11 +8,11 @@
 #include "gpu/streams/stream_sync.h"
 #include "gpu/rank/waits.h"
 
-/* Looks after which the driver is asked whether the context is broken. */
+/* Polls after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
 
-/* Creating a stream can wait for the GPU, and so for a kernel that waits for this PE: those that its copies need are
- * created before, and so is pinned memory. An error comes again when they are used. */
+/* Creates the streams and the pinned memory that copies will need: creating them later could wait for the
+ * GPU, and so for a kernel that waits for this PE. Errors are reported when they are used. */
 static void make_queues(int device)
 {
     static const enum gpu_stream_role roles[] = {GPU_STREAM_OUT,   GPU_STREAM_IN,    GPU_STREAM_KERNELS,
@@ -78,7 +78,7 @@ int gpu_watch_poll(struct gpu_pe *pe)
     struct gpu_watch *watch = pe->watches, *next;
     int n_over = 0;
 
-    pe->watches = NULL; /* a look may begin others */
+    pe->watches = NULL; /* a watch's function may begin other watches */
     for (; watch; watch = next) {
         int error = BASE_UNLIKELY(++watch->n_looks % LOOKS_PER_QUERY == 0)
                         ? gpu_sync_error_of(watch->context, watch->probe)
