@@ -62,7 +62,8 @@ struct ampi_comm_shared {
     struct ampi_comm_side side[2];  /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;   /* collectives in progress: coll/engine/slot.h */
     struct ampi_topo *topo;         /* process topology; NULL: none */
-    struct ampi_win_shared *window; /* across processes, that has it as its own: rma/win.h; NULL: none */
+    struct ampi_win_shared *window; /* the window, across processes, that owns this communicator:
+                                       rma/win.h; NULL: none */
     _Atomic(struct ampi_comm_shared *)
         hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
 };
@@ -86,8 +87,8 @@ struct ampi_comm {
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
     bool has_failed;           /* a member's process has failed: ampi_comm_mark_failed */
     struct ampi_prober *probers; /* the owner's threads that are blocked in a probe; NULL: none */
-    uint32_t coll_seq;           /* collectives that the owner started on it, but for persistent ones */
-    uint32_t coll_pending;       /* the slots of those under way, one bit each */
+    uint32_t coll_seq;           /* collectives that the owner has started on it, without persistent ones */
+    uint32_t coll_pending;       /* slots of collectives in progress, one bit each */
     uint32_t n_coll_refused;     /* calls of collectives that raised an error and took no part */
     uint32_t n_series;           /* persistent collectives that the owner initialized on it */
     uint32_t n_series_starts;    /* ... and its starts of them */
@@ -100,7 +101,8 @@ struct ampi_comm {
     struct ampi_errhandler *errhandler; /* NULL: the default (see errhandler.h) */
     struct ampi_attrs *attrs;           /* cached attributes; NULL: none */
     struct ampi_info *info;             /* hints; NULL: none */
-    struct ampi_comm_streams *streams;  /* of a stream communicator: comm_stream.h; NULL: of no other */
+    struct ampi_comm_streams *streams;  /* of a stream communicator: comm_stream.h; NULL: not a stream
+                                           communicator */
     char *name;                         /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
     struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */
@@ -148,8 +150,8 @@ void ampi_failed_describe(const struct ampi_group *group, char *text);
 struct ampi_comm_client {
     void (*create)(struct ampi_comm_shared *shared);  /* a new communicator, not published yet */
     void (*destroy)(struct ampi_comm_shared *shared); /* called when it is no longer used */
-    void (*close)(struct ampi_comm *comm);   /* before that, for each handle of this process; on its owner's
-                                              * PE */
+    void (*close)(struct ampi_comm *comm);   /* called before destroy for each handle of this process; on
+                                                its owner's PE */
     void (*release)(struct ampi_comm *comm); /* the owner has freed its handle */
     /* A member's process has failed: the owner's operations leave the fast path from now on. */
     void (*mark_failed)(struct ampi_comm *comm);
@@ -232,8 +234,8 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
 /* True if the process of any member has failed. (procs/failure.c) */
 bool ampi_comm_has_failed(const struct ampi_comm_shared *shared);
 
-/* Makes the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) leave the
- * fast path from now on, to be checked one by one. On the owner's PE, or before the handle is published. */
+/* Takes the owner's receives that have to be posted (`away`) and its collectives (`coll_pending`) off the
+ * fast path: from then on each is checked. On the owner's PE, or before the handle is published. */
 void ampi_comm_mark_failed(struct ampi_comm *comm);
 
 /* A bit of coll_pending that belongs to no slot. */

@@ -19,8 +19,8 @@ struct ampi_stream {
     struct ampi_rank *owner;
     struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream of no GPU */
     struct ampi_captured *captured; /* not waited for in their graph yet */
-    int n_late; /* sends and receives that match when the stream comes to them, and has not come to yet: see
-                 * enqueue/early.h */
+    int n_late; /* sends and receives that the stream has not reached, and that match when it does: see
+                   enqueue/early.h */
 };
 
 /* A rank's streams on a communicator. Shared by the duplicates of the communicator. */
@@ -31,7 +31,7 @@ struct ampi_comm_streams {
     struct ampi_stream *streams[]; /* NULL: MPIX_STREAM_NULL */
 };
 
-/* One reference more, and one less. */
+/* Add and drop a reference. */
 void ampi_stream_ref(struct ampi_stream *stream);
 void ampi_stream_unref(struct ampi_stream *stream);
 
@@ -43,10 +43,11 @@ int ampi_stream_find(const void *handle, struct ampi_stream **stream_out) BASE_M
 void ampi_comm_streams_set(struct ampi_comm *comm, struct ampi_stream *const *streams, int n,
                            bool is_multiplex);
 
-/* For another communicator of the rank with the same streams; NULL: none. Returns the argument. */
+/* Adds a reference for another communicator of the rank with the same streams; NULL: no effect. Returns the
+ * argument. */
 struct ampi_comm_streams *ampi_comm_streams_ref(struct ampi_comm_streams *streams);
 
-/* A communicator does not use them any more; NULL: none. */
+/* Drops the reference of a communicator; NULL: no effect. */
 void ampi_comm_streams_unref(struct ampi_comm_streams *streams);
 
 #endif

@@ -17,7 +17,8 @@ static inline bool ampi_device_has(const void *buf, MPI_Count count, const struc
            gpu_find(ampi_type_address(buf, type->true_lb_bytes))->memory >= GPU_MEMORY_MANAGED;
 }
 
-/* The same for a buffer that is used again and again: it is looked up only if the facts about its first byte do not hold. */
+/* The same for a buffer that is used again and again: it is looked up only if the facts about its first byte
+ * are out of date. */
 static inline bool ampi_device_has_still(struct gpu_facts *facts, const void *buf, MPI_Count count,
                                          const struct ampi_type *type)
 {

@@ -70,7 +70,7 @@ struct ampi_type {
     MPI_Count n_basics;          /* basic elements in one element */
     enum ampi_basic basic;       /* the kind of all of them if there is only one; else AMPI_BASIC_NONE */
     bool is_dense;               /* the data of one element is one block, in order: size == true extent */
-    bool is_committed;           /* and a handle is left: allowed in operations */
+    bool is_committed;           /* committed, and a handle is left: allowed in operations */
     bool is_predefined;          /* must not be freed */
     bool has_lb;              /* a constructor (a marker) set the lower bound, which is not derived from the
                            * data */
@@ -156,7 +156,8 @@ static inline bool ampi_type_is_too_much(const struct ampi_type *type, MPI_Count
     return BASE_UNLIKELY(__builtin_mul_overflow(count, type->size_bytes, &n_bytes));
 }
 
-/* Can data of the type lie there? Only derived types have absolute addresses (MPI_BOTTOM); MPI_IN_PLACE is not an address. */
+/* True if data of the type can be at this address. Only derived types have absolute addresses (MPI_BOTTOM);
+ * MPI_IN_PLACE is not an address. */
 static inline bool ampi_type_is_address(const struct ampi_type *type, const void *buf)
 {
     return BASE_LIKELY((uintptr_t)buf > (uintptr_t)MPI_IN_PLACE) || (!buf && !type->is_predefined);

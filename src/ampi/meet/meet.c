@@ -159,8 +159,8 @@ static void finish(struct meeting *meeting, uint64_t new_context_id, const struc
     free(meeting);
 }
 
-/* Called after the collector was notified of the meeting with this number, of this group. It may have
- * replied already: then the meeting is over. */
+/* Called after the collector was notified of this meeting, given by number and group. The meeting is over if
+ * the collector has already replied. */
 static void have_told(uint64_t number, const struct ampi_group *group)
 {
     struct meeting *meeting;
@@ -218,7 +218,7 @@ void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct amp
 
 /* ---- Failed members ---- */
 
-/* Moves the meetings of a list that not all members can reach to the front of others. */
+/* Moves meetings at which not all members can arrive from a list to the front of `others`. */
 static struct meeting *take_failed(struct meeting **list, struct meeting *others)
 {
     while (*list) {

@@ -3,11 +3,11 @@
  * coll_device.h: collectives on GPU buffers: the functions behind engine/device_ops.h, which describes
  * each.
  *
- * The plans are the same; the differences are below them. If a block is in GPU memory, ampi_coll_move only
- * records a move. At the end of the stage all moves are started, merged where possible, and the stage ends
- * when they are done (slot.c). So no PE waits for them. Kernels combine reductions, likewise, if they
- * support the operation and the type (device_reduce.c); otherwise the CPU does, from copies. For these, and
- * for exchanged blocks (MPI_IN_PLACE), the PE waits.
+ * The plans are the same as for host memory. If a block is in GPU memory, ampi_coll_move only records a
+ * move. At the end of the stage all moves are started, merged where possible, and the stage ends when they
+ * are done (slot.c). So no PE waits for them. In the same way kernels combine reductions, if they support
+ * the operation and the type (device_reduce.c); otherwise the CPU does, from copies. For these, and for
+ * exchanged blocks (MPI_IN_PLACE), the PE waits.
  *
  * None of this runs before CUDA's driver is in the process.
  */
@@ -36,7 +36,7 @@ bool ampi_coll_gpu_move(struct ampi_coll_args *to, struct ampi_coll_block dst, s
 /* The part whose stage the calling PE is in: work started on a GPU is counted there (n_moves). */
 struct ampi_coll_pe *ampi_coll_device_stage(void);
 
-/* Work of a part's stage on a GPU is done: if it was the last, continues after the stage. */
+/* Counts finished GPU work of a part's stage. After the last, continues behind the stage. */
 void ampi_coll_device_end(struct ampi_coll_pe *part);
 
 /* ---- Blocks and reductions (coll_device.c) ---- */
@@ -58,7 +58,7 @@ bool ampi_coll_device_has_kernel(const struct ampi_op *op, const struct ampi_typ
 bool ampi_coll_gpu_fold(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span members,
                         MPI_Count from, MPI_Count count, void *out);
 
-/* The same for all elements of some members' contributions, in this order; at least one is in GPU memory. */
+/* Combines all elements of some members' contributions, in this order; at least one is in GPU memory. */
 void ampi_coll_device_fold_of(const struct ampi_coll_slot *slot, struct ampi_coll_args **args, int n,
                               MPI_Count count, void *out);
 

@@ -70,7 +70,7 @@ static const struct ampi_type *find_type(const struct ampi_coll_slot *slot, size
     return ampi_type_predefined[(uintptr_t)(bits % 8 ? MPI_BYTE : MPI_UINT64_T) - AMPI_TYPE_FIRST];
 }
 
-/* Sends bytes from .. to - 1 on from a GPU: a combination of one vector. */
+/* Forwards bytes from .. to - 1 from a GPU, as a combination of one vector. */
 static void pass_on(const struct ampi_coll_slot *slot, int gpu, size_t from, size_t to)
 {
     struct ampi_coll_args *root = ampi_coll_root_args(slot);

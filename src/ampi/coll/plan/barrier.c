@@ -19,8 +19,8 @@ static void build_nothing(struct ampi_meet **members, int n_members)
     (void)n_members;
 }
 
-/* Survivors synchronise; on a further failure they retry with the smaller group: all are notified of all
- * failures, so in the end all agree on the group. */
+/* Synchronises the survivors. After a further failure they retry with the smaller group. All are notified of
+ * all failures, so they agree on the group in the end. */
 static BASE_COLD void await_survivors(struct ampi_comm *world)
 {
     int error;

@@ -26,7 +26,7 @@ static void scatter_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* The blocks of the root's process, while the others copy theirs. */
+/* Copies the blocks of the root's process, while other processes copy theirs. */
 static void scatter_early(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *root = ampi_coll_root_args(slot);
