@@ -99,7 +99,7 @@ int PMPI_Get_processor_name(char *name, int *resultlen)
     return MPI_SUCCESS;
 }
 
-/* The resources that a rank can be restricted to. "true": this one is. MPI_Comm_split_type uses the same
+/* The resources to which a rank can be restricted; "true" if it is. MPI_Comm_split_type uses the same
  * names. */
 AMPI_EXPORT(Get_hw_resource_info);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info)

@@ -41,7 +41,7 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from);
  * call, on the rank's main thread. */
 void ampi_thread_start_progress(void);
 
-/* Of a process with one rank, around the start of MPI: how many threads are the library's own. */
+/* Count the library's own threads in a process with one rank: called before and after the start of MPI. */
 void ampi_thread_count_before(void);
 void ampi_thread_count_after(void);
 
@@ -105,7 +105,7 @@ void ampi_crash_handler_install(void);
 /* True if this signal will be reported this way. False if the program has its own handler. */
 bool ampi_crash_is_reported(int signal_number);
 
-/* From now on the process's exit first handles NCCL, before all handlers registered so far. */
+/* Registers an exit handler that ends NCCL before all handlers that were registered earlier run. */
 void ampi_job_watch_exit(void);
 
 /* Prints the blocking calls of all ranks, and ends the job. */

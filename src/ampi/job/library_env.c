@@ -34,9 +34,9 @@ void ampi_library_env_set(int n_ranks, int n_cores)
     allow_openmp_copies();
 }
 
-/* CUDA's streams share 8 connections to a GPU by default: a stream or a kernel that waits for a message keeps the streams behind it waiting,
- * also those that the message needs. Programs with such streams or kernels get as many connections as there can be, at the price of fewer contexts
- * per GPU. */
+/* CUDA's streams share 8 connections to a GPU by default. A stream or a kernel that waits for a message
+ * holds up the streams behind it, even those that the message needs. Programs with such streams or kernels
+ * get the maximum number of connections. The price is fewer contexts per GPU. */
 void ampi_library_env_set_for_streams(void)
 {
     const char *name = "CUDA_DEVICE_MAX_CONNECTIONS", *most = "32";

@@ -14,7 +14,8 @@
 #include "base/log.h"
 #include "image/image.h"
 
-/* How long to wait for runtimes: one waits for ever if its rank is inside of a WRITE statement, or if the output is not read. */
+/* The time limit for runtimes. A runtime waits for ever if its rank is inside of a WRITE statement, or if
+ * nobody reads the output. */
 #define FORTRAN_LIMIT_NS 500000000
 
 /* Of libgfortran: writes the buffer of one unit, or of all. */

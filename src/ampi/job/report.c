@@ -74,8 +74,9 @@ static bool is_runtime(const char *place)
     return strstr(place, "libheddle_mpifort") || strstr(place, "libgfortran");
 }
 
-/* A function of libheddle_mpifort has called the one that the ULT is blocked in: writes the place that has called that function. It is the
- * next return address on the stack; a remnant of an earlier call, so that this is wrong, is seldom there. False: not found. */
+/* Writes the place in the program whose call of a Fortran procedure the ULT is blocked in. It is the next
+ * return address on the stack after that of libheddle_mpifort. Seldom a remnant of an earlier call is there,
+ * and the place is wrong. False: not found. */
 static BASE_COLD bool describe_fortran_call(const struct ult *u, const void *called_from, char *place,
                                             size_t size_bytes)
 {

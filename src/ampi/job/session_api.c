@@ -48,9 +48,9 @@ static const struct {
               {MPI_THREAD_SERIALIZED, "MPI_THREAD_SERIALIZED"},
               {MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE"}};
 
-/* The level that is asked for, as an index of `levels`; of a name that is not one, MPI_THREAD_FUNNELED. Without a wish, the level of
- * the world model if it is initialized, else MPI_THREAD_MULTIPLE: MPI_THREAD_SINGLE would restrict other sessions of the
- * program (MPI 5.0, section 11.3.1). */
+/* The requested level, as an index of `levels`; MPI_THREAD_FUNNELED if the name is unknown. Without a
+ * request, it is the level of the world model if that is initialized, else MPI_THREAD_MULTIPLE, because
+ * MPI_THREAD_SINGLE would restrict other sessions of the program (MPI 5.0, section 11.3.1). */
 static size_t provided_level(const struct ampi_rank *self, const struct ampi_info *info)
 {
     const char *wanted = ampi_info_get(info, "thread_level");

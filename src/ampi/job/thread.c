@@ -94,7 +94,8 @@ int PMPI_Query_thread(int *provided)
     return MPI_SUCCESS;
 }
 
-/* A callback may ask on another thread of the rank, inside a call of that thread: ampi_self() alone does not tell. */
+/* ampi_self() is not enough: a callback may call this on another thread of the rank, inside a call of that
+ * thread. */
 AMPI_EXPORT(Is_thread_main);
 int PMPI_Is_thread_main(int *flag)
 {
@@ -110,7 +111,7 @@ int PMPI_Is_thread_main(int *flag)
 
 /* ---- MPI that another thread than the rank's ULT starts ---- */
 
-/* Number of looks before the rank's ULT must have shared its PE. */
+/* Number of checks before the rank's ULT must have shared its PE. */
 #define SHARE_LOOKS 5000
 #define SHARE_LOOK_NS 1000000
 

@@ -332,8 +332,8 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
     return delete_at(owner, index);
 }
 
-/* Copies the attributes whose copy callbacks say so, up to the first that fails; returns that callback's
- * result. */
+/* Copies the attributes whose copy callbacks set the flag, up to the first one that fails; returns that
+ * callback's result. */
 static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
     for (int i = 0; *from->attrs && i < (*from->attrs)->n_attrs; i++) {

@@ -33,7 +33,7 @@ int ampi_attr_set(const struct ampi_attr_owner *owner, int keyval, void *value);
 int ampi_attr_get(const struct ampi_attr_owner *owner, int keyval, void *value_out, int *flag_out);
 int ampi_attr_delete(const struct ampi_attr_owner *owner, int keyval);
 
-/* Copies the attributes whose copy callbacks say so. After an error `to` has no attributes. */
+/* Copies the attributes whose copy callbacks set the flag. After an error `to` has no attributes. */
 int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to);
 
 /* The same without raising: returns the error code of the failed callback, and keeps earlier copies. */

@@ -23,8 +23,8 @@ void ampi_refuse_forked(const char *call)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
-/* A thread that is not a rank's main thread may not make this call. rank: the thread's rank, NULL if not
- * known. */
+/* Ends the job because a thread that is not a rank's main thread may not make this call. rank: the thread's
+ * rank; NULL: unknown. */
 static void refuse_thread(const char *call, const struct ampi_rank *rank) BASE_NORETURN;
 static void refuse_thread(const char *call, const struct ampi_rank *rank)
 {

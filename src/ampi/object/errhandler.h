@@ -40,14 +40,15 @@ MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler);
 /* True if the handler may be attached to objects of this kind. */
 bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind);
 
-/* The reason if the handle is not valid or not for this kind of object, which is MPI_ERR_ERRHANDLER; else NULL. */
+/* NULL, or the reason for MPI_ERR_ERRHANDLER: the handle is not valid, or not for this kind of object. */
 const char *ampi_errhandler_misfit(MPI_Errhandler handle, enum ampi_errhandler_for kind);
 
 /* Replaces the handler in *slot by the one with this handle; raises MPI_ERR_ERRHANDLER (on MPI_COMM_SELF)
  * if that is not valid or not for this kind of object. */
 int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, enum ampi_errhandler_for kind);
 
-/* Called when the program has attached it: if it returns errors, errors of failed processes return, too. */
+/* Called when the program attaches the handler. If it returns errors, this process tolerates failed
+ * processes from then on. */
 void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler);
 
 /* The handle for MPI_*_get_errhandler: adds a reference, which MPI_Errhandler_free drops. when_null:

@@ -73,7 +73,8 @@ static bool may_call(const struct ampi_rank *rank)
            ult_pe_is_shared(rank->ult.pe);
 }
 
-/* The calling thread, which is not a main thread, created if need be. NULL: it may not call MPI. */
+/* The struct of the calling thread, which is not a main thread; created at its first call. NULL: the thread
+ * may not call MPI. */
 static struct ampi_thread *thread_of(const void *from)
 {
     struct ampi_rank *rank;
@@ -88,7 +89,7 @@ static struct ampi_thread *thread_of(const void *from)
 
 /* ---- The gate ---- */
 
-/* Two threads of a rank at the level MPI_THREAD_SERIALIZED are in MPI at the same time. */
+/* Ends the job: two threads of a rank are in MPI at the same time, at the level MPI_THREAD_SERIALIZED. */
 static BASE_COLD void refuse_second(struct ampi_rank *rank, struct ult *u, const char *call)
 {
     const struct ampi_thread *other = rank->threads;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * gate.h: the way into the library and out of it, for ranks whose threads may call MPI.
+ * gate.h: entering and leaving the library, for ranks whose threads may call MPI.
  *
  * Each function of MPI that the library exports is a gate (tools/gen_gates.py), and its code is behind it
  * (AMPI_EXPORT in handle.h). While no rank of the process has asked for MPI_THREAD_SERIALIZED or
@@ -23,7 +23,7 @@ struct ampi_thread {
     int cancel_state; /* the cancelability state before the call (pthread_setcancelstate) */
 };
 
-/* A rank of this process has a level at which its threads may call MPI. Set once. */
+/* True once a rank of this process has a level at which its threads may call MPI. */
 extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 
 /* The calling thread enters the library; from: the address of its call. Returns the argument of ampi_gate_leave; NULL: it
@@ -31,11 +31,11 @@ extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
 
-/* The same for a thread that starts MPI for its rank, whose PE is shared: the thread may call MPI from now on, whatever level
- * it asks for. Followed by ampi_gate_leave. */
+/* ampi_gate_enter for a thread that starts MPI for its rank, whose PE is shared. From then on the thread may
+ * call MPI, whatever level it requests. Followed by ampi_gate_leave. */
 struct ult *ampi_gate_admit(struct ampi_rank *rank, const char *call, const void *from);
 
-/* For a thread outside of MPI that runs no ULT: is it its rank's main thread? */
+/* True if the calling thread, which is outside of MPI and runs no ULT, is its rank's main thread. */
 bool ampi_gate_is_main(void);
 
 /* The rank that the caller may use outside of its PE, by endpoints (p2p/thread/endpoint.h); NULL: none. from: as above. */
@@ -47,7 +47,7 @@ static inline struct ult *ampi_gate_pass(const char *call, const void *from)
     return BASE_UNLIKELY(ampi_gate_is_on) ? ampi_gate_enter(call, from) : NULL;
 }
 
-/* The thread level that a rank gets: the one that it asked for. */
+/* The thread level that a rank gets: the requested one. */
 int ampi_gate_level(int required);
 
 /* Sets the rank's level. From MPI_THREAD_SERIALIZED on its threads may call MPI: this turns the gates on, and shares the
