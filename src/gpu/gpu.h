@@ -17,7 +17,6 @@
 #define GPU_GPU_H
 
 #include "base/layout.h"
-#include "gpu/copy/queue.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
@@ -336,6 +335,14 @@ static inline struct gpu_data gpu_bytes(void *addr, size_t n_bytes)
 }
 
 /* ---- Moving (gpu_move.c) ---- */
+
+/* Notification that all work that a queue (copy/queue.h) got earlier is done. Memory of the caller, who must not change it until
+ * handle is called. */
+struct gpu_ticket {
+    void (*handle)(struct gpu_ticket *ticket, int error); /* on this PE, from its progress; may not switch */
+    struct gpu_ticket *next;                              /* next in the queue's list of waiting tickets */
+    uint32_t number;                                      /* number that the GPU writes when it gets here */
+};
 
 /* One end of a move, as analysed by gpu_move.c. */
 struct gpu_move_side {

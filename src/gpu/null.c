@@ -5,14 +5,15 @@
  */
 #include <stdio.h>
 
-#include "gpu/gpu.h"
-#include "gpu/rank/guard.h"
-#include "gpu/nccl/nccl.h"
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/driver/query.h"
-#include "gpu/streams/scheduler.h"
-#include "gpu/driver/driver_symbols.h"
+#include "gpu/copy/pool.h"
 #include "gpu/driver/driver_monitor.h"
+#include "gpu/driver/driver_symbols.h"
+#include "gpu/driver/query.h"
+#include "gpu/gpu.h"
+#include "gpu/nccl/nccl.h"
+#include "gpu/rank/guard.h"
+#include "gpu/streams/scheduler.h"
 
 bool gpu_monitor_watch(void)
 {

@@ -10,9 +10,10 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/op/op.h"
-#include "gpu/kernels/kernels.h"
-#include "gpu/copy/queue.h"
 #include "fakecuda.h"
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
+#include "gpu/kernels/kernels.h"
 #include "gpu_device.h"
 
 #define N_MAX 600 /* inputs */

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "fakecuda.h"
-#include "gpu/gpu.h"
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/driver/query.h"
+#include "gpu/gpu.h"
 #include "ult_job.h"
 
 #define N 5000

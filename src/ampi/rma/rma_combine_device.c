@@ -10,7 +10,7 @@
 #include "ampi/op/op_device.h"
 #include "ampi/rma/rma_combine.h"
 #include "base/log.h"
-#include "gpu/copy/queue.h"
+#include "gpu/copy/pool.h"
 
 /* ---- Packed data and pieces ---- */
 

@@ -9,9 +9,11 @@
  */
 #include "gpu/copy/batch.h"
 
+#include "gpu/driver/module.h"
+
 #include "base/log.h"
-#include "gpu/copy/jobs.h"
 #include "gpu/copy/gpu_pack.h"
+#include "gpu/copy/jobs.h"
 
 /* Size limit of a batched move: larger ones lose nothing on their own. */
 #define MOVE_MAX ((size_t)1 << 20)

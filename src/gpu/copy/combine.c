@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
+#include "gpu/driver/module.h"
+#include "gpu/driver/query.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/driver/query.h"
-#include "gpu/copy/queue.h"
 
 #define THREADS 512
 #define BLOCKS_MAX 132       /* saturates the links between GPUs, and leaves room for other kernels */

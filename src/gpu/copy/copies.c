@@ -4,10 +4,11 @@
  * as much; a kernel with up to GPU_KERNEL_COPIES_MAX of them costs as much as one. Large copies are faster
  * on their own.
  */
+#include "gpu/copy/queue.h"
+#include "gpu/driver/module.h"
+#include "gpu/driver/query.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/driver/query.h"
-#include "gpu/copy/queue.h"
 
 #define THREADS 512
 #define BLOCKS_MAX 264

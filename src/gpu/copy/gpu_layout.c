@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"
+#include "gpu/copy/pool.h"
 #include "gpu/copy/queue.h"
 
 /* Maximum number of offsets of a table: TABLE_LEAST, or this many per word of the program. */

@@ -11,6 +11,7 @@
 #ifndef GPU_LAYOUT_H
 #define GPU_LAYOUT_H
 
+#include "gpu/copy/queue.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
 

@@ -25,11 +25,11 @@
 #include "gpu/gpu.h"
 
 #include "gpu/copy/batch.h"
-#include "gpu/copy/move_plan.h"
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/driver/query.h"
+#include "gpu/copy/move_plan.h"
 #include "gpu/copy/queue.h"
 #include "gpu/copy/resident.h"
+#include "gpu/driver/query.h"
 
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;

@@ -11,6 +11,7 @@
 #include "gpu/copy/gpu_pack.h"
 
 #include "base/log.h"
+#include "gpu/driver/module.h"
 
 #include <string.h>
 

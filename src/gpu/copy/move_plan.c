@@ -8,8 +8,9 @@
 #include "gpu/copy/move_plan.h"
 
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/driver/query.h"
+#include "gpu/copy/pool.h"
 #include "gpu/copy/queue.h"
+#include "gpu/driver/query.h"
 
 /* Maximum and minimum number of bytes that are copied through scratch memory at a time. */
 #define SCRATCH_MAX ((size_t)8 << 20)

@@ -4,7 +4,9 @@
  * for a MiB of pinned memory.
  */
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 #include "gpu/driver/driver.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/pe_state.h"
 
 /* ---- Pinned blocks ---- */
@@ -190,7 +192,7 @@ void gpu_scratch_put(int device, void *block, size_t n_bytes)
     struct gpu_scratch *kept;
 
     if (class >= GPU_SCRATCH_CLASSES || !is_kept(&pe->scratch[device][class], size)) {
-        gpu_guard_free_later(gpu_context_of(device), block, false);
+        gpu_upper.free_later(gpu_context_of(device), block, false);
         return;
     }
     kept = &pe->scratch[device][class];
@@ -239,5 +241,5 @@ void gpu_staging_put(void *block, size_t n_bytes)
         return;
     }
     pe->staging_bytes -= size;
-    gpu_guard_free_later(held_context(), block, true);
+    gpu_upper.free_later(held_context(), block, true);
 }

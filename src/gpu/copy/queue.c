@@ -3,14 +3,11 @@
  * queue.c: streams and their completion. See queue.h.
  */
 #include "base/log.h"
-#include "gpu/copy/batch.h"
-#include "gpu/rank/drain.h"
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
-#include "gpu/rank/repeats.h"
-#include "gpu/copy/resident.h"
-#include "gpu/rank/waits.h"
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
@@ -74,33 +71,6 @@ struct gpu_queue {
     int device;
     int error; /* the queue has failed: all waiting tickets get the error, then it is reset to 0 */
 };
-
-/* ---- The PE's state ---- */
-
-static int poll_queues(struct ult_source *source);
-
-static BASE_COLD struct gpu_pe *make_pe(void)
-{
-    const struct ult *self = ult_self();
-    struct gpu_pe *made;
-
-    BASE_ASSERT(self != NULL);
-    made = base_calloc(1, sizeof *made, "a PE's state of device buffers");
-    made->source = (struct ult_source){.poll = poll_queues, .fd = -1};
-    made->questions_end = &made->questions;
-    made->gathered_end = &made->gathered;
-    gpu_drain_add(made);
-    ult_pe_add_source(self->pe, &made->source);
-    *ult_pe_slot(ULT_PE_SLOT_GPU) = made;
-    return made;
-}
-
-struct gpu_pe *gpu_pe_self(void)
-{
-    struct gpu_pe *pe = *ult_pe_slot(ULT_PE_SLOT_GPU);
-
-    return BASE_LIKELY(pe != NULL) ? pe : make_pe();
-}
 
 /* ---- Creating a queue ---- */
 
@@ -473,21 +443,12 @@ static int handle_tickets(struct gpu_queue *queue)
     return n_handled;
 }
 
-/* A ticket's handler may queue more work, also on idle queues; so may the resident kernels' handlers. */
-static int poll_queues(struct ult_source *source)
+/* A ticket's handler may queue more work, also on idle queues. */
+int gpu_queue_poll(struct gpu_pe *pe)
 {
-    struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
+    struct gpu_queue *queue = pe->busy, *next;
     int n_handled = 0;
-    struct gpu_queue *queue, *next;
 
-    if (pe->gathered)
-        gpu_batch_start(pe);
-    if (pe->repeats)
-        gpu_repeats_end(pe->repeats);
-    n_handled = (pe->residents ? gpu_resident_poll(pe) : 0) + (pe->questions ? gpu_wait_poll(pe) : 0) +
-                (pe->syncs ? gpu_sync_poll(pe) : 0) + (pe->watches ? gpu_watch_poll(pe) : 0) +
-                (pe->graph_ends ? gpu_graph_poll(pe) : 0);
-    queue = pe->busy;
     pe->busy = NULL;
     for (; queue; queue = next) {
         next = queue->next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue.h: streams of a PE, completion of their work, and memory pools: the building blocks of moves and
- * reductions. For the files of src/gpu alone; uses no CUDA type.
+ * queue.h: streams of a PE, and completion of their work: the building blocks of moves and reductions. For the
+ * files of src/gpu alone; uses no CUDA type.
  *
  * All objects belong to the calling PE, and must be released on the same PE. A queue is a stream of highest
  * priority on a device's primary context. It keeps its order; different queues are unordered.
@@ -17,26 +17,18 @@
 #ifndef GPU_QUEUE_H
 #define GPU_QUEUE_H
 
-#include "base/base.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/gpu.h"
 
 struct gpu_queue;
-
-/* The purpose of a queue: kinds of work that would delay each other have separate queues. */
-enum gpu_stream_role {
-    GPU_STREAM_OUT,
-    GPU_STREAM_IN,
-    GPU_STREAM_KERNELS,
-    GPU_STREAM_ASIDE,
-    GPU_STREAM_LOCAL,
-    GPU_STREAM_RESIDENT,
-    GPU_STREAM_NCCL,
-    GPU_STREAM_ROLES
-};
 
 /* The calling PE's queue on a device, created at first use. NULL: unavailable; *error_out is the reason. */
 struct gpu_queue *gpu_queue_of(int device, enum gpu_stream_role role, int *error_out);
 
 int gpu_queue_device(const struct gpu_queue *queue);
+
+/* The stream of a queue (a CUstream), for other code that queues work there next. */
+struct CUstream_st *gpu_queue_stream(struct gpu_queue *queue);
 
 /* Queues a copy between any two addresses of the host or known to the driver. With pageable host memory the
  * driver may have copied when this returns; with other memory the caller must not touch either side until a
@@ -63,14 +55,6 @@ void gpu_queue_skip_local(struct gpu_queue *queue, uint64_t now_ns);
 int gpu_queue_launch(struct gpu_queue *queue, int kernel, unsigned n_blocks, unsigned n_threads,
                      const void *args, size_t args_bytes) BASE_MUST_CHECK;
 
-/* Notification that all work queued earlier is done. Memory of the caller, who must not change it until
- * handle is called. */
-struct gpu_ticket {
-    void (*handle)(struct gpu_ticket *ticket, int error); /* on this PE, from its progress; may not switch */
-    struct gpu_ticket *next;                              /* next in the queue's list of waiting tickets */
-    uint32_t number;                                      /* number that the GPU writes when it gets here */
-};
-
 /* Adds a ticket. Its handle is called in the order of the tickets, never from within this call; error is 0
  * or why the queue failed. */
 void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket);
@@ -80,43 +64,11 @@ void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket);
 int gpu_queue_wait(struct gpu_queue *queue) BASE_MUST_CHECK;
 int gpu_queue_spin(struct gpu_queue *queue) BASE_MUST_CHECK;
 
+/* Calls the handles of tickets whose work is done on the PE's queues; returns their number. Part of the PE's progress (gpu_connect.c). */
+int gpu_queue_poll(struct gpu_pe *pe);
+
 /* Queries the driver: 0: all queued work is done; GPU_QUEUE_BUSY: not yet; or an error. */
 #define GPU_QUEUE_BUSY (-1)
 int gpu_queue_ask(struct gpu_queue *queue) BASE_MUST_CHECK;
-
-/* ---- Kernels (module.c) ---- */
-
-/* The kernels that this library was built with. */
-struct gpu_module {
-    const void *image;        /* a fatbin; NULL: built without a compiler for them */
-    const char *const *names; /* by number */
-    int n_kernels;
-};
-extern const struct gpu_module gpu_module;
-
-/* ---- Between devices (device.c) ---- */
-
-/* Lets kernels and copies of one device access the memory of another; queried once per pair. false: the
- * hardware cannot (copies go through the host, kernels may not access it). */
-bool gpu_peer_enable(int from_device, int to_device);
-
-/* ---- Memory (pool.c) ---- */
-
-/* A pinned block, for copies of any device, of at least min(n_bytes, 1 MiB) bytes; *size_out is its size.
- * NULL: out of memory; *error_out. */
-#define GPU_PINNED_SMALL ((size_t)64 << 10)
-#define GPU_PINNED_LARGE ((size_t)1 << 20)
-void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out);
-void gpu_pinned_put(void *block);
-
-/* Pinned memory of any size, which is pooled. NULL: not available, or this PE has STAGING_MAX bytes
- * already; use other memory. */
-void *gpu_staging_get(size_t n_bytes);
-void gpu_staging_put(void *block, size_t n_bytes);
-
-/* Memory of a device, with the driver's alignment. NULL: out of memory; *error_out. Released when no queued
- * work uses it any more. */
-void *gpu_scratch_get(int device, size_t n_bytes, int *error_out);
-void gpu_scratch_put(int device, void *block, size_t n_bytes);
 
 #endif

@@ -38,12 +38,13 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "gpu/driver/driver.h"
-#include "gpu/kernels/kernels.h"
-#include "gpu/driver/module.h"
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/rank/repeats.h"
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
+#include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
+#include "gpu/driver/module.h"
+#include "gpu/kernels/kernels.h"
 
 /* Maximum time that a kernel stays. */
 #define STAY_US 2000
@@ -257,7 +258,7 @@ static bool has_machine_code(int device)
     return major == 9;
 }
 
-void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction))
+bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction))
 {
     CUcontext before;
     CUfunction kernel;
@@ -266,16 +267,15 @@ void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunctio
 
     if (gpu_resident_us == 0 || find_obstacle() || device >= GPU_DEVICES_MAX ||
         (!is_asked_for && !has_machine_code(device)) || gpu_context_enter(context, &before))
-        return;
+        return false;
     error = gpu_module_function(device, GPU_KERNEL_RESIDENT, &kernel);
     if (!error && load) /* otherwise its first launch would load it */
         error = load(kernel) != CUDA_SUCCESS;
-    if (!error)
-        gpu_repeats_load(device, load);
     gpu_context_leave(context, before);
     atomic_store(&is_loaded[device], !error);
     base_log_verbose(2, "the kernel of +gpu-service was loaded on GPU %d in %.1f ms", device,
                      (double)(ult_now_ns() - begin_ns) / 1e6);
+    return !error;
 }
 
 /* If it cannot be created, the entry exists in state BROKEN: it is not tried again. */

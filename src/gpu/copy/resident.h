@@ -7,8 +7,8 @@
 #define GPU_RESIDENT_H
 
 #include "gpu/driver/driver.h"
-#include "gpu/gpu.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/gpu.h"
 
 /* The kernel left before this order: nothing was copied, use another way. */
 #define GPU_RESIDENT_NOT_DONE (-1)
@@ -35,8 +35,8 @@ uint64_t gpu_resident_count(void);
 /* ---- Contexts and waiting calls of the program: any thread (gpu/rank/guard.h) ---- */
 
 /* Loads the kernel on a device whose primary context has just been created: loading waits for work that
- * runs there. load: cuFuncLoad; NULL: the driver has none. */
-void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
+ * runs there. load: cuFuncLoad; NULL: the driver has none. Returns false if the kernel is not wanted, or cannot be loaded. */
+bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
 
 #define GPU_RESIDENT_ALL (-1)     /* devices */
 #define GPU_RESIDENT_NONE (-2)    /* no device */

@@ -5,10 +5,12 @@
  */
 #include <string.h>
 
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
+#include "gpu/driver/module.h"
+#include "gpu/driver/query.h"
 #include "gpu/gpu.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/driver/query.h"
-#include "gpu/copy/queue.h"
 
 static bool is_host(const void *addr)
 {

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "gpu/driver/driver.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/pe_state.h"
 
 /* The devices. */
@@ -264,7 +265,7 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
      * when done, and earlier ones have finished. Not all memory supports it (pools do not). */
     if (range_out->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(addr)) {
         gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
-        gpu_streams_settle();
+        gpu_upper.settle();
     }
     if (addr - from < size_bytes) {
         range_out->from = from;

@@ -10,9 +10,8 @@
 
 #include "base/loader_lock.h"
 #include "base/log.h"
-#include "gpu/rank/guard.h"
-#include "gpu/nccl/nccl.h"
 #include "gpu/driver/driver_symbols.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu_detect.h"
 
 #define DRIVER_NAME "libcuda.so.1"
@@ -45,7 +44,8 @@ static bool fill(void *library)
                      symbols[i].name, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
             return false;
         }
-        *(void **)((char *)&found + symbols[i].offset) = gpu_guard_library(symbols[i].name, address);
+        *(void **)((char *)&found + symbols[i].offset) =
+            gpu_upper.replacement_for_library(symbols[i].name, address);
     }
     gpu_driver = found;
     return true;
@@ -151,10 +151,8 @@ const char *gpu_error_text(int error)
     bool is_last = last.error == error;
     const char *function = is_last ? last.function : NULL;
 
-    if (error >= GPU_NCCL_ERRORS) {
-        gpu_nccl_error_text(error, text, sizeof text);
+    if (gpu_upper.other_error_text(error, text, sizeof text))
         return text;
-    }
     if (!gpu_driver.cuGetErrorName || gpu_driver.cuGetErrorName((CUresult)error, &name) != CUDA_SUCCESS)
         name = NULL;
     if (!name || gpu_driver.cuGetErrorString((CUresult)error, &words) != CUDA_SUCCESS)

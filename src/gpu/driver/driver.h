@@ -14,8 +14,8 @@
 
 #include <cuda.h>
 
-#include "gpu/gpu.h"
 #include "gpu/driver/query.h"
+#include "gpu/gpu.h"
 
 #define GPU_DRIVER_SYMBOLS(X)      \
     X(cuInit)                      \
@@ -94,9 +94,6 @@ static inline int gpu_driver_check(CUresult result, const char *function)
     return BASE_LIKELY(result == CUDA_SUCCESS) ? 0 : gpu_driver_record((int)result, function);
 }
 
-/* The stream of a queue, for other code that queues work there next. (queue.c) */
-CUstream gpu_queue_stream(struct gpu_queue *queue);
-
 /* ---- Devices and contexts (device.c) ---- */
 
 /* "GPU 0: NVIDIA H200, 143771 MiB, PCI 0000:01:00.0" */
@@ -109,39 +106,12 @@ CUcontext gpu_context_of(int device);
 bool gpu_context_is_held(int device);
 bool gpu_context_is_kept(CUcontext context);
 
-/* cuDevicePrimaryCtxRetain; if this creates the context, loads Heddle's kernels into it. (guard.c) */
-CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
-
-/* Loads a kernel aside (aside.h), if the driver can load kernels separately; its launch will report errors.
- * May switch. (guard.c) */
-void gpu_guard_load(CUfunction function);
-
-/* Frees memory of the program in a call of MPI, pinned or of a GPU, and returns the driver's error. The driver waits for
- * all work of the GPU. May switch. (guard.c) */
-int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
-
-/* Frees memory of the library on another thread, because the GPU's work may wait for the calling PE.
- * context: that of the memory; any for pinned memory. Never switches. (guard.c) */
-void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);
-
-/* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
- * that it is loaded (since CUDA 12.4). (guard.c) */
-int gpu_guard_tries(CUfunction function);
-
-/* cuCtxSynchronize: waits for all work of the context. (guard.c) */
-CUresult CUDAAPI gpu_guard_synchronize(void);
-CUresult CUDAAPI gpu_guard_synchronize_v2(CUcontext context);
-
 /* True if CU_POINTER_ATTRIBUTE_SYNC_MEMOPS has been set for the memory at this address. */
 bool gpu_memory_is_synchronous(CUdeviceptr address);
 
 /* The kind of memory at this address: an enum gpu_memory, from the driver. Unlike gpu_query, it has no side
  * effects. (device.c) */
 int gpu_memory_type(CUdeviceptr address);
-
-/* Waits for calls of the running rank that have returned before their work was done although CUDA calls
- * them synchronous. Never switches. (streams.c) */
-void gpu_streams_settle(void);
 
 /* The current context of this thread; NULL: none. */
 static inline CUcontext gpu_context_current(void)

@@ -18,7 +18,7 @@
 #include "base/loader_lock.h"
 #include "base/log.h"
 #include "base/place.h"
-#include "gpu/rank/guard.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/query.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
@@ -30,7 +30,7 @@ static void *const something = (void *)&nothing;
 static void set_hint(void *const *hint)
 {
     atomic_store(&gpu_hint, hint);
-    ult_hook_switches(hint, gpu_current_swap);
+    ult_hook_switches(hint, gpu_upper.swap_context);
 }
 
 static bool is_sound;
@@ -429,5 +429,5 @@ void gpu_monitor_begin(void)
     /* A runtime shared by all ranks would load the driver for one of them while those on other PEs run, so
      * it is loaded now. */
     if (ult_pe_count() > 1 && has_shared_runtime() && dlopen("libcuda.so.1", RTLD_NOW) && gpu_monitor_watch())
-        gpu_current_prepare();
+        gpu_upper.prepare_context();
 }

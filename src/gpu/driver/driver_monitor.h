@@ -18,17 +18,6 @@
 
 #include "gpu_detect.h"
 
-/* Called at each switch between ULTs while gpu_hint requests it (src/gpu/rank/current.c). */
-struct ult;
-void gpu_current_swap(struct ult *from, struct ult *to);
-
-/* The calling rank's code has loaded the driver: the rank starts with the device of its PE
- * (src/gpu/rank/current.c). */
-void gpu_current_begin(void) BASE_COLD;
-
-/* Initializes the driver, which is present: ranks that begin later start with the device of their PE. */
-void gpu_current_prepare(void) BASE_COLD;
-
 /* Records whether the driver is in use already, and loads it for a CUDA runtime that the ranks share.
  * Before a rank runs. */
 void gpu_monitor_begin(void);

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "gpu/driver/arch/gpu_arch.h"
-#include "gpu/rank/guard.h"
 #include "gpu/driver/driver_monitor.h"
+#include "gpu/driver/gpu_upper.h"
 #include "ult/ult.h"
 
 typedef void *(*dlsym_fn)(void *library, const char *name);
@@ -45,8 +45,8 @@ void *gpu_symbol_found(const char *name, void *function)
         return function;
     /* Every runtime looks up one of these before it calls the driver. */
     if (ult_self() && (strcmp(name, "cuInit") == 0 || strncmp(name, "cuGetProcAddress", 16) == 0))
-        gpu_current_begin();
-    return gpu_guard(name, function);
+        gpu_upper.begin_context();
+    return gpu_upper.replacement(name, function);
 }
 
 /* The driver itself, tools that observe it from outside, and libraries that have their own ways of

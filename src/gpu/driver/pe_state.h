@@ -7,11 +7,23 @@
 
 #include <stdatomic.h>
 
-#include "gpu/copy/queue.h"
+#include "base/base.h"
 #include "ult/ult.h"
 
 #define GPU_DEVICES_MAX 64
 #define GPU_PLAIN_BUFFERS 64
+
+/* The purpose of a queue: kinds of work that would delay each other have separate queues. */
+enum gpu_stream_role {
+    GPU_STREAM_OUT,
+    GPU_STREAM_IN,
+    GPU_STREAM_KERNELS,
+    GPU_STREAM_ASIDE,
+    GPU_STREAM_LOCAL,
+    GPU_STREAM_RESIDENT,
+    GPU_STREAM_NCCL,
+    GPU_STREAM_ROLES
+};
 
 /* A free pinned block is on one of these lists; the link is in the block itself. */
 struct gpu_block {
@@ -33,7 +45,7 @@ struct gpu_scratch {
 };
 
 struct gpu_pe {
-    struct ult_source source;                                    /* polls `busy` */
+    struct ult_source source;                                    /* its poll is gpu_upper.poll */
     struct gpu_queue *busy;                                      /* queues with tickets */
     struct gpu_queue *queues[GPU_DEVICES_MAX][GPU_STREAM_ROLES]; /* NULL: not created yet */
     struct gpu_block *pinned_small;                              /* free blocks of GPU_PINNED_SMALL */
@@ -53,7 +65,7 @@ struct gpu_pe {
     struct gpu_sync *spare_syncs;     /* destroyed ones, to be used again */
     struct gpu_graph_end *graph_ends; /* ends of messages in graphs, to be looked at (stream_graph.c) */
     struct gpu_watch *watches;        /* memory that kernels of the program write to (watch.c) */
-    struct gpu_pe *next_pe;           /* link of the list of all PEs (drain.c) */
+    struct gpu_pe *next_pe;           /* link of the list of all PEs */
     atomic_bool is_submitting;        /* a call of the running rank gives work to the driver (drain.h) */
     struct gpu_repeats *repeats;      /* of the running rank, in the middle of a sequence (repeats.c) */
     struct gpu_resident *residents;   /* those created so far (resident.c) */
@@ -70,19 +82,10 @@ static inline struct gpu_pe *gpu_pe_here(void)
     return self && ult_has_pe(self) ? *ult_pe_slot(ULT_PE_SLOT_GPU) : NULL;
 }
 
-/* The state of the calling PE, created at the first call (queue.c). */
+/* The calling PE's, created at the first call. */
 struct gpu_pe *gpu_pe_self(void);
 
-/* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
-int gpu_sync_poll(struct gpu_pe *pe);
-
-/* Serves the ends of messages that graphs have reached; returns their number. (stream_graph.c) */
-int gpu_graph_poll(struct gpu_pe *pe);
-
-/* Polls memory that kernels of the program write; returns the number of watches that are over. (watch.c) */
-int gpu_watch_poll(struct gpu_pe *pe);
-
-/* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */
-void gpu_sync_load_kernels(int device);
+/* The first one of all PEs' in the process, which next_pe links; NULL: none yet. None is ever freed. Any thread. */
+struct gpu_pe *gpu_pe_first(void);
 
 #endif

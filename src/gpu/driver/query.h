@@ -39,6 +39,10 @@ bool gpu_peer_access_by_kernel(int device, const void *addr, const struct gpu_ra
 /* True if this PE already knows that the device's copies can use another device's memory in this buffer. */
 bool gpu_peer_access_is_known(int device, int owner, uint64_t buffer);
 
+/* Lets kernels and copies of one device access the memory of another; queried once per pair (device.c). false: the
+ * hardware cannot (copies go through the host, kernels may not access it). */
+bool gpu_peer_enable(int from_device, int to_device);
+
 /* The reason why an address is GPU_MEMORY_NOWHERE: an error that says so, or that the driver has failed;
  * recorded for gpu_error_text, which prints the address. */
 int gpu_address_error(uintptr_t addr) BASE_COLD;

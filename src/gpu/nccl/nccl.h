@@ -129,7 +129,7 @@ void gpu_nccl_settle(double limit_s);
  * driver (seen with 2.28). */
 void gpu_nccl_leave(int exit_code, double limit_s);
 
-/* Writes the text of an error of this file. */
-void gpu_nccl_error_text(int error, char *text, size_t text_bytes);
+/* Writes the text of an error of this file; false: it is not. Any thread. */
+bool gpu_nccl_error_text(int error, char *text, size_t text_bytes);
 
 #endif

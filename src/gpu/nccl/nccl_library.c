@@ -144,24 +144,26 @@ bool gpu_nccl_may_be_loss(int error)
            error == GPU_NCCL_ERRORS + GPU_NCCL_REMOTE_ERROR;
 }
 
-void gpu_nccl_error_text(int error, char *text, size_t text_bytes)
+bool gpu_nccl_error_text(int error, char *text, size_t text_bytes)
 {
     int result = error - GPU_NCCL_ERRORS;
 
+    if (error < GPU_NCCL_ERRORS)
+        return false;
     switch (error) {
     case GPU_NCCL_NOT_THERE:
         snprintf(text, text_bytes, "NCCL: there is no %s",
                  gpu_nccl_library ? gpu_nccl_library : LIBRARY_NAME);
-        return;
+        return true;
     case GPU_NCCL_UNUSABLE:
         snprintf(text, text_bytes, "NCCL: the library cannot be used");
-        return;
+        return true;
     case GPU_NCCL_CANCELLED:
         snprintf(text, text_bytes, "NCCL: given up, because another process cannot take part");
-        return;
+        return true;
     case GPU_NCCL_ELSEWHERE:
         snprintf(text, text_bytes, "NCCL has failed in another process");
-        return;
+        return true;
     default:
         break;
     }
@@ -171,4 +173,5 @@ void gpu_nccl_error_text(int error, char *text, size_t text_bytes)
     else
         snprintf(text, text_bytes, "NCCL: error %d", result);
     pthread_mutex_unlock(&said.lock);
+    return true;
 }

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "gpu/rank/drain.h"
+#include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
-#include "gpu/copy/resident.h"
+#include "gpu/rank/drain.h"
 #include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
 

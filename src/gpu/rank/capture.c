@@ -232,3 +232,10 @@ CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode)
     *mode = before;
     return CUDA_SUCCESS;
 }
+
+CUstreamCaptureMode gpu_capture_set_mode(CUstreamCaptureMode mode)
+{
+    if (real.r_cuThreadExchangeStreamCaptureMode)
+        real.r_cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}

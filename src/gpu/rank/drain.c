@@ -38,7 +38,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static struct gpu_drain *drains;
 static struct waiter *waiters, **waiters_end = &waiters;
-static struct gpu_pe *pes;     /* all, never freed */
 static uint64_t open_until_ns; /* no context is closed before this time, except for a submission */
 
 static bool is_closed(CUcontext context)
@@ -154,14 +153,6 @@ static void close_context(struct gpu_drain *drain, bool is_submission)
     drain->is_closed = true;
 }
 
-void gpu_drain_add(struct gpu_pe *pe)
-{
-    pthread_mutex_lock(&lock);
-    pe->next_pe = pes;
-    pes = pe;
-    pthread_mutex_unlock(&lock);
-}
-
 /* True if work that the PE's running rank has launched has not reached the driver yet. */
 static bool has_work_on_its_way(struct gpu_pe *pe)
 {
@@ -178,13 +169,9 @@ static bool has_work_on_its_way(struct gpu_pe *pe)
 static bool wait_for_submissions(uint64_t limit_ns)
 {
     uint64_t until_ns = ult_now_ns() + limit_ns;
-    struct gpu_pe *pe;
 
     atomic_thread_fence(memory_order_seq_cst);
-    pthread_mutex_lock(&lock);
-    pe = pes;
-    pthread_mutex_unlock(&lock);
-    for (; pe; pe = pe->next_pe)
+    for (struct gpu_pe *pe = gpu_pe_first(); pe; pe = pe->next_pe)
         while (has_work_on_its_way(pe)) {
             if (ult_now_ns() > until_ns)
                 return false;

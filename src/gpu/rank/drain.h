@@ -58,9 +58,6 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries);
 /* Opens it. */
 void gpu_drain_end(struct gpu_drain *drain);
 
-/* A PE's state has been created. On the PE. */
-void gpu_drain_add(struct gpu_pe *pe);
-
 /* ---- Calls that submit work to the driver ---- */
 
 /* Called when code of a rank (`caller`) is about to submit work: waits while the current context is closed, if the rank may be

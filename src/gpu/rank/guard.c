@@ -11,13 +11,14 @@
 #include "gpu/rank/guard.h"
 
 #include "base/log.h"
-#include "gpu/rank/aside.h"
+#include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
+#include "gpu/rank/aside.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
-#include "gpu/copy/resident.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
 #include "gpu/rank/streams.h"
@@ -252,7 +253,8 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
     result = gpu_contexts_real.retain(context, device);
     if (result != CUDA_SUCCESS || is_there)
         return result;
-    gpu_resident_load(device, *context, real.cuFuncLoad);
+    if (gpu_resident_load(device, *context, real.cuFuncLoad))
+        gpu_repeats_load(device, *context, real.cuFuncLoad);
     if (gpu_streams_are_private)
         gpu_stock_fill(device, *context, gpu_streams_n_ranks);
     return result;

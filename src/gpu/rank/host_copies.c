@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "gpu/copy/pool.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"

@@ -12,9 +12,10 @@
 
 #include "base/log.h"
 #include "gpu/driver/driver.h"
-#include "gpu/rank/guard.h"
-#include "gpu/rank/rank_context.h"
 #include "gpu/driver/driver_symbols.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 
 typedef CUresult(CUDAAPI *find_1_fn)(const char *, void **, int, cuuint64_t);

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/copy/resident.h"
 #include "gpu/rank/aside.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
-#include "gpu/copy/resident.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 

@@ -6,6 +6,7 @@
  */
 #include "gpu/driver/driver.h"
 #include "gpu/gpu.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 
 static int allocate(enum gpu_memory kind, size_t n_bytes, CUdeviceptr *memory_out)

@@ -7,10 +7,11 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
-#include "gpu/copy/resident.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
 #include "gpu/rank/waits.h"

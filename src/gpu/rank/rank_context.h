@@ -100,6 +100,17 @@ extern struct gpu_contexts_real {
 #undef GPU_CONTEXTS_MEMBER
 } gpu_contexts_real;
 
+/* ---- The current context (current.c) ---- */
+
+/* Called at each switch between ULTs while gpu_hint requests it. */
+void gpu_current_swap(struct ult *from, struct ult *to);
+
+/* The calling rank's code has loaded the driver: the rank starts with the device of its PE. */
+void gpu_current_begin(void) BASE_COLD;
+
+/* Initializes the driver, which is present: ranks that begin later start with the device of their PE. */
+void gpu_current_prepare(void) BASE_COLD;
+
 /* True if this is a device's primary context that has been retained. Any thread. */
 bool gpu_rank_is_primary(CUcontext context);
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "gpu/kernels/kernels.h"
+#include "gpu/driver/driver_symbols.h"
 #include "gpu/driver/module.h"
+#include "gpu/kernels/kernels.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
-#include "gpu/driver/driver_symbols.h"
 
 #define real gpu_stream_real
 
@@ -222,12 +222,16 @@ CUresult gpu_op_submit(const struct gpu_operation *op, const char *data, CUstrea
 /* Per device; NULL: not loaded. */
 static CUfunction _Atomic copy_kernels[GPU_DEVICES_MAX];
 
-void gpu_repeats_load(int device, CUresult (*load)(CUfunction))
+void gpu_repeats_load(int device, CUcontext context, CUresult (*load)(CUfunction))
 {
+    CUcontext before;
     CUfunction kernel;
 
+    if (gpu_context_enter(context, &before))
+        return;
     if (gpu_module_function(device, GPU_KERNEL_COPY, &kernel) == 0 && load && load(kernel) == CUDA_SUCCESS)
         atomic_store(&copy_kernels[device], kernel);
+    gpu_context_leave(context, before);
 }
 
 /* True if a kernel on the current context's device can use the memory at this address. */

@@ -154,9 +154,9 @@ uint64_t gpu_sequence_hash(const struct gpu_sequence *sequence);
 CUgraphExec gpu_graph_of(const struct gpu_sequence *sequence, CUstream capture);
 void gpu_graph_destroy(CUgraphExec graph);
 
-/* Loads the kernel that copies within graphs, by this function of the driver. The device's context has just
- * been created, and is current. */
-void gpu_repeats_load(int device, CUresult (*load)(CUfunction)) BASE_COLD;
+/* Loads the kernel that copies within graphs, by this function of the driver (NULL: it has none). The device's primary context
+ * has just been created. */
+void gpu_repeats_load(int device, CUcontext context, CUresult (*load)(CUfunction)) BASE_COLD;
 
 /* True if the driver has the functions that graphs need. */
 bool gpu_graphs_can_be(void) BASE_COLD;

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "gpu/rank/aside.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/rank_context.h"
-#include "gpu/streams/stream_sync.h"
 #include "gpu/rank/waits.h"
 
 struct gpu_stream_real gpu_stream_real;
@@ -471,11 +471,11 @@ static void upload(CUgraphExec exec, const void *caller)
     stream = rank->captured_last;
     if (!function || !gpu_streams_find(rank, stream) || gpu_stream_is_captured(stream, NULL))
         return;
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     gpu_submit_begin(caller);
     (void)function(exec, stream);
     gpu_submit_end();
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     (void)gpu_wait_for_stream(stream, caller);
 }
 

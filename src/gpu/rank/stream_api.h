@@ -111,6 +111,10 @@ CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_
 CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
 CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
 
+/* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
+ * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
+CUstreamCaptureMode gpu_capture_set_mode(CUstreamCaptureMode mode);
+
 /* True if this is pageable host memory. NULL: false. */
 bool gpu_host_is_pageable(const void *address);
 

@@ -25,8 +25,8 @@
 #include <pthread.h>
 
 #include "gpu/copy/batch.h"
-#include "gpu/rank/drain.h"
 #include "gpu/driver/driver.h"
+#include "gpu/rank/drain.h"
 #include "gpu/rank/flow.h"
 #include "gpu/rank/launches.h"
 
@@ -148,7 +148,11 @@ bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, boo
 /* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);
 
-/* Records that a synchronous call of CUDA returns before its work is done (gpu_streams_settle). */
+/* Waits for calls of the running rank that have returned before their work was done although CUDA calls
+ * them synchronous. Never switches. (streams.c) */
+void gpu_streams_settle(void);
+
+/* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
 void gpu_streams_record_early(const struct gpu_call *call);
 
 /* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */

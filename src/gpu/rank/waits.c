@@ -9,6 +9,7 @@
 #include "gpu/rank/waits.h"
 
 #include "gpu/copy/batch.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu/rank/streams.h"
 
 /* The pause between two queries is this fraction of the time waited so far, within these limits. */
@@ -159,7 +160,7 @@ static void notice_points(void)
 {
     struct ult *entered = gpu_wait_enter();
 
-    gpu_sync_catch_up();
+    gpu_upper.catch_up();
     gpu_wait_leave(entered);
 }
 

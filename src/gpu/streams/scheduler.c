@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 

@@ -19,9 +19,11 @@
 
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/kernels/kernels.h"
+#include "gpu/copy/queue.h"
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/kernels/kernels.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/streams/stream_sync.h"
@@ -120,9 +122,9 @@ int gpu_graph_make_room(struct gpu_sync *sync)
     error = gpu_context_enter(sync->context, &before);
     if (error)
         return error;
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     error = make_block(sync, &made);
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     gpu_context_leave(sync->context, before);
     if (error)
         return error;
@@ -213,7 +215,7 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
 
     if (error)
         return error;
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     block = sync->captured;
     i = block->n_used++;
     end->sync = sync;
@@ -230,7 +232,7 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
     } else {
         leave_to_pe(end);
     }
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     atomic_init(&end->served_by, SERVED_LATER);
     watch(end);
     return 0;
@@ -279,11 +281,11 @@ bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, str
                      size_t n_bytes)
 {
     struct gpu_graph_end *first = second == send ? recv : send;
-    CUstreamCaptureMode mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool is_exchange = first && can_exchange(first, second);
     int server = is_exchange ? SERVED_BY_GPU : SERVED_BY_PE;
 
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
 
     if (is_exchange) {
         second->meeting_at = first->meeting_at;
@@ -437,7 +439,7 @@ int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, in
     nodes = base_calloc(1, sizeof *nodes, "operations of a graph");
     nodes->device = sync->device;
     nodes->stream = call.stream;
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     for (int i = 0; i < n_waits; i++)
         waits[i]->is_awaited = true;
     error = add_starts(nodes, starts, n_starts);
@@ -445,7 +447,7 @@ int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, in
         error = add_holds(nodes, waits, n_waits);
     for (int i = 0; i < n_waits; i++)
         waits[i]->is_awaited = false;
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     gpu_sync_end(sync, before);
     free(nodes);
     return error;

@@ -12,10 +12,12 @@
 
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"
-#include "gpu/rank/guard.h"
-#include "gpu/kernels/kernels.h"
-#include "gpu/driver/pe_state.h"
+#include "gpu/copy/queue.h"
 #include "gpu/copy/resident.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/kernels/kernels.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/streams/stream_sync.h"
 
@@ -96,9 +98,9 @@ void gpu_slots_make(struct gpu_sync *sync)
         sync->context != gpu_context_of(sync->device))
         return;
     made = base_calloc(1, sizeof *made, "slots of a stream");
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     error = make_memory(sync, made);
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     if (error) {
         base_log_verbose(2, "no memory for small messages of a stream: %s", gpu_error_text(error));
         free_memory(sync->context, made);

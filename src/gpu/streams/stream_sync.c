@@ -12,14 +12,15 @@
  * released: the stream may be waiting at one of them.
  */
 #include "base/log.h"
-#include "gpu/rank/drain.h"
 #include "gpu/copy/gpu_pack.h"
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/drain.h"
+#include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
-#include "gpu/streams/stream_sync.h"
 #include "gpu/rank/waits.h"
+#include "gpu/streams/stream_sync.h"
 
 _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
                    GPU_SYNC_UNSUPPORTED == CUDA_ERROR_NOT_SUPPORTED &&
@@ -334,13 +335,6 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
     }
 }
 
-CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode)
-{
-    if (gpu_stream_real.r_cuThreadExchangeStreamCaptureMode)
-        gpu_stream_real.r_cuThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-
 int gpu_sync_error_of(CUcontext context, CUevent probe)
 {
     CUstreamCaptureMode mode;
@@ -349,9 +343,9 @@ int gpu_sync_error_of(CUcontext context, CUevent probe)
 
     if (error)
         return error;
-    mode = gpu_sync_relax(CU_STREAM_CAPTURE_MODE_RELAXED);
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     error = gpu_call(cuEventQuery, (probe));
-    (void)gpu_sync_relax(mode);
+    (void)gpu_capture_set_mode(mode);
     gpu_context_leave(context, before);
     return error;
 }

@@ -61,10 +61,6 @@ int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, 
  * next point (n_points + 1) into `reached`. */
 void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point);
 
-/* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
- * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
-CUstreamCaptureMode gpu_sync_relax(CUstreamCaptureMode mode);
-
 /* The context's error; 0: none. probe: an event of the context that is never recorded. */
 int gpu_sync_error_of(CUcontext context, CUevent probe);
 
@@ -81,5 +77,17 @@ void gpu_graph_keep_blocks(struct gpu_sync *sync);
  * short, or if kernels cannot exchange messages here. May switch. (stream_slots.c) */
 void gpu_slots_make(struct gpu_sync *sync);
 void gpu_slots_free(struct gpu_sync *sync);
+
+/* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
+int gpu_sync_poll(struct gpu_pe *pe);
+
+/* Serves the ends of messages that graphs have reached; returns their number. (stream_graph.c) */
+int gpu_graph_poll(struct gpu_pe *pe);
+
+/* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
+int gpu_watch_poll(struct gpu_pe *pe);
+
+/* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */
+void gpu_sync_load_kernels(int device);
 
 #endif

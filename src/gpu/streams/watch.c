@@ -3,10 +3,12 @@
  * watch.c: polls, in the PE's progress, memory that kernels of the program write to. See gpu.h. A PE without
  * watches pays for one comparison per poll.
  */
+#include "gpu/copy/pool.h"
+#include "gpu/copy/queue.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
-#include "gpu/streams/stream_sync.h"
 #include "gpu/rank/waits.h"
+#include "gpu/streams/stream_sync.h"
 
 /* Polls after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024

@@ -11,6 +11,7 @@
 #include "ampi/coll/device/coll_device.h"
 #include "ampi/op/op_device.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* GPU memory or pinned memory of an exchange. */
 struct ampi_exchange_scratch {

@@ -18,6 +18,7 @@
 #include "ampi/coll/device/device_slice.h"
 #include "ampi/coll/engine/fold.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* Minimum vector size for a kernel on each GPU. */
 #define SLICES_FROM ((size_t)128 << 10)

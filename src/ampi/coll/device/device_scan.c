@@ -11,6 +11,7 @@
 #include "ampi/coll/engine/fold.h"
 #include "ampi/op/op_device.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* Minimum vector size for a slice on each GPU. */
 #define SLICES_FROM ((size_t)128 << 10)

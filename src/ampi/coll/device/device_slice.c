@@ -16,6 +16,7 @@
 
 #include "ampi/op/op_device.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 #include "gpu/kernels/kernels.h"
 
 /* Pieces begin at multiples of this many elements. */

@@ -7,6 +7,7 @@
 #include "ampi/object/gate.h"
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 #pragma GCC visibility push(default)
 #include "mpi-ext.h"

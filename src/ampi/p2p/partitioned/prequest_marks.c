@@ -9,6 +9,7 @@
 #include "ampi/object/info.h"
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* Marks that the PE reads in a turn. */
 #define MARKS_PER_LOOK 64

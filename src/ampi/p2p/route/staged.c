@@ -9,6 +9,7 @@
 
 #include "ampi/p2p/p2p_device.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* Maximum number of a PE's pieces on their way to a GPU: each has pinned memory. They never wait for
  * others, so those that wait for memory get some. */

@@ -7,6 +7,7 @@
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/route/staged.h"
 #include "base/log.h"
+#include "gpu/copy/pool.h"
 
 /* Maximum number of pending pieces of a message, and of all messages of a PE: each has pinned memory. */
 #define PIECES 4

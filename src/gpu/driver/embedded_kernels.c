@@ -3,8 +3,8 @@
  * embedded_kernels.c: the kernels in the library: nvcc's output for kernels.cu (cmake/Cuda.cmake), and
  * their names.
  */
+#include "gpu/driver/module.h"
 #include "gpu/kernels/kernels.h"
-#include "gpu/copy/queue.h"
 
 /* The file, in the library's read-only data. */
 __asm__(".pushsection .rodata\n"

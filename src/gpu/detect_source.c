@@ -4,8 +4,8 @@
  * driver. null.c has the same functions for a library that was built without CUDA's headers.
  */
 #include "gpu/driver/driver_monitor.h"
-#include "gpu/rank/guard.h"
 #include "gpu/driver/query.h"
+#include "gpu/rank/guard.h"
 #include "gpu_detect.h"
 
 static void connect(void) __attribute__((constructor(101)));

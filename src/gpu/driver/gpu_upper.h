@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * gpu_upper.h: what the rooms driver/ and copy/ need of rooms above them, and rank/ of streams/. gpu_connect.c fills the table,
+ * which is constant: dlsym needs it before any constructor has run.
+ */
+#ifndef GPU_UPPER_H
+#define GPU_UPPER_H
+
+#include <cuda.h>
+
+#include "ult/ult.h"
+
+struct gpu_upper {
+    /* The poll of a PE's source: all of a PE's progress on its GPUs (gpu_connect.c). */
+    int (*poll)(struct ult_source *source);
+    /* The replacement of a function that dlsym has found by this name, for ranks and for the library (guard.h). */
+    void *(*replacement)(const char *name, void *function);
+    void *(*replacement_for_library)(const char *name, void *function);
+    /* The current context is the rank's: at a switch, before ranks begin, and when a rank loads the driver (rank_context.h). */
+    void (*swap_context)(struct ult *from, struct ult *to);
+    void (*prepare_context)(void);
+    void (*begin_context)(void);
+    /* Waits for calls that returned before their work was done (streams.h). */
+    void (*settle)(void);
+    /* Frees memory of the library while the GPU works (guard_calls.h). */
+    void (*free_later)(CUcontext context, void *memory, bool is_pinned);
+    /* The text of an error that is not CUDA's (nccl.h); false: it is CUDA's. */
+    bool (*other_error_text)(int error, char *text, size_t text_bytes);
+    /* Starts what the streams of the calling PE have come to (gpu.h). */
+    void (*catch_up)(void);
+};
+extern const struct gpu_upper gpu_upper;
+
+#endif
