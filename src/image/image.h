@@ -172,7 +172,7 @@ struct image_libc *image_libc_of(struct image *image);
 struct image_rebinding {
     const char *name;
     void *replacement; /* a function; NULL: a variable of struct image_libc */
-    int libc_field;    /* index of the variable (rebind.h); -1 for functions */
+    int libc_field;    /* index of the variable (copy/libc_state.h); -1 for functions */
     const char *why;
 };
 

@@ -16,7 +16,6 @@
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
-#include "image/libc/rebind.h"
 
 #include "base/log.h"
 
@@ -156,7 +155,7 @@ struct image *image_create(char *base)
         free(image);
         return NULL;
     }
-    image_libc_init(&image->libc);
+    image_libc_room.init(&image->libc);
     image->libc.main_thread.image = image;
     image->modules_to_end = program->n_modules;
     enlist(image);
@@ -189,7 +188,7 @@ static void *array_entry(const struct image *image, const struct image_module *m
 
 void image_construct(struct image *image, const struct image_module *module)
 {
-    char **envp = image_env_of(&image->libc);
+    char **envp = image_libc_room.environment(&image->libc);
 
     image_begin_exclusive();
     if (module->init_vaddr)
@@ -203,7 +202,7 @@ void image_construct(struct image *image, const struct image_module *module)
 
 int image_run(struct image *image, int argc, char **argv)
 {
-    char **envp = image_env_of(&image->libc);
+    char **envp = image_libc_room.environment(&image->libc);
     const struct image_program *program = &image_program;
     const struct image_module *main_module = &program->modules[0];
 
@@ -250,7 +249,7 @@ void image_finish(struct image *image)
         image->modules_to_end--;
     }
     image_end_exclusive();
-    image_libc_fini(libc);
+    image_libc_room.fini(libc);
 }
 
 /* ---- Queries ---- */

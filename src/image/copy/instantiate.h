@@ -5,8 +5,8 @@
 #ifndef IMAGE_INSTANTIATE_H
 #define IMAGE_INSTANTIATE_H
 
+#include "image/copy/libc_state.h"
 #include "image/copy/program.h"
-#include "image/libc/rebind.h"
 
 struct image_link_map;
 struct image_late; /* libraries that a rank has opened (groups.c) */

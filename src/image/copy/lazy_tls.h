@@ -5,8 +5,8 @@
 #ifndef IMAGE_LAZY_TLS_H
 #define IMAGE_LAZY_TLS_H
 
+#include "image/copy/libc_state.h"
 #include "image/copy/program.h"
-#include "image/libc/rebind.h"
 
 /* The argument of __tls_get_addr. */
 struct image_tls_index {

@@ -8,7 +8,7 @@
  */
 #include "image/copy/groups.h"
 #include "image/copy/lazy_tls.h"
-#include "image/libc/rebind.h"
+#include "image/copy/libc_state.h"
 
 #include "base/log.h"
 #include "ult/ult.h"
@@ -167,7 +167,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
     struct image_program *program = &image_program;
     struct image_module *main_module;
 
-    image_env_open();
+    image_libc_room.open();
     if (!image_modules_find(program, error_out))
         return false;
     image_lazy_tls_find(program);

@@ -115,7 +115,7 @@ struct image_variable {
     const void *prototype; /* the variable that the libraries use */
     bool is_private; /* the library is copied, too: the copy's bytes are right, including pointers in them */
     size_t source;   /* if private: their offset in the copy */
-    int libc_field;  /* index of the C library's per-rank variable (rebind.h); -1: none */
+    int libc_field;  /* index of the C library's per-rank variable (libc_state.h); -1: none */
     bool is_zeroed;  /* starts as zero bytes (__libc_single_threaded) */
 };
 

@@ -15,8 +15,8 @@
  * but not the program's.
  */
 #include "image/copy/lazy_tls.h"
+#include "image/copy/libc_state.h"
 #include "image/copy/program.h"
-#include "image/libc/rebind.h"
 #include "image/copy/tls_descriptors.h"
 
 #include "base/log.h"
@@ -142,7 +142,7 @@ static void relocate_symbol(struct image_program *program, struct image_module *
     if (r->symbol && r->symbol->st_shndx == SHN_ABS)
         target = NULL;
     if (r->name && !target) /* a definition of the program itself is not replaced */
-        rebinding = image_rebinding_for(r->name, (const void *)value);
+        rebinding = image_libc_room.find_for(r->name, (const void *)value);
     if (rebinding && rebinding->replacement)
         set_constant(r->slot, (size_t)rebinding->replacement + addend);
     else if (rebinding)
@@ -229,7 +229,7 @@ static void add_variable(struct image_program *program, const struct image_modul
 {
     const void *definition = copied_definition(module, r);
     const struct image_module *owner = image_module_of(program, (uintptr_t)definition);
-    const struct image_rebinding *rebinding = image_rebinding_find(r->name);
+    const struct image_rebinding *rebinding = image_libc_room.find(r->name);
     struct image_variable variable = {
         .offset = r->slot_offset,
         .len_bytes = r->symbol->st_size,

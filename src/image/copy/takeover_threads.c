@@ -18,6 +18,7 @@
 #include <mqueue.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <threads.h>
 #include <time.h>
 
 #define EXPORT __attribute__((visibility("default")))

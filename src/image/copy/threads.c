@@ -93,9 +93,9 @@ static void take_signal_stack(struct image_thread *thread)
 static void destroy_values(void *arg)
 {
     if (image_thread_own)
-        image_keys_destroy_values(image_thread_own);
+        image_libc_room.destroy_values(image_thread_own);
     for (struct image_thread *thread = visiting; thread; thread = thread->next)
-        image_keys_destroy_values(thread);
+        image_libc_room.destroy_values(thread);
     if (++n_rounds < PTHREAD_DESTRUCTOR_ITERATIONS && pthread_setspecific(end_key, arg) == 0)
         return;
     if (image_thread_own) {
@@ -275,7 +275,7 @@ struct image_libc *image_libc_at(const void *code)
 
 void image_thread_fini(struct image_thread *thread)
 {
-    image_keys_free_values(thread);
+    image_libc_room.free_values(thread);
     image_lazy_tls_free(thread);
     free(thread->at_exit.items);
     thread->at_exit = (struct image_handlers){0};

@@ -11,7 +11,7 @@
 #ifndef IMAGE_THREADS_H
 #define IMAGE_THREADS_H
 
-#include "image/libc/rebind.h"
+#include "image/copy/libc_state.h"
 #include "ult/ult.h"
 
 /* The state of an OS thread that belongs to a rank; NULL: it belongs to none, or runs ULTs, which have their
@@ -50,14 +50,5 @@ struct image_thread *image_thread_of(const void *code);
 
 /* Frees memory held by the thread's state. */
 void image_thread_fini(struct image_thread *thread);
-
-/* ---- Keys (rebind_keys.c) ---- */
-
-/* One pass over the thread's values: calls the destructors of non-NULL values. Returns false if there were
- * none. */
-bool image_keys_destroy_values(struct image_thread *thread);
-
-void image_keys_free_values(struct image_thread *thread);
-void image_keys_free(struct image_libc *libc);
 
 #endif

@@ -251,7 +251,7 @@ static const struct image_rebinding *find_in(const struct image_rebinding *table
     return NULL;
 }
 
-const struct image_rebinding *image_rebinding_find(const char *name)
+static const struct image_rebinding *find(const char *name)
 {
     const struct image_rebinding *found = find_in(libc_table, BASE_COUNT(libc_table), name);
 
@@ -266,9 +266,9 @@ const struct image_rebinding *image_rebinding_find(const char *name)
     return found;
 }
 
-const struct image_rebinding *image_rebinding_for(const char *name, const void *definition)
+static const struct image_rebinding *find_for(const char *name, const void *definition)
 {
-    const struct image_rebinding *found = definition ? image_rebinding_find(name) : NULL;
+    const struct image_rebinding *found = definition ? find(name) : NULL;
     Dl_info info;
 
     if (!found || found < libc_table || found >= libc_table + BASE_COUNT(libc_table))
@@ -276,23 +276,7 @@ const struct image_rebinding *image_rebinding_for(const char *name, const void *
     return dladdr(definition, &info) && !image_is_runtime_library(info.dli_fname) ? NULL : found;
 }
 
-size_t image_libc_field_offset(int field)
-{
-    static const size_t offsets[IMAGE_LIBC_FIELDS] = {
-        [IMAGE_OPTARG] = offsetof(struct image_libc, getopt.optarg),
-        [IMAGE_OPTIND] = offsetof(struct image_libc, getopt.optind),
-        [IMAGE_OPTERR] = offsetof(struct image_libc, getopt.opterr),
-        [IMAGE_OPTOPT] = offsetof(struct image_libc, getopt.optopt),
-        [IMAGE_ENVIRON] = offsetof(struct image_libc, environ),
-        [IMAGE_TIMEZONE] = offsetof(struct image_libc, timezone),
-        [IMAGE_DAYLIGHT] = offsetof(struct image_libc, daylight),
-        [IMAGE_TZNAME] = offsetof(struct image_libc, tzname),
-    };
-
-    return offsets[field];
-}
-
-void image_libc_init(struct image_libc *libc)
+static void init(struct image_libc *libc)
 {
     *(int *)libc->variables[IMAGE_OPTIND] = 1;
     *(int *)libc->variables[IMAGE_OPTERR] = 1;
@@ -317,7 +301,7 @@ void image_libc_unlock(struct image_libc *libc)
 
 /* Threads of the rank that have not ended continue, as they do until the end of a process; memory they may
  * use stays. */
-void image_libc_fini(struct image_libc *libc)
+static void fini(struct image_libc *libc)
 {
     image_locks_release(libc);
     if (atomic_load(&libc->has_threads))
@@ -341,3 +325,12 @@ void image_libc_fini(struct image_libc *libc)
     image_thread_fini(&libc->main_thread);
     image_keys_free(libc);
 }
+
+const struct image_libc_room image_libc_room = {.find = find,
+                                                .find_for = find_for,
+                                                .open = image_env_open,
+                                                .init = init,
+                                                .fini = fini,
+                                                .environment = image_env_of,
+                                                .destroy_values = image_keys_destroy_values,
+                                                .free_values = image_keys_free_values};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind.h: replacements of the C library's functions, and their per-rank state. Private to src/image.
+ * rebind.h: replacements of the C library's functions; copy/libc_state.h has their per-rank state. Private to src/image.
  */
 #ifndef IMAGE_REBIND_H
 #define IMAGE_REBIND_H
 
-#include "image/image.h"
+#include "image/copy/libc_state.h"
 
 #include <signal.h>
 #include <dlfcn.h>
@@ -26,137 +26,9 @@
 #include <time.h>
 #include <unwind.h>
 
-/* The C library's variables that are per rank. */
-enum image_libc_field {
-    IMAGE_OPTARG,
-    IMAGE_OPTIND,
-    IMAGE_OPTERR,
-    IMAGE_OPTOPT,
-    IMAGE_ENVIRON,
-    IMAGE_TIMEZONE,
-    IMAGE_DAYLIGHT,
-    IMAGE_TZNAME,
-    IMAGE_LIBC_FIELDS
-};
-
-/* ---- Finding (rebind.c) ---- */
-
-/* The replacement of a name in a rank's code; NULL: ld.so's result stands. */
-const struct image_rebinding *image_rebinding_find(const char *name);
-
-/* The same, provided that definition is the C library's: a library of the program may have its own function
- * error(). */
-const struct image_rebinding *image_rebinding_for(const char *name, const void *definition);
-
-/* Offset in struct image_libc of a variable. */
-size_t image_libc_field_offset(int field);
-
-/* ---- Per-rank state ---- */
-
-/* A function called at the rank's end. */
-struct image_handler {
-    union {
-        void (*cxa)(void *arg); /* also for fn(void): the C ABI allows an extra argument */
-        void (*on_exit)(int status, void *arg);
-    } fn;
-    void *arg;
-    void *dso;            /* the module that registered it */
-    bool is_status_first; /* registered with on_exit */
-};
-
-/* Such functions. Any thread of the rank may add one. All zero is an empty list. */
-struct image_handlers {
-    pthread_mutex_t lock; /* never held while a handler runs */
-    struct image_handler *items;
-    size_t count;
-    size_t room; /* allocated items */
-};
-
-/* Replacement of the C library's per-thread state: one for the rank's ULT and one for each thread that its
- * program starts. */
-struct image_thread {
-    struct image *image;                /* of the rank it belongs to */
-    struct image_thread *next;          /* link of the states of an OS thread: threads.c */
-    struct image_handlers at_exit;      /* destructors of thread_local objects */
-    struct image_key_value **values;    /* of pthread keys, in blocks (rebind_keys.c); NULL: none yet */
-    void *signal_stack;                 /* malloc'ed; NULL: the thread already had one, or it is a rank's
-                                         * ULT */
-    struct image_lazy_blocks *lazy_tls; /* thread_local variables of libraries (lazy_tls.c); NULL: none yet */
-    /* Only for the rank's ULT, for its end (rebind_thread_exit.c): */
-    struct _Unwind_Exception exception; /* used to unwind its stack */
-    void *cleanup;                      /* its innermost buffer of pthread_cleanup_push; NULL: none */
-    atomic_bool is_cancelled;           /* pthread_cancel was called on it */
-    bool is_cancel_disabled;            /* pthread_setcancelstate */
-    bool is_cancel_asynchronous;        /* pthread_setcanceltype */
-};
-
-/* getopt's state, as in glibc's getopt_r. */
-struct image_getopt {
-    char *optarg;
-    int optind, opterr, optopt;
-    bool is_initialized;
-    enum { IMAGE_GETOPT_REQUIRE_ORDER, IMAGE_GETOPT_PERMUTE, IMAGE_GETOPT_RETURN_IN_ORDER } ordering;
-    char *next_char;  /* the unscanned short options of the current argument */
-    int first_nonopt; /* argv[first_nonopt .. last_nonopt) are skipped non-options */
-    int last_nonopt;
-};
-
-/* Per-rank replacement of the C library's per-process state. All zero is the initial state, except for
- * optind and opterr (image_libc_init). */
-struct image_libc {
-    struct image_handlers at_exit;
-    struct image_handlers at_quick_exit;
-    struct sigaction *fault_actions;   /* of fault signals such as SIGSEGV (rebind_signal.c); malloc'ed; NULL:
-                                        * none */
-    struct image_thread main_thread;   /* of the rank's ULT */
-    atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */
-    atomic_int n_threads;              /* threads of pthread_create that have not ended */
-    _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
-    pthread_mutex_t lock;              /* guards the generators and the creation of the buffers */
-    pthread_mutex_t critical;          /* of OpenMP's critical sections without a name */
-    struct image_getopt getopt;
-    void *variables[IMAGE_LIBC_FIELDS]; /* addresses of the program's optarg etc.: in getopt, or its COPYs */
-    char **environ;                     /* the target of variables[] in a program without COPYs */
-    long timezone;
-    int daylight;
-    char *tzname[2];
-    const void *environ_array; /* the rank's own array of its environment; NULL: none */
-    size_t environ_room;       /* its length */
-    char *strtok_next;
-    struct image_random *random;              /* rand, random and drand48; NULL: unused so far */
-    _Atomic(struct image_buffers *) buffers;  /* of localtime and similar functions; NULL: unused so far */
-    int exit_status;                          /* passed to on_exit handlers */
-    struct image_fork_handler *fork_handlers; /* of pthread_atfork, in order */
-    size_t n_fork_handlers;
-    pid_t *children; /* processes that the rank has forked but not waited for */
-    size_t n_children;
-    atomic_bool has_file_locks; /* the rank has, or once had, file locks (rebind_locks.c) */
-    cpu_set_t *affinity;        /* the affinity that the rank asked for on its main thread; malloc'ed; NULL:
-                                 * none */
-    size_t affinity_bytes;
-    pthread_t main_id;        /* pthread_self of its ULT */
-    atomic_bool is_main_over; /* its main thread has called pthread_exit with this value: */
-    void *main_value;
-};
-
-/* The state of the running rank, or of the calling thread's rank; NULL outside of ranks. */
-struct image_libc *image_libc_current(void);
-
-/* The same; on a thread of no rank, the state of the rank whose copy contains the address. */
-struct image_libc *image_libc_at(const void *code);
-
-/* True if the caller is a rank's ULT, which may switch to others. False in a process that a rank forked. */
-bool image_is_on_rank(void);
-
 /* Excludes the rank's other threads. Does nothing if it has none. */
 void image_libc_lock(struct image_libc *libc);
 void image_libc_unlock(struct image_libc *libc);
-
-/* Sets the initial values; variables[] must have been set. */
-void image_libc_init(struct image_libc *libc);
-
-/* Frees memory held by the state. */
-void image_libc_fini(struct image_libc *libc);
 
 /* Frees the generators (rebind_random.c) and buffers (rebind_buffers.c). */
 void image_random_destroy(struct image_random *random);
@@ -203,12 +75,6 @@ void image_wait_pause(struct image_wait *wait);
 /* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
 
-/* ---- rebind_exit.c ---- */
-
-/* Runs the handlers of a list in reverse order, including handlers that they add; dso: only those of that
- * module. */
-void image_handlers_run(struct image_handlers *handlers, const void *dso, int status);
-
 /* ---- rebind_thread_exit.c, rebind_locks.c ---- */
 
 /* Ends the calling rank if its main thread was cancelled. */
@@ -222,6 +88,15 @@ void image_locks_release(struct image_libc *libc);
 void image_locks_hold(void);
 void image_locks_let_go(void);
 void image_locks_forget(void);
+
+/* ---- rebind_keys.c ---- */
+
+/* One pass over the thread's values: calls the destructors of non-NULL values. Returns false if there were
+ * none. */
+bool image_keys_destroy_values(struct image_thread *thread);
+
+void image_keys_free_values(struct image_thread *thread);
+void image_keys_free(struct image_libc *libc);
 
 /* ---- rebind_getopt.c ---- */
 

@@ -6,6 +6,7 @@
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/threads.h"
+#include "image/libc/rebind.h"
 
 #include "base/log.h"
 
@@ -16,71 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* ---- Lists of handlers ---- */
-
-static int append(struct image_handlers *handlers, const struct image_handler *handler)
-{
-    if (handlers->count == handlers->room) {
-        size_t room = handlers->room ? handlers->room * 2 : 4;
-        struct image_handler *items = realloc(handlers->items, room * sizeof *items);
-
-        if (!items)
-            return -1;
-        handlers->items = items;
-        handlers->room = room;
-    }
-    handlers->items[handlers->count++] = *handler;
-    return 0;
-}
-
-static int add(struct image_handlers *handlers, struct image_handler handler)
-{
-    int result;
-
-    pthread_mutex_lock(&handlers->lock);
-    result = append(handlers, &handler);
-    pthread_mutex_unlock(&handlers->lock);
-    return result;
-}
-
-static bool remove_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
-{
-    for (size_t i = handlers->count; i-- > 0;) {
-        if (dso && handlers->items[i].dso != dso)
-            continue;
-        *handler_out = handlers->items[i];
-        handlers->count--;
-        memmove(&handlers->items[i], &handlers->items[i + 1],
-                (handlers->count - i) * sizeof *handlers->items);
-        return true;
-    }
-    return false;
-}
-
-/* Removes the newest handler (of the module, if dso is not NULL) from the list. Returns false if there is
- * none. */
-static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
-{
-    bool found;
-
-    pthread_mutex_lock(&handlers->lock);
-    found = remove_last(handlers, dso, handler_out);
-    pthread_mutex_unlock(&handlers->lock);
-    return found;
-}
-
-void image_handlers_run(struct image_handlers *handlers, const void *dso, int status)
-{
-    struct image_handler handler;
-
-    while (take_last(handlers, dso, &handler)) {
-        if (handler.is_status_first)
-            handler.fn.on_exit(status, handler.arg);
-        else
-            handler.fn.cxa(handler.arg);
-    }
-}
 
 /* The state of the rank whose copy contains dso, the module that registers a function. If dso is in no
  * copy: the calling thread's rank, or else the rank whose copy contains the function. */
@@ -99,7 +35,9 @@ int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
 {
     struct image_libc *libc = owner(dso, (const void *)fn);
 
-    return libc ? add(&libc->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
+    return libc ? image_handlers_add(&libc->at_exit,
+                                     (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso})
+                : -1;
 }
 
 int image_libc_atexit(void (*fn)(void))
@@ -111,7 +49,8 @@ int image_libc_on_exit(void (*fn)(int, void *), void *arg)
 {
     struct image_libc *libc = owner(NULL, (const void *)fn);
 
-    return libc ? add(&libc->at_exit,
+    return libc ? image_handlers_add(
+                      &libc->at_exit,
                       (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
                 : -1;
 }
@@ -120,7 +59,8 @@ int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
 {
     struct image_libc *libc = owner(dso, (const void *)fn);
 
-    return libc ? add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso}) : -1;
+    return libc ? image_handlers_add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso})
+                : -1;
 }
 
 int image_libc_at_quick_exit(void (*fn)(void))
@@ -132,7 +72,9 @@ int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
 {
     struct image_thread *thread = image_thread_of(dso ? dso : (const void *)fn);
 
-    return thread ? add(&thread->at_exit, (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso}) : -1;
+    return thread ? image_handlers_add(&thread->at_exit,
+                                       (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso})
+                  : -1;
 }
 
 void image_libc_cxa_finalize(void *dso)

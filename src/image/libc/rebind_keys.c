@@ -8,6 +8,7 @@
  * in the current turn.
  */
 #include "image/copy/threads.h"
+#include "image/libc/rebind.h"
 
 #include "image/copy/instantiate.h"
 

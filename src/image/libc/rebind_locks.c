@@ -18,8 +18,9 @@
  * a shared library closes (libstdc++'s fstream) does not end them. F_GETLK reports this process if a rank
  * holds the lock, because the kernel has no owner for such locks.
  */
-#include "image/libc/lock_waits.h"
 #include "image/copy/threads.h"
+#include "image/libc/lock_waits.h"
+#include "image/libc/rebind.h"
 
 #include <errno.h>
 #include <fcntl.h>

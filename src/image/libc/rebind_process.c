@@ -15,6 +15,7 @@
  * a child may hang in its own dlopen, as in any process with threads.
  */
 #include "image/copy/threads.h"
+#include "image/libc/rebind.h"
 
 #include "image/copy/instantiate.h"
 

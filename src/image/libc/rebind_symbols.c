@@ -6,8 +6,8 @@
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
-#include "image/libc/rebind.h"
 #include "image/copy/threads.h"
+#include "image/libc/rebind.h"
 
 #include "base/log.h"
 

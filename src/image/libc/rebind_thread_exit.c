@@ -16,6 +16,7 @@
  * of the C library, which all ranks need.
  */
 #include "image/copy/threads.h"
+#include "image/libc/rebind.h"
 
 #include "base/loader_lock.h"
 #include "base/log.h"
