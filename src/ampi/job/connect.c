@@ -15,6 +15,7 @@
 #include "ampi/job/job.h"
 #include "ampi/meet/meet.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/thread/endpoint.h"
 #include "ampi/procs/node_memory.h"
 #include "ampi/procs/procs.h"
 #include "ampi/rma/rma_remote.h"
@@ -38,6 +39,7 @@ static void connect_rooms(void)
     };
     ampi_node_memory_connect();
     ampi_p2p_connect();
+    ampi_endpoint_connect();
     ampi_comm_connect();
     ampi_meet_connect();
     ampi_coll_connect();

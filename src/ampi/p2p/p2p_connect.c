@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "ampi/p2p/bsend_buffer.h"
-#include "ampi/p2p/thread/endpoint.h"
 #include "ampi/p2p/p2p_failure.h"
-#include "ampi/p2p/route/staged.h"
 #include "ampi/p2p/route/remote.h"
+#include "ampi/p2p/route/staged.h"
 
 /* ---- Messages between processes ---- */
 
@@ -75,12 +74,6 @@ static void release(struct ampi_comm *comm)
     comm->bsend = NULL;
 }
 
-static void close_handle(struct ampi_comm *comm)
-{
-    ampi_message_drop_all(comm);
-    ampi_endpoint_drop(comm);
-}
-
 static void mark_failed(struct ampi_comm *comm)
 {
     if (!comm->away)
@@ -92,7 +85,7 @@ void ampi_p2p_connect(void)
     static const struct ampi_procs_client procs_client = {.retry = ampi_remote_retry,
                                                           .must_retry = ampi_remote_must_retry,
                                                           .forget = ampi_remote_handle_failure};
-    static const struct ampi_comm_client comm_client = {.close = close_handle,
+    static const struct ampi_comm_client comm_client = {.close = ampi_message_drop_all,
                                                         .release = release,
                                                         .mark_failed = mark_failed,
                                                         .fail = ampi_p2p_handle_failure};

@@ -253,9 +253,9 @@ bool ampi_coll_selection_read(void)
 
     if (!text)
         return true;
-    given =
-        base_malloc(strlen(text) + 1, "the environment variable HEDDLE_COLL"); /* the program may change it */
-    strcpy(given, text);
+    size_bytes = strlen(text) + 1;
+    given = base_malloc(size_bytes, "the environment variable HEDDLE_COLL"); /* the program may change it */
+    memcpy(given, text, size_bytes);
     return ampi_coll_override(given);
 }
 

@@ -62,7 +62,8 @@ void ampi_endpoint_give(struct ampi_comm *comm)
     atomic_store_explicit(&ampi_endpoints_exist, true, memory_order_release);
 }
 
-void ampi_endpoint_drop(struct ampi_comm *comm)
+/* The communicator is destroyed: drops the handle's endpoint, if there is one. On the owner's PE. */
+static void drop(struct ampi_comm *comm)
 {
     struct ampi_endpoint *endpoint = comm->endpoint;
 
@@ -83,6 +84,13 @@ void ampi_endpoint_drop(struct ampi_comm *comm)
     endpoint->is_closed = false;
     endpoint->n_private = 0;
     pthread_mutex_unlock(&all_lock);
+}
+
+void ampi_endpoint_connect(void)
+{
+    static const struct ampi_comm_client client = {.close = drop};
+
+    ampi_comm_add_client(&client);
 }
 
 void ampi_endpoint_leave(struct ampi_comm *comm)

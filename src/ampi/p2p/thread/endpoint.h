@@ -89,8 +89,8 @@ bool ampi_endpoint_may_give(const struct ampi_comm *comm);
  * may send a message before all have called it. */
 void ampi_endpoint_give(struct ampi_comm *comm);
 
-/* Drops the handle's endpoint, if there is one, because the communicator is destroyed. On the owner's PE. */
-void ampi_endpoint_drop(struct ampi_comm *comm);
+/* Registers this room for handles of destroyed communicators (job/connect.c). */
+void ampi_endpoint_connect(void);
 
 /* True if the handle is direct. It stays direct while the endpoint's lock is held. */
 static inline bool ampi_endpoint_is_direct(const struct ampi_comm *comm)
