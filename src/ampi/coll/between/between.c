@@ -10,6 +10,7 @@
 #include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/between/reduction.h"
+#include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/parts.h"
 #include "ampi/coll/engine/series.h"

@@ -2,8 +2,9 @@
  *
  * between_connect.c: registers collectives between processes with the engine and the lower rooms.
  */
-#include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/between.h"
+#include "ampi/coll/between/coll_nccl.h"
+#include "ampi/coll/between/coll_remote.h"
 
 /* ---- The engine's table ---- */
 

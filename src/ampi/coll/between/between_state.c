@@ -2,6 +2,7 @@
  *
  * between_state.c: a communicator's data about the processes of its members. See coll_remote.h.
  */
+#include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 
 #include <string.h>

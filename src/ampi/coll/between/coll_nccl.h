@@ -32,14 +32,6 @@
 struct ampi_exchange;
 struct ampi_coll_nccl;
 
-/* The order of operations of a communicator. */
-enum ampi_coll_turn { AMPI_COLL_TURN_NOT_HERE, AMPI_COLL_TURN_WAITS, AMPI_COLL_TURN_PAST };
-struct ampi_coll_turns {
-    uint32_t next;                         /* number of the next operation */
-    unsigned char states[AMPI_COLL_SLOTS]; /* enum ampi_coll_turn, by number; reset to NOT_HERE after its
-                                            * turn */
-};
-
 /* The phase of an operation. */
 enum ampi_coll_nccl_phase {
     AMPI_COLL_NCCL_WAITS,  /* for its turn */

@@ -9,7 +9,14 @@
 #define AMPI_COLL_REMOTE_H
 
 #include "ampi/coll/between/exchange.h"
-#include "ampi/coll/between/coll_nccl.h"
+
+/* The order of the operations of a communicator that may be run by NCCL (coll_nccl.h). */
+enum ampi_coll_turn { AMPI_COLL_TURN_NOT_HERE, AMPI_COLL_TURN_WAITS, AMPI_COLL_TURN_PAST };
+struct ampi_coll_turns {
+    uint32_t next;                         /* number of the next operation */
+    unsigned char states[AMPI_COLL_SLOTS]; /* enum ampi_coll_turn, by number; reset to NOT_HERE after its
+                                            * turn */
+};
 
 /* State of one slot; used by the leader PE, except that others post the wake-up. */
 struct ampi_between_slot {

@@ -4,6 +4,7 @@
  * common table of selections (selection.h).
  */
 #include "ampi/coll/between/reduction.h"
+#include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/object/error.h"

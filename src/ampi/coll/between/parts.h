@@ -10,7 +10,8 @@
 #ifndef AMPI_COLL_PARTS_H
 #define AMPI_COLL_PARTS_H
 
-#include "ampi/coll/between/between.h"
+#include "ampi/coll/between/exchange.h"
+#include "ampi/coll/engine/items.h"
 
 /* A new array of parts by participant, all empty. */
 struct ampi_exchange_block *ampi_parts_new(struct ampi_exchange *x);
