@@ -111,12 +111,24 @@ check_maps() {
 }
 
 # The headers that a file may include, by its folder: those of modules to its left (base <- ult <- image <- ampi ->
-# {machine_ucx, gpu}), and inside src/ampi those of rooms before its own. docs/architecture.md draws both.
+# {machine_ucx, gpu}), and inside a module those of rooms before its own: src/{image,ampi,gpu}/README.md have the rooms.
 check_includes() {
     [ $# = 0 ] || awk '
-        function rank_of(path,    part, n) {
-            n = split(path, part, "/")
-            return part[1] == "coll" && n > 2 ? rank["coll/" part[2]] : rank[part[1]]
+        # The rooms of a module, lowest first, and the files of its floor: a header there is below all rooms, another file above them.
+        function add_rooms(module, names, floor,    i, n, name) {
+            n = split(names, name, " ")
+            for (i = 1; i <= n; i++)
+                rank[module "/" name[i]] = i
+            n = split(floor, name, " ")
+            for (i = 1; i <= n; i++)
+                rank[module "/" name[i]] = name[i] ~ /\.h$/ ? 0 : 1000
+            has_rooms[module] = 1
+        }
+        # The place of a file in the order of its module: that of its folder, or of the nearest one above that is a room.
+        function rank_of(path) {
+            while (!(path in rank) && sub(/\/[^\/]*$/, "", path))
+                continue
+            return path in rank ? rank[path] : -1
         }
         BEGIN {
             may["base"] = "base"
@@ -127,17 +139,17 @@ check_includes() {
             may["gpu"] = "base ult gpu"
             may["launch"] = "base launch"
             may["mpifort"] = "mpifort"
-            n = split("object datatype op match procs comm p2p meet coll/engine coll/device coll/between coll/plan create " \
-                      "enqueue handlers topo rma io dynamic tool fortran job", room)
-            for (i = 1; i <= n; i++)
-                rank[room[i]] = i
+            add_rooms("image", "arch copy libc", "image.h")
+            add_rooms("ampi", "object datatype op match procs comm p2p p2p/thread p2p/partitioned meet coll/engine coll/device coll/between coll/plan create " \
+                      "enqueue handlers topo rma io dynamic tool fortran job")
+            add_rooms("gpu", "kernels driver copy nccl rank streams", "gpu.h gpu_connect.c detect_source.c null.c")
         }
         FNR == 1 {
             n = split(FILENAME, part, "/")
             module = n == 2 ? "base" : part[2]
-            where = module == "ampi" ? substr(FILENAME, length("src/ampi/") + 1) : ""
-            if (where && !rank_of(where))
-                printf "%s:1: is in no room of src/ampi\n", FILENAME
+            where = substr(FILENAME, length("src/") + 1)
+            if (module in has_rooms && rank_of(where) < 0 && FILENAME ~ /\.(c|h|S|cu|cuh)$/)
+                printf "%s:1: is in no room of src/%s\n", FILENAME, module
         }
         /^[ \t]*#[ \t]*include[ \t]*"/ && module in may {
             split($0, quoted, "\"")
@@ -149,11 +161,10 @@ check_includes() {
                 next
             if (index(" " may[module] " ", " " path[1] " ") == 0)
                 printf "%s:%d:%s\n", FILENAME, FNR, $0
-            if (where && path[1] == "ampi") {
-                to = substr(quoted[2], length("ampi/") + 1)
+            if (module in has_rooms && path[1] == module) {
                 # The seams of coll (engine/device_ops.h, engine/between_ops.h).
-                is_seam = to ~ /^coll\/(device|between)\// && where ~ /^coll\/(engine|plan)\//
-                if (rank_of(to) > rank_of(where) || is_seam)
+                is_seam = quoted[2] ~ /^ampi\/coll\/(device|between)\// && where ~ /^ampi\/coll\/(engine|plan)\//
+                if (rank_of(quoted[2]) > rank_of(where) || is_seam)
                     printf "%s:%d:%s\n", FILENAME, FNR, $0
             }
         }' "$@" | report "includes a header of a module or room to its right (docs/architecture.md), or by a relative path"

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 
 rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
-mkdir -p tools src/{base,ult,image,ampi/{object,comm,p2p,coll/{engine,plan},job},gpu,machine_ucx,mpifort}
+mkdir -p tools src/{base,ult,image/{copy,libc},ampi/{object,comm,p2p/route,coll/{engine,plan},job},gpu/{driver,rank,streams},machine_ucx,mpifort}
 cp "$here/../../tools/check_style.sh" tools/
 mkdir bin
 for tool in bash env dirname git grep sed; do
@@ -46,8 +46,8 @@ refuses 'more than 600 lines' src/base/a.c "$(seq -s '\n' 600)"
 refuses 'to its right' src/mpifort/a.c '#include "ampi/comm/comm.h"'
 refuses 'to its right' src/base/a.c '#include "ult/ult.h"'
 refuses 'to its right' src/ult/a.c '#include "ampi/comm/comm.h"'
-refuses 'to its right' src/image/a.c '# include "ampi/comm/comm.h"'
-refuses 'to its right' src/gpu/a.c '#include "ampi/comm/comm.h"'
+refuses 'to its right' src/image/copy/a.c '# include "ampi/comm/comm.h"'
+refuses 'to its right' src/gpu/driver/a.c '#include "ampi/comm/comm.h"'
 refuses 'run together' src/base/a.c '/*\n * Steps:\n * first it opens   second      it reads\n */'
 refuses 'run together' src/base/a.c '/*\n *   1. An item that goes on,\n * and loses its indent.\n */'
 refuses 'run together' src/base/a.h 'struct a {\n    int *\n        first; /* of them all */\n};'
@@ -57,10 +57,17 @@ refuses 'to its right' src/ampi/comm/a.c '#include "ampi/p2p/p2p.h"'
 refuses 'to its right' src/ampi/object/a.h '#include "ampi/comm/comm.h"'
 refuses 'to its right' src/ampi/coll/engine/a.c '#include "ampi/coll/plan/bcast.h"'
 refuses 'to its right' src/ampi/coll/plan/a.c '#include "ampi/coll/device/coll_device.h"'
+refuses 'to its right' src/ampi/p2p/a.c '#include "ampi/p2p/thread/endpoint.h"'
+refuses 'to its right' src/image/copy/a.c '#include "image/libc/rebind.h"'
+refuses 'to its right' src/gpu/driver/a.c '#include "gpu/copy/queue.h"'
+refuses 'to its right' src/gpu/rank/a.h '#include "gpu/streams/stream_sync.h"'
+refuses 'to its right' src/gpu/gpu.h '#include "gpu/driver/query.h"'
 refuses 'by a relative path' src/base/a.c '#include "../ult/ult.h"'
-echo "$licence" >src/ampi/a.c
-expect "a file in no room" 1 'src/ampi/a.c:1: is in no room' '' tools/check_style.sh
-rm src/ampi/a.c
+for module in ampi image gpu; do
+    echo "$licence" >src/$module/a.c
+    expect "a file in no room" 1 "src/$module/a.c:1: is in no room" '' tools/check_style.sh
+    rm src/$module/a.c
+done
 refuses 'CUDA headers' src/ampi/p2p/a.c '#include <cuda.h>'
 refuses 'CUDA headers' src/ult/a.c '#include <cuda_runtime.h>'
 refuses 'UCX and PMIx headers' src/ampi/p2p/a.c '#include <ucp/api/ucp.h>'
@@ -68,8 +75,12 @@ refuses 'UCX and PMIx headers' src/base/a.c '#include <pmix.h>'
 accepts src/ampi/p2p/a.c '#include "ult/ult.h"'
 accepts src/ampi/p2p/a.c '#include "ampi/comm/comm.h"'
 accepts src/ampi/coll/plan/a.c '#include "ampi/coll/engine/coll.h"'
+accepts src/ampi/p2p/a.c '#include "ampi/p2p/route/remote.h"'
+accepts src/ampi/p2p/route/a.c '#include "ampi/p2p/p2p.h"'
+accepts src/image/libc/a.c '#include "image/copy/threads.h"'
+accepts src/gpu/streams/a.c '#include "gpu/rank/guard.h"\n#include "gpu/gpu.h"'
 accepts src/ampi/job/a.c '#include "ampi/coll/device/coll_device.h"'
-accepts src/gpu/a.c '#include <cuda.h>'
+accepts src/gpu/driver/a.c '#include <cuda.h>'
 accepts src/machine_ucx/a.c '#include <ucp/api/ucp.h>'
 accepts src/base/a.c '/*\n *      state   what follows\n *      1       2\n *\n *   1. An item that goes on,\n *      and on.\n */'
 accepts src/base/a.h 'struct a {\n    int *first; /* of them all,\n                 * whatever they are */\n};'
