@@ -22,7 +22,7 @@
 
 #include <stdio.h>
 
-#include "ampi/object/settings.h"
+#include "base/settings.h"
 #include "ampi/rma/rma_remote_header.h"
 
 /* ---- A waiting rank ---- */

@@ -253,8 +253,8 @@ bool ampi_coll_selection_read(void)
 
     if (!text)
         return true;
-    size_bytes = strlen(text) + 1;
-    given = base_malloc(size_bytes, "the environment variable HEDDLE_COLL"); /* the program may change it */
+    size_bytes = strlen(text) + 1; /* a copy, because the program may change the variable */
+    given = base_malloc(size_bytes, "the environment variable HEDDLE_COLL");
     memcpy(given, text, size_bytes);
     return ampi_coll_override(given);
 }
