@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle-gdb.py: symbols of the ranks' copies of a program, for gdb.
 
-    (gdb) source heddle-gdb.py
+gdb knows the program where ld.so loaded it (the prototype, whose code never runs) and nothing of the copies. This script adds the
+symbols of each copy before its code runs, so that `break main` stops in every rank, and a backtrace has names and lines. gdb loads it
+with the library if the library's folder is safe for it; once, in ~/.gdbinit:
+
+    add-auto-load-safe-path PREFIX/lib
+
     (gdb) heddle-images            lists the ranks' copies, and marks the one that the selected frame is in
     (gdb) heddle-symbols           adds the symbols of the copy that the selected frame is in
     (gdb) heddle-symbols RANK      the same for the copy of a rank of this process
     (gdb) heddle-symbols 0xADDR    the same for the copy that an address lies in
     (gdb) heddle-symbols all       for all copies (slow, and much memory, beyond some tens)
+    (gdb) set heddle-ranks N       adds the symbols of the first N ranks of a process by itself (32; 0: of none)
 
-gdb knows the program where ld.so loaded it (the prototype, whose code never runs) and nothing of the copies. It reads
-what it needs from image_program and ampi_job of the library, which has to have its debug information.
+It reads what it needs from image_program and ampi_job of the library, which has to have its debug information.
 """
 
 import gdb
@@ -66,6 +71,53 @@ def add_symbols(base):
     ADDED.add(base)
 
 
+class Ranks(gdb.Parameter):
+    """The number of ranks of a process whose symbols are added when they start; the first ones."""
+
+    set_doc = show_doc = "Number of ranks whose symbols are added when they start."
+
+    def __init__(self):
+        super().__init__("heddle-ranks", gdb.COMMAND_FILES, gdb.PARAM_ZUINTEGER)
+        self.value = 32
+
+    def get_set_string(self):
+        return ""
+
+    def get_show_string(self, value):
+        return "The symbols of the first %s ranks of a process are added." % value
+
+
+class StartOfRank(gdb.Breakpoint):
+    """In the library's function that runs a rank's copy: never stops."""
+
+    def __init__(self):
+        super().__init__("image_run", type=gdb.BP_BREAKPOINT, internal=True)
+        self.silent = True
+
+    def stop(self):
+        try:
+            base = int(gdb.selected_frame().read_var("image")["base"])
+            if len(ADDED) < RANKS.value:
+                add_symbols(base)
+        except (gdb.error, ValueError) as error:
+            print("heddle-gdb.py: %s" % error)
+        return False
+
+
+def add_started():
+    """For a process that gdb has attached to: adds the symbols of the first ranks."""
+    try:
+        for _, base in list(images())[: RANKS.value]:
+            add_symbols(base)
+    except (gdb.error, gdb.GdbError):
+        pass  # no process yet, or no debug information
+
+
+def forget(_):
+    """The process has ended: its copies are gone."""
+    ADDED.clear()
+
+
 class ListImages(gdb.Command):
     """List the ranks' copies of the program; an arrow marks the one of the selected frame."""
 
@@ -106,3 +158,7 @@ class AddSymbols(gdb.Command):
 
 ListImages()
 AddSymbols()
+RANKS = Ranks()
+StartOfRank()
+gdb.events.exited.connect(forget)
+gdb.post_event(add_started)
