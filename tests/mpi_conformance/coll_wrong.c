@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Arguments of a collective that disagree between ranks: the last rank passes another root, operation, size
  * or type, as the argument says, or first gets an error and takes no part. The report names the rank and its
- * argument. (+check usage looks for the first four.) */
+ * argument. In one process roots and sizes are compared always; the rest, and other processes', with +check usage. */
 #include "mtest.h"
 
-static int in[64 * 8], out[64 * 8];
+#define LARGE 100000
+
+static int in[64 * 8], out[64 * 8], large[LARGE], large_out[LARGE];
 
 static void call(const char *what, int is_odd, MPI_Comm comm)
 {
@@ -32,6 +34,21 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Gather(in, is_odd ? 1 : 2, MPI_INT, out, 2, MPI_INT, 0, comm);
     else if (strcmp(what, "scatter") == 0)
         MPI_Scatter(in, 2, MPI_INT, out, is_odd ? 3 : 2, MPI_INT, 0, comm);
+    else if (strcmp(what, "allgather") == 0)
+        MPI_Allgather(in, is_odd ? 1 : 2, MPI_INT, out, 2, MPI_INT, comm);
+    else if (strcmp(what, "alltoall") == 0)
+        MPI_Alltoall(in, is_odd ? 1 : 2, MPI_INT, out, 2, MPI_INT, comm);
+    else if (strcmp(what, "reduce") == 0)
+        MPI_Reduce(in, out, is_odd ? 2 : 1, MPI_INT, MPI_SUM, 0, comm);
+    else if (strcmp(what, "allreduce") == 0)
+        MPI_Allreduce(in, out, is_odd ? 2 : 1, MPI_INT, MPI_SUM, comm);
+    else if (strcmp(what, "large-bcast") == 0)
+        MPI_Bcast(large, is_odd ? LARGE : LARGE - 1, MPI_INT, 0, comm);
+    else if (strcmp(what, "large-allgather") == 0)
+        MPI_Allgather(large, is_odd ? LARGE / 64 - 1 : LARGE / 64, MPI_INT, large_out, LARGE / 64, MPI_INT,
+                      comm);
+    else if (strcmp(what, "types") == 0) /* other counts of another type, but the same data */
+        MPI_Bcast(out, is_odd ? 1 : 2, is_odd ? MPI_2INT : MPI_INT, 0, comm);
     else if (strcmp(what, "allgatherv") == 0)
         MPI_Allgatherv(in, is_odd ? 0 : 1, MPI_INT, out, counts, displs, MPI_INT, comm);
     else if (strcmp(what, "alltoallv") == 0) {

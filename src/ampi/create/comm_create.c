@@ -39,7 +39,7 @@ void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)
 int ampi_comm_create_split(struct ampi_comm *old, int color, int key, struct ampi_topo *topo,
                            const struct ampi_info *hints, MPI_Comm *newcomm)
 {
-    struct ampi_coll_args args = {.plan = &ampi_comm_split_plan, .comm = old, .key = {color, key}};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_split_plan), .comm = old, .key = {color, key}};
     struct ampi_comm *made;
     int error = ampi_coll_run(&args);
 
@@ -198,7 +198,7 @@ int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm)
     struct ampi_rank *self = ampi_enter("MPI_Comm_dup_with_info");
     struct ampi_comm *old = ampi_comm_of(self, comm);
     const struct ampi_info *hints = ampi_info_of(self, info);
-    struct ampi_coll_args args = {.plan = &ampi_comm_dup_plan, .comm = old};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
     struct ampi_comm *made;
     int error;
 
@@ -246,7 +246,7 @@ AMPI_EXPORT(Intercomm_merge);
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Intercomm_merge"), intercomm);
-    struct ampi_coll_args args = {.plan = &merge_plan, .comm = old, .key = {high != 0, 0}};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&merge_plan), .comm = old, .key = {high != 0, 0}};
     int error;
 
     if (!old)

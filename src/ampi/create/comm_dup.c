@@ -184,7 +184,7 @@ AMPI_EXPORT(Comm_dup);
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Comm_dup"), comm);
-    struct ampi_coll_args args = {.plan = &ampi_comm_dup_plan, .comm = old};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
     int error;
 
     if (BASE_UNLIKELY(!old))
@@ -199,7 +199,7 @@ AMPI_EXPORT(Comm_split);
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm)
 {
     struct ampi_comm *old = ampi_comm_of(ampi_enter("MPI_Comm_split"), comm);
-    struct ampi_coll_args args = {.plan = &ampi_comm_split_plan, .comm = old, .key = {color, key}};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_split_plan), .comm = old, .key = {color, key}};
     int error;
 
     if (BASE_UNLIKELY(!old))

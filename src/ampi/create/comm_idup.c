@@ -93,7 +93,7 @@ static int idup(struct ampi_rank *self, MPI_Comm comm, MPI_Info info, MPI_Comm *
     if (!newcomm || !request)
         return ampi_raise(old, MPI_ERR_ARG, "%s is NULL", newcomm ? "request" : "newcomm");
     dup = base_calloc(1, sizeof *dup, "a communicator's duplication");
-    dup->args = (struct ampi_coll_args){.plan = &ampi_comm_dup_plan, .comm = old};
+    dup->args = (struct ampi_coll_args){AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
     dup->newcomm = newcomm;
     dup->hints = ampi_comm_info_filter(NULL, hints);
     dup->session = old->session;

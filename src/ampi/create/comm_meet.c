@@ -346,7 +346,8 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 {
     struct ampi_rank *self = ampi_enter("MPI_Intercomm_create");
     struct ampi_comm *local = ampi_comm_of(self, local_comm);
-    struct ampi_coll_args args = {.plan = &hand_out_plan, .comm = local, .key = {local_leader, MPI_SUCCESS}};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&hand_out_plan), .comm = local,
+                                  .key = {local_leader, MPI_SUCCESS}};
     struct ampi_comm_side *side = NULL;
     struct agreement *agreement = NULL;
     int error;

@@ -14,7 +14,7 @@
 static int give_endpoint(struct ampi_comm *made, const struct ampi_stream *stream)
 {
     static const struct ampi_coll_plan plan = {.name = "stream communicator creation"};
-    struct ampi_coll_args args = {.plan = &plan, .comm = made};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&plan), .comm = made};
 
     if (!ampi_endpoint_may_give(made))
         return MPI_SUCCESS;
@@ -27,7 +27,7 @@ static int give_endpoint(struct ampi_comm *made, const struct ampi_stream *strea
 static int create(struct ampi_comm *old, struct ampi_stream *const *streams, int n, bool is_multiplex,
                   MPI_Comm *newcomm)
 {
-    struct ampi_coll_args args = {.plan = &ampi_comm_dup_plan, .comm = old};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
     int error;
 
     for (int i = 0; i < n; i++)

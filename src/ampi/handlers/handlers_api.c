@@ -124,7 +124,7 @@ static void release(struct ampi_handlers *handlers)
 
 static int duplicate(struct ampi_comm *old, struct ampi_comm **made_out)
 {
-    struct ampi_coll_args args = {.plan = &ampi_comm_dup_plan, .comm = old};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
     MPI_Comm ignored;
     int error = ampi_coll_run(&args);
 

@@ -124,7 +124,7 @@ static int check_rank(struct ampi_win *win, int rank)
 /* Other MPIs accept locks in spite of the hint no_locks. */
 static BASE_COLD int check_hint(struct ampi_win *win)
 {
-    if (!ampi_options.check_usage)
+    if (!base_settings.check_usage)
         return MPI_SUCCESS;
     return ampi_win_raise(win, MPI_ERR_RMA_SYNC, "the window has the hint no_locks");
 }

@@ -237,7 +237,7 @@ static int check_comm(struct ampi_rank *self, struct ampi_comm *old, MPI_Info in
 
 static int create(struct ampi_comm *old, struct edge_args *given, MPI_Info info, MPI_Comm *newcomm)
 {
-    struct ampi_coll_args args = {.plan = &create_plan, .comm = old, .send = {.buf = given}};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&create_plan), .comm = old, .send = {.buf = given}};
     int error = ampi_coll_run(&args);
     struct ampi_comm *made = args.extra;
 

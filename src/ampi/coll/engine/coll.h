@@ -88,6 +88,7 @@ void ampi_coll_finalize(struct ampi_comm *world);
 static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
 {
     args->plan = plan;
+    args->must_agree = (uintptr_t)plan;
     args->pack_bytes = 0;
     args->has_buffers = false;
     args->is_remote = false;
@@ -449,16 +450,20 @@ static inline bool ampi_coll_is_there(struct ampi_coll_block dst, struct ampi_co
             dst.type->true_lb_bytes == src.type->true_lb_bytes);
 }
 
-/* Copies a block to another. If the destination is too small, the member `to` gets an error. A block is
- * never copied onto itself. */
+/* A block that a member receives has not the size that its arguments give: is_longer, or shorter. An error of the member; the v and w forms
+ * accept shorter blocks, as other MPI libraries do. */
+void ampi_coll_refuse_length(struct ampi_coll_args *to, bool is_longer) BASE_COLD;
+
+/* Copies a block to another; sizes that differ are an error of the member `to`. A block is never copied onto
+ * itself. */
 static inline void ampi_coll_move(struct ampi_coll_args *to, struct ampi_coll_block dst,
                                   struct ampi_coll_block src)
 {
     size_t src_bytes = ampi_coll_block_bytes(&src);
     size_t dst_bytes = ampi_coll_block_bytes(&dst);
 
-    if (BASE_UNLIKELY(src_bytes > dst_bytes))
-        __atomic_store_n(&to->error, MPI_ERR_TRUNCATE, __ATOMIC_RELAXED);
+    if (BASE_UNLIKELY(src_bytes != dst_bytes))
+        ampi_coll_refuse_length(to, src_bytes > dst_bytes);
     if (src_bytes == 0 || dst_bytes == 0 || (dst.buf == src.buf && ampi_coll_is_there(dst, src)))
         return;
     if (ampi_coll_device_move(to, dst, src))

@@ -172,6 +172,7 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root)
     bool is_inter = comm->shared->is_inter;
 
     args->root = root;
+    args->must_agree += (uint64_t)root << AMPI_COLL_ROOT_SHIFT;
     if (BASE_LIKELY((unsigned)root < (unsigned)comm->peer->n_ranks) ||
         (is_inter && (root == MPI_ROOT || root == MPI_PROC_NULL)))
         return MPI_SUCCESS;

@@ -4,26 +4,26 @@
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/stream.h"
-
-static BASE_COLD void report_roots(const struct ampi_coll_args *args, const struct ampi_coll_args *other)
-{
-    ampi_report(args->comm->owner, "%s: rank %d of the communicator gives root %d, but rank %d gives root %d",
-                args->plan->name, args->comm->rank, args->root, other->comm->rank, other->root);
-    ampi_coll_end_job(args->comm->shared->coll);
-}
+#include "ampi/coll/engine/usage.h"
 
 struct ampi_coll_args *ampi_coll_root_args(const struct ampi_coll_slot *slot)
 {
     if (!slot->state->shared->is_inter) {
         struct ampi_coll_args *root = slot->args[slot->last->root];
         if (BASE_UNLIKELY(root && root->root != slot->last->root))
-            report_roots(slot->last, root);
+            ampi_coll_usage_check_roots(slot->last, root); /* of another process */
         return root;
     }
     for (int i = 0; i < slot->state->n_members; i++)
         if (slot->args[i] && slot->args[i]->root == MPI_ROOT)
             return slot->args[i];
     return NULL;
+}
+
+void ampi_coll_refuse_length(struct ampi_coll_args *to, bool is_longer)
+{
+    if (is_longer || to->recv.n_blocks == 0)
+        __atomic_store_n(&to->error, is_longer ? MPI_ERR_TRUNCATE : MPI_ERR_COUNT, __ATOMIC_RELAXED);
 }
 
 size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
@@ -58,8 +58,8 @@ void ampi_coll_broadcast_block(const struct ampi_coll_slot *slot, int part, stru
             struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
             struct ampi_coll_block dst = target(args, source);
             char *to = from && dst.type ? ampi_coll_flat(&dst) : NULL;
-            /* A receiver that cannot take pieces gets all data with the first one. */
-            if (!to || ampi_coll_block_bytes(&dst) < src_bytes) {
+            /* A receiver that cannot take pieces, or gives another size, gets all data with the first one. */
+            if (!to || ampi_coll_block_bytes(&dst) != src_bytes) {
                 if (dst.type && done == 0)
                     ampi_coll_move(args, dst, src);
             } else if (to != from) {

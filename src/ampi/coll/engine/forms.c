@@ -27,6 +27,8 @@ static BASE_COLD int raise_error(const struct ampi_coll_args *args, int error)
     if (error == MPI_ERR_TRUNCATE)
         return ampi_raise(comm, error, "%s: another rank sent more data than fits into this rank's buffer",
                           plan->name);
+    if (error == MPI_ERR_COUNT && !args->op)
+        return ampi_raise(comm, error, "%s: another rank sent less data than this rank receives", plan->name);
     if (error == MPI_ERR_COUNT)
         return ampi_raise(comm, error, "%s: not all ranks contribute the same amount of data", plan->name);
     return ampi_raise(comm, error, "%s failed", plan->name);

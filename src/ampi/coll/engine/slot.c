@@ -317,7 +317,32 @@ static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const s
     ampi_coll_end_job(args->comm->shared->coll);
 }
 
-/* Checks that an arriving member has the same operation as the others, and packs a small contribution. */
+/* True if this member, which is on this PE, has an operation in the slot. Otherwise its arguments there are
+ * outdated. */
+static bool is_pending(const struct ampi_coll_slot *slot, int member)
+{
+    if (slot->series)
+        return ampi_coll_series_is_pending(slot, member);
+    return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
+}
+
+/* The operation of a member that has arrived is another one than that of the first of this part, or has another root. Members of an
+ * intercommunicator have different ones. */
+static BASE_COLD void check_agreement(const struct ampi_coll_slot *slot, const struct ampi_coll_pe *part,
+                                      const struct ampi_coll_args *args)
+{
+    const struct ampi_coll_state *state = slot->state;
+
+    if (part->plan != args->plan)
+        report_mismatch(args, part->plan);
+    if (state->shared->is_inter)
+        return;
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++)
+        if (is_pending(slot, state->part_members[i]))
+            ampi_coll_usage_check_roots(slot->args[state->part_members[i]], args);
+}
+
+/* Checks that an arriving member's operation and root are the others', and packs a small contribution. */
 static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_pe *part,
                             const struct ampi_coll_args *args, int member)
 {
@@ -325,10 +350,11 @@ static inline void check_in(struct ampi_coll_slot *slot, struct ampi_coll_pe *pa
 
     if (part->n_arrived == 0) {
         part->plan = args->plan;
+        part->must_agree = args->must_agree;
         part->n_packed = 0;
         part->pack_bytes = args->pack_bytes;
-    } else if (BASE_UNLIKELY(part->plan != args->plan)) {
-        report_mismatch(args, part->plan);
+    } else if (BASE_UNLIKELY(part->must_agree != args->must_agree)) {
+        check_agreement(slot, part, args);
     }
     if (args->pack_bytes == 0)
         return;
@@ -374,8 +400,8 @@ static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *
             return;
         atomic_store_explicit(&slot->n_parts_arrived, 0, memory_order_relaxed);
         for (int i = 0; i < state->n_parts; i++)
-            if (BASE_UNLIKELY(slot->parts[i].plan != args->plan))
-                report_mismatch(args, slot->parts[i].plan);
+            if (BASE_UNLIKELY(slot->parts[i].must_agree != args->must_agree))
+                check_agreement(slot, &slot->parts[i], args);
     }
     slot->last = args;
     slot->plan = args->plan;
@@ -464,15 +490,6 @@ int ampi_coll_run(struct ampi_coll_args *args)
 }
 
 /* ---- Failed members: no collective of the communicator can succeed any more ---- */
-
-/* True if this member, which is on this PE, has an operation in the slot. Otherwise its arguments there are
- * outdated. */
-static bool is_pending(const struct ampi_coll_slot *slot, int member)
-{
-    if (slot->series)
-        return ampi_coll_series_is_pending(slot, member);
-    return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
-}
 
 /* Ends the operations of this PE's members in a slot. */
 static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_pe *part)

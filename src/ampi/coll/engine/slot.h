@@ -87,20 +87,26 @@ struct ampi_coll_args {
     uint32_t seq;                 /* number of the operation on its communicator (of the start, if
                                    * persistent), once started */
     int error;                    /* this member's result; MPI_SUCCESS unless a stage sets it */
-    int root;             /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
-    bool is_done;         /* blocking call: over */
-    bool has_buffers;     /* of the program's: send and recv are set */
-    bool is_remote;       /* a stand-in for a member of another process: between.h */
-    bool is_short;        /* the receive buffer does not get the member's own data */
-    bool is_moved;        /* plan->early has done the member's share */
-    uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
-    int key[2];           /* plan-specific: color and key of MPI_Comm_split */
-    struct ampi_op *op;   /* reductions */
-    void *extra;          /* plan-specific: communicator creation returns its result here */
+    int root;            /* rooted operations; may be MPI_ROOT or MPI_PROC_NULL on intercommunicators */
+    uint64_t must_agree; /* the plan and the root in one word, equal at all members of an intracommunicator */
+    bool is_done;        /* blocking call: over */
+    bool has_buffers;    /* of the program's: send and recv are set */
+    bool is_remote;      /* a stand-in for a member of another process: between.h */
+    bool is_short;       /* the receive buffer does not get the member's own data */
+    bool is_moved;       /* plan->early has done the member's share */
+    uint32_t pending_bit;        /* in comm->coll_pending, once started; 0: persistent */
+    int key[2];                  /* plan-specific: color and key of MPI_Comm_split */
+    struct ampi_op *op;          /* reductions */
+    void *extra;                 /* plan-specific: communicator creation returns its result here */
     struct ampi_coll_args *next; /* link of the member's deferred operations */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;
 };
+
+#define AMPI_COLL_ROOT_SHIFT 48 /* addresses are shorter */
+
+/* In an initializer of struct ampi_coll_args. */
+#define AMPI_COLL_PLAN(which) .plan = (which), .must_agree = (uintptr_t)(which)
 
 /* None of the stages may switch. All but share and deliver, which run once per part, run once. */
 struct ampi_coll_plan {
@@ -155,6 +161,7 @@ struct ampi_coll_pe {
     int index;                               /* of this part */
     int n_arrived;                           /* members of this PE that have arrived */
     const struct ampi_coll_plan *plan;       /* of these members, which all have the same */
+    uint64_t must_agree;                     /* the same; of the first to arrive */
     int n_packed;                            /* of these members, those with a packed contribution */
     uint32_t pack_bytes;                     /* the size of these contributions; 0: sizes differ */
     struct ampi_op *op;                      /* reductions: the operation for share */

@@ -163,11 +163,16 @@ static void check_counts(const struct ampi_coll_args *a, const struct ampi_coll_
 
 /* ---- All checks ---- */
 
+void ampi_coll_usage_check_roots(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
+{
+    if (is_rooted(b->plan) && !do_roots_agree(a, b))
+        report_roots(a, b);
+}
+
 static void check_pair(const struct ampi_coll_plan *plan, const struct ampi_coll_args *a,
                        const struct ampi_coll_args *b)
 {
-    if (is_rooted(plan) && !do_roots_agree(a, b))
-        report_roots(a, b);
+    ampi_coll_usage_check_roots(a, b);
     if (plan->flow < AMPI_COLL_FLOW_ALLREDUCE)
         return;
     check_ops(a, b);

@@ -24,6 +24,9 @@ static inline bool ampi_coll_usage_is_on(void)
     return BASE_UNLIKELY(base_settings.check_usage);
 }
 
+/* Always: reports two members whose roots differ. a: a member of this process. */
+void ampi_coll_usage_check_roots(const struct ampi_coll_args *a, const struct ampi_coll_args *b);
+
 /* Checks the members of this process, all of which have arrived: their roots, operations and contributions
  * to reductions. */
 void ampi_coll_usage_check_arrived(const struct ampi_coll_slot *slot);

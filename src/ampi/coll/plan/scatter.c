@@ -12,6 +12,8 @@ static void move_own(const struct ampi_coll_args *root, struct ampi_coll_args *a
 {
     if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
         ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&root->send, args->comm->rank));
+    if (BASE_UNLIKELY(args->error == MPI_ERR_COUNT) && root->send.n_blocks)
+        args->error = MPI_SUCCESS; /* MPI_Scatterv may send less: ampi_coll_refuse_length */
 }
 
 static void scatter_share(struct ampi_coll_slot *slot, int part)
