@@ -12,7 +12,8 @@
  * MPI. */
 bool ampi_launcher_is_above(const char *launcher);
 
-/* True if it has. entries: the variables that make this process a member of a job, as in environ. */
+/* True if another process already has this one's place in the launcher's job. entries: the variables that
+ * make this process a member of the job, as in environ. */
 bool ampi_launcher_is_taken(char *const *entries, size_t n);
 
 #endif

@@ -248,7 +248,8 @@ void ampi_procs_open(void)
 /* Time that a failed process gives the others to end by themselves, and to print their messages. */
 #define PATIENCE_S 1.0
 
-/* Another thread may be closing. False: that takes too long for a failed process. */
+/* Takes the lock, which another thread may hold while it closes. False: that takes too long, and this
+ * process has failed. */
 static bool lock_end(pthread_mutex_t *lock, int exit_code)
 {
     struct timespec until;

@@ -104,8 +104,8 @@ void ampi_procs_close(int exit_code);
 /* Ends the other processes, as far as the launcher can. */
 void ampi_procs_abort(int exit_code);
 
-/* For the scheduler (struct ult_hooks): all ranks of this process are blocked, and only messages could wake
- * one. */
+/* A function for struct ult_hooks, called when all ranks of this process are blocked and only messages could
+ * wake one. */
 int64_t ampi_procs_check_termination(void);
 
 /* ---- Locations of ranks ---- */
@@ -125,9 +125,9 @@ int ampi_procs_pe_of(int world_rank);
 
 /* ---- Sending (procs.c) ---- */
 
-/* Sends a copy of the header with data, which stays unchanged until done is called: MACHINE_PENDING;
- * otherwise it has left, or the process has failed (machine_ucx/machine.h). From the calling PE. For data that the
- * receiver's handler takes as soon as it comes. */
+/* Sends a copy of the header with data. Returns MACHINE_PENDING: the data must stay unchanged until done is
+ * called; otherwise it has left, or the process has failed (machine_ucx/machine.h). From the calling PE. For
+ * data that the receiver's handler takes at once. */
 int ampi_procs_send(int dest_proc, int dest_pe, const struct ampi_am_header *am, const void *data,
                     size_t n_bytes, enum machine_memory memory, machine_done_fn done, void *arg);
 
@@ -143,8 +143,8 @@ typedef void (*ampi_procs_then_fn)(const struct ampi_am_header *am, void *bytes,
 /* Initialises: no process has failed. Called once the job's processes are known. */
 void ampi_failed_init(void);
 
-/* A rank of this process prefers errors to the job's end when processes fail: tells the launcher, once;
- * that takes a while. Without this, a failure ends the job. */
+/* Called when a rank of this process prefers errors to the end of the job if processes fail: tells the
+ * launcher, once, which takes a while. Without this, a failure ends the job. */
 void ampi_failed_tolerate(void);
 
 /* Records a failed process; why: "was ended by signal 9". Any thread, once for each process. */
@@ -167,7 +167,7 @@ void ampi_failed_describe_process(int proc_id, char *text);
 int ampi_failed_handle(int pe_id);
 bool ampi_failed_must_handle(int pe_id);
 
-/* A communicator with failed members was created: PEs have to check all communicators again. */
+/* Makes the PEs check all communicators again, because one with failed members was created. */
 void ampi_failed_look_again(void);
 
 /* ---- Received messages (procs.c) ---- */
@@ -187,18 +187,19 @@ bool ampi_procs_take(int pe_id, const struct ampi_am_header *am, const struct ma
 
 /* Functions of a room that each PE calls in its loop. Any may be NULL. */
 struct ampi_procs_client {
-    /* This process is one of several; before its first communicator. */
+    /* Called if this process is one of several, before its first communicator. */
     void (*begin)(void);
     /* Retries postponed work, such as messages to communicators that this process has not created yet.
      * Returns the number of successes. */
     int (*retry)(int pe_id);
     bool (*must_retry)(int pe_id); /* the PE must not sleep */
-    /* A process has failed: ends the PE's communication with it. */
+    /* Ends the PE's communication with a failed process. */
     void (*forget)(int pe_id, int proc_id);
-    /* Processes have failed, or a communicator with failed members was created; after forget. */
+    /* Checks all communicators: processes have failed (then after forget), or a communicator with failed
+     * members was created. */
     void (*look_again)(int pe_id);
-    /* The job is deadlocked: asks other processes for what this one's report will say. Returns the number of answers, each
-     * of which calls ampi_procs_answered, on PE 0. */
+    /* Called when the job is deadlocked: asks other processes for facts that this one's report will name.
+     * Returns the number of answers, each of which calls ampi_procs_answered, on PE 0. */
     int (*ask_for_report)(void);
 };
 
@@ -208,7 +209,7 @@ void ampi_procs_add_client(const struct ampi_procs_client *client);
 /* Calls the clients' begin, if this process is one of several. Before the first communicator. */
 void ampi_procs_tell_begin(void);
 
-/* An answer to a question of ask_for_report. (termination.c) */
+/* Counts an answer to ask_for_report. (termination.c) */
 void ampi_procs_answered(void);
 
 /* ---- Within this room ---- */
