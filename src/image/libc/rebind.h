@@ -16,12 +16,15 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <mqueue.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 #include <unwind.h>
@@ -71,6 +74,10 @@ bool image_can_wait(void);
 
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);
+
+/* The same until the descriptor is ready for events (POLLIN or POLLOUT), unless the call on it has a limit of its own.
+ * call: its name, for a message. May switch. */
+void image_wait_until_ready(int fd, short events, const char *call);
 
 /* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
@@ -165,6 +172,7 @@ int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
                             const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
 pid_t image_libc_wait(int *status);
 pid_t image_libc_waitpid(pid_t pid, int *status, int options);
+int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options);
 pid_t image_libc_wait3(int *status, int options, struct rusage *usage);
 pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage);
 
@@ -192,16 +200,60 @@ int image_libc_fclose(FILE *stream);
 int image_libc_dup2(int fd, int new_fd);
 int image_libc_dup3(int fd, int new_fd, int flags);
 
+/* What the fortified functions call if a buffer is too small. */
+void __chk_fail(void) BASE_NORETURN;
+
 ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes);
+ssize_t image_libc_read_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes);
 ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts);
 ssize_t image_libc_recv(int fd, void *buffer, size_t size_bytes, int flags);
+ssize_t image_libc_recv_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags);
 ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, struct sockaddr *address,
                             socklen_t *address_len);
+ssize_t image_libc_recvfrom_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags,
+                                struct sockaddr *address, socklen_t *address_len);
 ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags);
+int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags,
+                        struct timespec *timeout);
 int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len);
 int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags);
+int image_libc_eventfd_read(int fd, eventfd_t *value_out);
+int image_libc_eventfd_write(int fd, eventfd_t value);
 ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes);
+ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts);
+ssize_t image_libc_send(int fd, const void *bytes, size_t size_bytes, int flags);
+ssize_t image_libc_sendto(int fd, const void *bytes, size_t size_bytes, int flags,
+                          const struct sockaddr *address, socklen_t address_len);
+ssize_t image_libc_sendmsg(int fd, const struct msghdr *message, int flags);
+int image_libc_sendmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags);
+
+int image_libc_poll_chk(struct pollfd *fds, nfds_t nfds, int timeout_ms, size_t fds_bytes);
+int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const sigset_t *mask);
+int image_libc_ppoll_chk(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout,
+                         const sigset_t *mask, size_t fds_bytes);
+int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
+                       const struct timespec *timeout, const sigset_t *mask);
 int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms);
+int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms,
+                           const sigset_t *mask);
+int image_libc_epoll_pwait2(int epoll_fd, struct epoll_event *events, int max_events,
+                            const struct timespec *timeout, const sigset_t *mask);
+
+int image_libc_open(const char *path, int flags, ...);
+int image_libc_open_2(const char *path, int flags);
+int image_libc_openat(int folder, const char *path, int flags, ...);
+int image_libc_openat_2(int folder, const char *path, int flags);
+int image_libc_creat(const char *path, mode_t mode);
+FILE *image_libc_fopen(const char *path, const char *mode);
+FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream);
+int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address_len);
+
+struct sembuf;
+ssize_t image_libc_msgrcv(int queue, void *message, size_t size_bytes, long type, int flags);
+int image_libc_msgsnd(int queue, const void *message, size_t size_bytes, int flags);
+int image_libc_semop(int set, struct sembuf *operations, size_t n_operations);
+ssize_t image_libc_mq_receive(mqd_t queue, char *message, size_t size_bytes, unsigned *priority_out);
+int image_libc_mq_send(mqd_t queue, const char *message, size_t size_bytes, unsigned priority);
 
 int image_libc_execv(const char *path, char *const *argv);
 int image_libc_execvp(const char *file, char *const *argv);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_io.c: lets other ranks run while a call waits for a pipe, a terminal or a socket.
+ * rebind_io.c: lets other ranks run while a call waits for a pipe, a terminal or a socket (several: rebind_poll.c).
  *
  * The other end may be a rank of the same PE. So the descriptor is polled until it is ready; then libc's
  * function is called, which returns at once. Files on disk are always ready.
@@ -11,17 +11,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S 1000000000
-#define NS_PER_MS 1000000
-
-/* ---- One descriptor ---- */
+/* ---- Waiting ---- */
 
 static bool is_ready(int fd, short events)
 {
@@ -40,7 +36,7 @@ static bool has_limit(int fd, int option)
            (getsockopt(fd, SOL_SOCKET, option, &limit, &len) == 0 && (limit.tv_sec || limit.tv_usec));
 }
 
-static void wait_until_ready(int fd, short events, const char *call)
+void image_wait_until_ready(int fd, short events, const char *call)
 {
     struct image_wait wait = {.call = call, .fd = fd};
 
@@ -56,23 +52,57 @@ static void wait_until_ready(int fd, short events, const char *call)
     } while (!is_ready(fd, events));
 }
 
+/* ---- Reading ---- */
+
 ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes)
 {
-    wait_until_ready(fd, POLLIN, "read");
+    image_wait_until_ready(fd, POLLIN, "read");
     return read(fd, buffer, size_bytes);
+}
+
+ssize_t image_libc_read_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes)
+{
+    if (size_bytes > buffer_bytes)
+        __chk_fail();
+    return image_libc_read(fd, buffer, size_bytes);
+}
+
+int image_libc_eventfd_read(int fd, eventfd_t *value_out)
+{
+    return image_libc_read(fd, value_out, sizeof *value_out) == sizeof *value_out ? 0 : -1;
 }
 
 ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts)
 {
-    wait_until_ready(fd, POLLIN, "readv");
+    image_wait_until_ready(fd, POLLIN, "readv");
     return readv(fd, parts, n_parts);
+}
+
+/* MSG_WAITALL: until the buffer is full, the stream ends, or an error. */
+static ssize_t receive_all(int fd, char *buffer, size_t size_bytes, int flags, struct sockaddr *address,
+                           socklen_t *address_len)
+{
+    size_t done = 0;
+    ssize_t part;
+    int type = SOCK_STREAM;
+    socklen_t len = sizeof type;
+
+    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+    do {
+        image_wait_until_ready(fd, POLLIN, "recv");
+        part = recvfrom(fd, buffer + done, size_bytes - done, flags, address, address_len);
+        done += part > 0 ? (size_t)part : 0;
+    } while (part > 0 && done < size_bytes && type == SOCK_STREAM);
+    return done > 0 ? (ssize_t)done : part;
 }
 
 ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, struct sockaddr *address,
                             socklen_t *address_len)
 {
+    if ((flags & (MSG_WAITALL | MSG_PEEK | MSG_DONTWAIT)) == MSG_WAITALL && image_can_wait())
+        return receive_all(fd, buffer, size_bytes, flags & ~MSG_WAITALL, address, address_len);
     if (!(flags & MSG_DONTWAIT))
-        wait_until_ready(fd, POLLIN, "recv");
+        image_wait_until_ready(fd, POLLIN, "recv");
     return recvfrom(fd, buffer, size_bytes, flags, address, address_len);
 }
 
@@ -81,16 +111,51 @@ ssize_t image_libc_recv(int fd, void *buffer, size_t size_bytes, int flags)
     return image_libc_recvfrom(fd, buffer, size_bytes, flags, NULL, NULL);
 }
 
+ssize_t image_libc_recv_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags)
+{
+    if (size_bytes > buffer_bytes)
+        __chk_fail();
+    return image_libc_recv(fd, buffer, size_bytes, flags);
+}
+
+ssize_t image_libc_recvfrom_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags,
+                                struct sockaddr *address, socklen_t *address_len)
+{
+    if (size_bytes > buffer_bytes)
+        __chk_fail();
+    return image_libc_recvfrom(fd, buffer, size_bytes, flags, address, address_len);
+}
+
 ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (!(flags & MSG_DONTWAIT))
-        wait_until_ready(fd, POLLIN, "recvmsg");
+        image_wait_until_ready(fd, POLLIN, "recvmsg");
     return recvmsg(fd, message, flags);
+}
+
+/* With a time limit the thread waits: the C library checks it after each message only. */
+int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags,
+                        struct timespec *timeout)
+{
+    unsigned n = 0;
+
+    if ((flags & MSG_DONTWAIT) || timeout || !image_can_wait())
+        return recvmmsg(fd, messages, n_messages, flags, timeout);
+    for (; n < n_messages; n++) {
+        ssize_t received = image_libc_recvmsg(fd, &messages[n].msg_hdr, flags & ~MSG_WAITFORONE);
+
+        if (received < 0)
+            break;
+        messages[n].msg_len = (unsigned)received;
+        if (flags & MSG_WAITFORONE)
+            flags |= MSG_DONTWAIT;
+    }
+    return n > 0 || n_messages == 0 ? (int)n : -1;
 }
 
 int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags)
 {
-    wait_until_ready(fd, POLLIN, "accept");
+    image_wait_until_ready(fd, POLLIN, "accept");
     return accept4(fd, address, address_len, flags);
 }
 
@@ -98,6 +163,8 @@ int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len)
 {
     return image_libc_accept4(fd, address, address_len, 0);
 }
+
+/* ---- Writing ---- */
 
 /* A ready pipe is only guaranteed to take PIPE_BUF bytes without blocking. */
 static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
@@ -108,7 +175,7 @@ static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
         size_t part = size_bytes - done < PIPE_BUF ? size_bytes - done : PIPE_BUF;
         ssize_t written;
 
-        wait_until_ready(fd, POLLOUT, "write");
+        image_wait_until_ready(fd, POLLOUT, "write");
         written = write(fd, bytes + done, part);
         if (written < 0)
             return done > 0 ? (ssize_t)done : -1;
@@ -117,18 +184,30 @@ static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
     return (ssize_t)done;
 }
 
-/* With MSG_DONTWAIT a socket takes as many bytes as fit. */
-static ssize_t write_to_socket(int fd, const char *bytes, size_t size_bytes)
+/* A stream may take a part of the message: with MSG_DONTWAIT as many bytes as fit. */
+static ssize_t send_when_ready(int fd, const struct msghdr *message, int flags)
+{
+    struct image_wait wait = {.call = "send", .fd = fd};
+
+    for (;;) {
+        ssize_t sent;
+
+        image_wait_until_ready(fd, POLLOUT, "send");
+        sent = sendmsg(fd, message, flags | MSG_DONTWAIT);
+        if (sent >= 0 || errno != EAGAIN)
+            return sent;
+        image_wait_pause(&wait); /* the receiver of a datagram has no room; poll does not know the receiver */
+    }
+}
+
+static ssize_t write_to_socket(int fd, const char *bytes, size_t size_bytes, int flags)
 {
     size_t done = 0;
 
     do {
-        ssize_t written;
+        struct iovec part = {.iov_base = (void *)(bytes + done), .iov_len = size_bytes - done};
+        ssize_t written = send_when_ready(fd, &(struct msghdr){.msg_iov = &part, .msg_iovlen = 1}, flags);
 
-        wait_until_ready(fd, POLLOUT, "write");
-        written = send(fd, bytes + done, size_bytes - done, MSG_DONTWAIT);
-        if (written < 0 && errno == EAGAIN)
-            continue;
         if (written < 0)
             return done > 0 ? (ssize_t)done : -1;
         done += (size_t)written;
@@ -136,121 +215,119 @@ static ssize_t write_to_socket(int fd, const char *bytes, size_t size_bytes)
     return (ssize_t)done;
 }
 
-ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
+/* S_IFIFO or S_IFSOCK if a rank has to wait here for room in a pipe or a socket, else 0. */
+static mode_t kind_to_wait_for(int fd)
 {
     struct stat file;
 
     if (!image_is_on_rank() || fstat(fd, &file) != 0 || !(S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)) ||
         !image_can_wait() || has_limit(fd, SO_SNDTIMEO))
-        return write(fd, bytes, size_bytes);
-    return S_ISFIFO(file.st_mode) ? write_to_pipe(fd, bytes, size_bytes)
-                                  : write_to_socket(fd, bytes, size_bytes);
-}
-
-/* ---- Many descriptors ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-/* Pauses until the limit at most, which may be NULL. Returns false if the time is over. */
-static bool pause_until(struct image_wait *wait, const uint64_t *end_ns)
-{
-    uint64_t now = end_ns ? now_ns() : 0;
-
-    image_cancel_point();
-    if (end_ns && now >= *end_ns)
-        return false;
-    wait->limit_ns = end_ns ? *end_ns - now : 0;
-    image_wait_pause(wait);
-    return true;
-}
-
-int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
-{
-    struct image_wait wait = {0};
-    uint64_t end_ns;
-    int n;
-
-    if (timeout_ms == 0 || !image_can_wait())
-        return poll(fds, nfds, timeout_ms);
-    if (nfds == 0 && timeout_ms > 0) {
-        image_cancel_point();
-        image_rebind_client.sleep_ns((uint64_t)timeout_ms * NS_PER_MS);
         return 0;
+    return file.st_mode & S_IFMT;
+}
+
+ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
+{
+    mode_t kind = kind_to_wait_for(fd);
+
+    return kind == S_IFIFO    ? write_to_pipe(fd, bytes, size_bytes)
+           : kind == S_IFSOCK ? write_to_socket(fd, bytes, size_bytes, 0)
+                              : write(fd, bytes, size_bytes);
+}
+
+int image_libc_eventfd_write(int fd, eventfd_t value)
+{
+    image_wait_until_ready(fd, POLLOUT, "eventfd_write");
+    return eventfd_write(fd, value);
+}
+
+static size_t total_of(const struct iovec *parts, size_t n_parts)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < n_parts; i++)
+        total += parts[i].iov_len;
+    return total;
+}
+
+/* Sends or writes the parts from byte `done` on; returns the bytes in all, or -1 if there are none. */
+static ssize_t write_rest(int fd, const struct iovec *parts, size_t n_parts, size_t done, mode_t kind,
+                          int flags)
+{
+    size_t skipped = done;
+
+    for (size_t i = 0; i < n_parts; i++) {
+        size_t from = skipped < parts[i].iov_len ? skipped : parts[i].iov_len, left = parts[i].iov_len - from;
+        const char *bytes = (const char *)parts[i].iov_base + from;
+        ssize_t written = 0;
+
+        skipped -= from;
+        if (left > 0)
+            written =
+                kind == S_IFIFO ? write_to_pipe(fd, bytes, left) : write_to_socket(fd, bytes, left, flags);
+        if (written < 0)
+            return done > 0 ? (ssize_t)done : -1;
+        done += (size_t)written;
+        if ((size_t)written < left)
+            break;
     }
-    end_ns = now_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * NS_PER_MS;
-    while ((n = poll(fds, nfds, 0)) == 0)
-        if (!pause_until(&wait, timeout_ms < 0 ? NULL : &end_ns))
+    return (ssize_t)done;
+}
+
+ssize_t image_libc_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    ssize_t sent;
+
+    if ((flags & MSG_DONTWAIT) || kind_to_wait_for(fd) != S_IFSOCK)
+        return sendmsg(fd, message, flags);
+    sent = send_when_ready(fd, message, flags);
+    if (sent < 0 || (size_t)sent == total_of(message->msg_iov, message->msg_iovlen))
+        return sent;
+    return write_rest(fd, message->msg_iov, message->msg_iovlen, (size_t)sent, S_IFSOCK, flags);
+}
+
+ssize_t image_libc_sendto(int fd, const void *bytes, size_t size_bytes, int flags,
+                          const struct sockaddr *address, socklen_t address_len)
+{
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = size_bytes};
+    struct msghdr message = {
+        .msg_name = (void *)address, .msg_namelen = address_len, .msg_iov = &part, .msg_iovlen = 1};
+
+    return image_libc_sendmsg(fd, &message, flags);
+}
+
+ssize_t image_libc_send(int fd, const void *bytes, size_t size_bytes, int flags)
+{
+    return image_libc_sendto(fd, bytes, size_bytes, flags, NULL, 0);
+}
+
+int image_libc_sendmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags)
+{
+    unsigned n_sent = 0;
+
+    if ((flags & MSG_DONTWAIT) || kind_to_wait_for(fd) != S_IFSOCK)
+        return sendmmsg(fd, messages, n_messages, flags);
+    for (; n_sent < n_messages; n_sent++) {
+        ssize_t sent = image_libc_sendmsg(fd, &messages[n_sent].msg_hdr, flags);
+
+        if (sent < 0)
             break;
-    return n;
-}
-
-int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms)
-{
-    struct image_wait wait = {0};
-    uint64_t end_ns = now_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * NS_PER_MS;
-    int n;
-
-    if (timeout_ms == 0 || !image_can_wait())
-        return epoll_wait(epoll_fd, events, max_events, timeout_ms);
-    while ((n = epoll_wait(epoll_fd, events, max_events, 0)) == 0)
-        if (!pause_until(&wait, timeout_ms < 0 ? NULL : &end_ns))
-            break;
-    return n;
-}
-
-/* The descriptor sets of a select: requested ones and results. */
-struct sets {
-    fd_set readable, writable, exceptional;
-};
-
-static void copy_set(fd_set *to, const fd_set *from)
-{
-    if (to && from)
-        *to = *from;
-}
-
-/* One poll without waiting: the sets hold the request before and, if the result is not 0, the answer
- * afterwards. */
-static int select_now(int nfds, struct sets *asked, fd_set *readable, fd_set *writable, fd_set *exceptional)
-{
-    struct timeval none = {0};
-
-    copy_set(readable, &asked->readable);
-    copy_set(writable, &asked->writable);
-    copy_set(exceptional, &asked->exceptional);
-    return select(nfds, readable, writable, exceptional, &none);
-}
-
-int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
-                      struct timeval *timeout)
-{
-    struct image_wait wait = {0};
-    struct sets asked;
-    uint64_t end_ns;
-    int n;
-
-    if (!image_can_wait() || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0 ||
-                                          (timeout->tv_sec == 0 && timeout->tv_usec == 0))))
-        return select(nfds, readable, writable, exceptional, timeout);
-    copy_set(&asked.readable, readable);
-    copy_set(&asked.writable, writable);
-    copy_set(&asked.exceptional, exceptional);
-    end_ns =
-        timeout ? now_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000 : 0;
-    while ((n = select_now(nfds, &asked, readable, writable, exceptional)) == 0)
-        if (!pause_until(&wait, timeout ? &end_ns : NULL))
-            break;
-    if (timeout) { /* as Linux does */
-        uint64_t now = now_ns(), left_ns = now < end_ns ? end_ns - now : 0;
-
-        timeout->tv_sec = (time_t)(left_ns / NS_PER_S);
-        timeout->tv_usec = (suseconds_t)(left_ns % NS_PER_S / 1000);
+        messages[n_sent].msg_len = (unsigned)sent;
     }
-    return n;
+    return n_sent > 0 || n_messages == 0 ? (int)n_sent : -1;
+}
+
+/* Up to PIPE_BUF bytes go into a pipe as a whole. */
+ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts)
+{
+    mode_t kind = n_parts > 0 ? kind_to_wait_for(fd) : 0;
+
+    if (kind == S_IFSOCK)
+        return image_libc_sendmsg(
+            fd, &(struct msghdr){.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)n_parts}, 0);
+    if (kind == S_IFIFO && total_of(parts, (size_t)n_parts) > PIPE_BUF)
+        return write_rest(fd, parts, (size_t)n_parts, 0, kind, 0);
+    if (kind == S_IFIFO)
+        image_wait_until_ready(fd, POLLOUT, "writev");
+    return writev(fd, parts, n_parts);
 }

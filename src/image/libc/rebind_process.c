@@ -299,3 +299,42 @@ pid_t image_libc_waitpid(pid_t pid, int *status, int options)
 {
     return image_libc_wait4(pid, status, options, NULL);
 }
+
+/* Polls the children that waitid is asked for. The result has si_pid 0 if none has changed. */
+static int poll_by_kind(struct image_libc *libc, idtype_t kind, id_t id, siginfo_t *result, int options)
+{
+    int code = -1;
+
+    memset(result, 0, sizeof *result);
+    if (kind != P_ALL)
+        return waitid(kind, id, result, options | WNOHANG);
+    errno = ECHILD;
+    for (size_t i = 0; i < libc->n_children && result->si_pid == 0; i++)
+        if (waitid(P_PID, (id_t)libc->children[i], result, options | WNOHANG) == 0)
+            code = 0;
+    return code;
+}
+
+int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options)
+{
+    struct image_libc *libc = is_child ? NULL : image_libc_current();
+    struct image_wait wait = {0};
+    siginfo_t result;
+    int code;
+
+    if (!libc)
+        return waitid(kind, id, result_out, options);
+    while ((code = poll_by_kind(libc, kind, id, &result, options)) == 0 && result.si_pid == 0 &&
+           !(options & WNOHANG)) {
+        if (image_can_wait())
+            image_wait_pause(&wait);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (code == 0 && result.si_pid && !(options & WNOWAIT) &&
+        (result.si_code == CLD_EXITED || result.si_code == CLD_KILLED || result.si_code == CLD_DUMPED))
+        remove_child(libc, result.si_pid);
+    if (code == 0 && result_out)
+        *result_out = result;
+    return code;
+}

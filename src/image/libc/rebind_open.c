@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_open.c: lets other ranks run while a call waits for the other end of a FIFO or of a connection, which may be a rank
+ * of the same PE.
+ *
+ * Only a blocking open of a FIFO waits for its other end, so a thread of its own makes the call, and the rank waits for the
+ * thread.
+ */
+#include "image/libc/rebind.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int __open_2(const char *path, int flags);
+int __openat_2(int folder, const char *path, int flags);
+
+/* ---- A call on a thread of its own ---- */
+
+struct aside {
+    void (*run)(struct aside *aside);
+    int folder, flags, result; /* of openat */
+    mode_t mode;
+    const char *path, *stream_mode;
+    FILE *stream; /* of fopen and freopen */
+    int error;    /* errno of the call */
+    _Atomic bool is_done;
+};
+
+static void *run_aside(void *arg)
+{
+    struct aside *aside = arg;
+
+    errno = 0;
+    aside->run(aside);
+    aside->error = errno;
+    atomic_store_explicit(&aside->is_done, true, memory_order_release);
+    return NULL;
+}
+
+/* Runs it, on the caller's thread if there is no other. */
+static void run_and_wait(struct aside *aside)
+{
+    struct image_wait wait = {0};
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, NULL, run_aside, aside);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) {
+        aside->run(aside);
+        return;
+    }
+    while (!atomic_load_explicit(&aside->is_done, memory_order_acquire))
+        image_wait_pause(&wait);
+    pthread_join(thread, NULL);
+    errno = aside->error;
+}
+
+/* ---- open ---- */
+
+static void open_aside(struct aside *aside)
+{
+    aside->result = openat(aside->folder, aside->path, aside->flags, aside->mode);
+}
+
+static bool is_fifo(int folder, const char *path)
+{
+    int error = errno;
+    struct stat file;
+    bool is_one = image_can_wait() && fstatat(folder, path, &file, 0) == 0 && S_ISFIFO(file.st_mode);
+
+    errno = error;
+    return is_one;
+}
+
+static int open_file(int folder, const char *path, int flags, mode_t mode)
+{
+    struct aside aside = {.run = open_aside, .folder = folder, .path = path, .flags = flags, .mode = mode};
+
+    image_cancel_point();
+    if ((flags & (O_NONBLOCK | O_PATH)) || (flags & O_ACCMODE) == O_RDWR || !is_fifo(folder, path))
+        return openat(folder, path, flags, mode);
+    run_and_wait(&aside);
+    return aside.result;
+}
+
+/* The third argument of open exists with these flags only. */
+static bool has_mode(int flags)
+{
+    return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+int image_libc_open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    va_list args;
+
+    va_start(args, flags);
+    if (has_mode(flags))
+        mode = va_arg(args, mode_t);
+    va_end(args);
+    return open_file(AT_FDCWD, path, flags, mode);
+}
+
+int image_libc_openat(int folder, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    va_list args;
+
+    va_start(args, flags);
+    if (has_mode(flags))
+        mode = va_arg(args, mode_t);
+    va_end(args);
+    return open_file(folder, path, flags, mode);
+}
+
+int image_libc_open_2(const char *path, int flags)
+{
+    return has_mode(flags) ? __open_2(path, flags) /* fails */ : open_file(AT_FDCWD, path, flags, 0);
+}
+
+int image_libc_openat_2(int folder, const char *path, int flags)
+{
+    return has_mode(flags) ? __openat_2(folder, path, flags) /* fails */ : open_file(folder, path, flags, 0);
+}
+
+int image_libc_creat(const char *path, mode_t mode)
+{
+    return open_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+/* ---- fopen ---- */
+
+static void fopen_aside(struct aside *aside)
+{
+    aside->stream = fopen(aside->path, aside->stream_mode);
+}
+
+FILE *image_libc_fopen(const char *path, const char *mode)
+{
+    struct aside aside = {.run = fopen_aside, .path = path, .stream_mode = mode};
+
+    if (!is_fifo(AT_FDCWD, path))
+        return fopen(path, mode);
+    run_and_wait(&aside);
+    return aside.stream;
+}
+
+static void freopen_aside(struct aside *aside)
+{
+    aside->stream = freopen(aside->path, aside->stream_mode, aside->stream);
+}
+
+FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
+{
+    struct aside aside = {.run = freopen_aside, .path = path, .stream_mode = mode, .stream = stream};
+
+    if (!path || !is_fifo(AT_FDCWD, path))
+        return freopen(path, mode, stream);
+    run_and_wait(&aside);
+    return aside.stream;
+}
+
+/* ---- connect ---- */
+
+/* The connection is under way: returns its result. */
+static int wait_for_connection(int fd)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+
+    image_wait_until_ready(fd, POLLOUT, "connect");
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+        return -1;
+    errno = error ? error : errno;
+    return error ? -1 : 0;
+}
+
+int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address_len)
+{
+    struct image_wait wait = {.call = "connect", .fd = fd};
+    int flags = image_can_wait() ? fcntl(fd, F_GETFL) : -1, result;
+
+    if (flags < 0 || (flags & O_NONBLOCK))
+        return connect(fd, address, address_len);
+    image_cancel_point();
+    fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    while ((result = connect(fd, address, address_len)) != 0 && errno == EAGAIN)
+        image_wait_pause(&wait); /* the listener's queue is full */
+    fcntl(fd, F_SETFL, flags);
+    return result != 0 && errno == EINPROGRESS ? wait_for_connection(fd) : result;
+}
