@@ -209,6 +209,8 @@ struct image_rebind_client {
     void (*begin_exclusive)(void);
     void (*end_exclusive)(void);
     void (*report)(const char *text); /* prints a line prefixed with the rank's name */
+    /* True once a rank of the process has called MPI. */
+    bool (*has_begun)(void);
     /* Called in a process that was just forked: from now on current() is NULL, and calling MPI is an
      * error. */
     void (*forked)(void);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Uses all of the stack. */
 static int recurse(int depth)
@@ -49,7 +50,20 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(how, "probe") == 0)
         MPI_Probe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (strcmp(how, "exec_last") == 0) { /* another program continues each rank */
+        char text[16];
+
+        MPI_Finalize();
+        fflush(stdout);
+        snprintf(text, sizeof text, "%d", rank);
+        execlp("sh", "sh", "-c", "echo program of rank $0; exit $(($0 == 1 ? 3 : 0))", text, (char *)NULL);
+        return 99;
+    }
     if (rank == chosen) {
+        if (strcmp(how, "exec") == 0)
+            execl("/bin/true", "true", (char *)NULL);
+        if (strcmp(how, "exec_nothing") == 0)
+            value = execl("/nothing", "nothing", (char *)NULL);
         if (strcmp(how, "overflow") == 0)
             return recurse(0);
         if (strcmp(how, "frame") == 0)

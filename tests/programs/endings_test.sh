@@ -55,6 +55,15 @@ expect "a frame of 100 MiB that fits" 0 '*' '*' "$mpirun" -n 4 +stacksize 128M .
 expect "a shared library calls MPI at the end" 16 '*' '^host [^ ]+: MPI_Comm_rank: MPI_ERR_OTHER: called after the end of all ranks' \
     "$mpirun" -n 4 +p 2 +private -liblate ./endings_late
 
+# ---- A rank runs another program ----
+for pes in 1 2; do
+    expect "exec before MPI_Finalize, $pes PEs" 1 '*' '^rank 1 of 4 .*ended with exit code 0, but has not called MPI_Finalize' \
+        "$mpirun" -n 4 +p $pes ./endings exec
+    expect "exec after MPI_Finalize, $pes PEs" 3 '(program of rank [0-2] .*){3}' '^rank 1 of 3 [^,]*ended with exit code 3 $' \
+        "$mpirun" -n 3 +p $pes ./endings exec_last
+    expect "exec of nothing, $pes PEs" 0 '*' '' "$mpirun" -n 4 +p $pes ./endings exec_nothing
+done
+
 # ---- A rank ends otherwise than by returning 0 ----
 for ranks in 1 4; do
     for pes in 1 2; do

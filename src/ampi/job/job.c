@@ -224,6 +224,14 @@ static void report_rank(const char *text)
     ampi_report(ampi_self(), "%s", text);
 }
 
+static bool has_begun(void)
+{
+    for (int i = 0; i < ampi_job.n_local; i++)
+        if (__atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_STARTED)
+            return true;
+    return false;
+}
+
 const struct image_rebind_client image_rebind_client = {
     .current = current_image,
     .exit = exit_rank,
@@ -237,6 +245,7 @@ const struct image_rebind_client image_rebind_client = {
     .thread_ended = ult_wake_all,
     .make_stacks_executable = ampi_memory_make_stacks_executable,
     .report = report_rank,
+    .has_begun = has_begun,
     .forked = leave_job,
     .exit_by_thread = exit_by_thread,
 };

@@ -82,6 +82,11 @@ void image_wait_until_ready(int fd, short events, const char *call);
 /* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
 
+/* ---- rebind_exit.c ---- */
+
+/* Ends the rank of the caller, as _exit ends a process. */
+void image_end(struct image_libc *libc, int status) BASE_NORETURN;
+
 /* ---- rebind_thread_exit.c, rebind_locks.c ---- */
 
 /* Ends the calling rank if its main thread was cancelled. */
@@ -257,6 +262,10 @@ int image_libc_mq_send(mqd_t queue, const char *message, size_t size_bytes, unsi
 
 int image_libc_execv(const char *path, char *const *argv);
 int image_libc_execvp(const char *file, char *const *argv);
+int image_libc_execve(const char *path, char *const *argv, char *const *env);
+int image_libc_execvpe(const char *file, char *const *argv, char *const *env);
+int image_libc_fexecve(int fd, char *const *argv, char *const *env);
+int image_libc_execle(const char *path, const char *first, ...);
 int image_libc_execl(const char *path, const char *first, ...);
 int image_libc_execlp(const char *file, const char *first, ...);
 int image_libc_system(const char *command);

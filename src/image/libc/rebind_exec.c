@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_exec.c: functions that start another program with the caller's environment, which is the rank's.
+ * rebind_exec.c: functions that start another program, with the caller's environment unless they have one as an argument
+ * (posix_spawn, which has one, stays libc's).
  *
- * Functions with an environment argument (execve, posix_spawn) stay libc's.
+ * exec replaces the process, and with it all ranks that are in it. Once a rank has called MPI, the program therefore runs as
+ * a child, and the rank ends with its exit code: other ranks notice what they would notice of a process. Before
+ * that, exec is libc's: the program may start itself again with other variables.
  */
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
@@ -28,14 +31,71 @@ static char **environment(const void *caller)
 
 /* ---- exec ---- */
 
+typedef int (*exec_fn)(const char *file, char *const *argv, char *const *env);
+
+/* Waits for a program; restarts after signals. Returns its status, -1 on error. */
+static int await_program(pid_t pid)
+{
+    int status;
+    pid_t found;
+
+    do
+        found = image_wait_for_child(pid, &status, 0, NULL);
+    while (found < 0 && errno == EINTR);
+    return found == pid ? status : -1;
+}
+
+/* execve or execvpe for code at `caller`. */
+static int run_instead(exec_fn exec, const char *file, char *const *argv, char *const *env,
+                       const void *caller)
+{
+    struct image_libc *libc = image_libc_at(caller);
+    int error, status;
+    pid_t pid;
+
+    if (!libc || image_is_forked_child() || !image_rebind_client.has_begun ||
+        !image_rebind_client.has_begun())
+        return exec(file, argv, env);
+    error = exec == execve ? posix_spawn(&pid, file, NULL, NULL, argv, env)
+                           : posix_spawnp(&pid, file, NULL, NULL, argv, env);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    status = await_program(pid);
+    image_end(libc, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+int image_libc_execve(const char *path, char *const *argv, char *const *env)
+{
+    return run_instead(execve, path, argv, env, __builtin_return_address(0));
+}
+
+int image_libc_execvpe(const char *file, char *const *argv, char *const *env)
+{
+    return run_instead(execvpe, file, argv, env, __builtin_return_address(0));
+}
+
 int image_libc_execv(const char *path, char *const *argv)
 {
-    return execve(path, argv, environment(__builtin_return_address(0)));
+    const void *caller = __builtin_return_address(0);
+
+    return run_instead(execve, path, argv, environment(caller), caller);
 }
 
 int image_libc_execvp(const char *file, char *const *argv)
 {
-    return execvpe(file, argv, environment(__builtin_return_address(0)));
+    const void *caller = __builtin_return_address(0);
+
+    return run_instead(execvpe, file, argv, environment(caller), caller);
+}
+
+int image_libc_fexecve(int fd, char *const *argv, char *const *env)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return run_instead(execve, path, argv, env, __builtin_return_address(0));
 }
 
 static size_t count_arguments(va_list args)
@@ -47,11 +107,12 @@ static size_t count_arguments(va_list args)
     return n;
 }
 
-/* execl and execlp. The arguments become an array on the stack: a child of vfork must not allocate its
- * parent's memory. */
-static int exec_list(int (*exec)(const char *file, char *const *argv, char *const *env), const char *file,
-                     const char *first, va_list args, char **env)
+/* execl, execlp and execle, where the environment follows the arguments. The arguments become an array on the stack: a child
+ * of vfork must not allocate its parent's memory. */
+static int exec_list(exec_fn exec, const char *file, const char *first, va_list args, bool has_env,
+                     const void *caller)
 {
+    char **env = has_env ? NULL : environment(caller);
     va_list counted;
 
     va_copy(counted, args);
@@ -61,7 +122,9 @@ static int exec_list(int (*exec)(const char *file, char *const *argv, char *cons
     argv[0] = (char *)first;
     for (size_t i = 1; i <= n; i++)
         argv[i] = va_arg(args, char *);
-    return exec(file, argv, env);
+    if (has_env)
+        env = va_arg(args, char **);
+    return run_instead(exec, file, argv, env, caller);
 }
 
 int image_libc_execl(const char *path, const char *first, ...)
@@ -70,7 +133,7 @@ int image_libc_execl(const char *path, const char *first, ...)
     int result;
 
     va_start(args, first);
-    result = exec_list(execve, path, first, args, environment(__builtin_return_address(0)));
+    result = exec_list(execve, path, first, args, false, __builtin_return_address(0));
     va_end(args);
     return result;
 }
@@ -81,24 +144,23 @@ int image_libc_execlp(const char *file, const char *first, ...)
     int result;
 
     va_start(args, first);
-    result = exec_list(execvpe, file, first, args, environment(__builtin_return_address(0)));
+    result = exec_list(execvpe, file, first, args, false, __builtin_return_address(0));
+    va_end(args);
+    return result;
+}
+
+int image_libc_execle(const char *path, const char *first, ...)
+{
+    va_list args;
+    int result;
+
+    va_start(args, first);
+    result = exec_list(execve, path, first, args, true, __builtin_return_address(0));
     va_end(args);
     return result;
 }
 
 /* ---- system, popen ---- */
-
-/* Waits for a shell to end; restarts after signals. Returns its status, -1 on error. */
-static int await_shell(pid_t pid)
-{
-    int status;
-    pid_t found;
-
-    do
-        found = image_wait_for_child(pid, &status, 0, NULL);
-    while (found < 0 && errno == EINTR);
-    return found == pid ? status : -1;
-}
 
 /* Starts a shell. fd: a descriptor duplicated to its target_fd; -1: none. Returns an error number. */
 static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, char **env)
@@ -130,7 +192,7 @@ int image_libc_system(const char *command)
     }
     if (error) /* as if the shell had exited with 127 */
         return W_EXITCODE(127, 0);
-    return await_shell(pid);
+    return await_program(pid);
 }
 
 /* A stream that popen has opened. */
@@ -221,5 +283,5 @@ int image_libc_pclose(FILE *file)
     pid = stream->pid;
     free(stream);
     fclose(file);
-    return await_shell(pid);
+    return await_program(pid);
 }

@@ -115,11 +115,8 @@ void image_libc_exit(int status)
     exit_from(status, __builtin_return_address(0));
 }
 
-static void quick_exit_from(int status, const void *caller) BASE_NORETURN;
-static void quick_exit_from(int status, const void *caller)
+void image_end(struct image_libc *libc, int status)
 {
-    struct image_libc *libc = image_libc_at(caller);
-
     if (libc && ends_rank() && image_rebind_client.quick_exit)
         image_rebind_client.quick_exit(status);
     if (libc && !image_is_forked_child() && image_rebind_client.exit_by_thread)
@@ -129,7 +126,7 @@ static void quick_exit_from(int status, const void *caller)
 
 void image_libc__exit(int status)
 {
-    quick_exit_from(status, __builtin_return_address(0));
+    image_end(image_libc_at(__builtin_return_address(0)), status);
 }
 
 void image_libc_quick_exit(int status)
@@ -138,7 +135,7 @@ void image_libc_quick_exit(int status)
 
     if (libc)
         image_handlers_run(&libc->at_quick_exit, NULL, status);
-    quick_exit_from(status, __builtin_return_address(0));
+    image_end(libc, status);
 }
 
 void image_libc_abort(void)
