@@ -71,6 +71,9 @@
  * falling asleep and being woken takes a considerable part of the time of 4 MiB. */
 #define SPIN_MOVING_NS 1000000
 
+/* Most polls of ult_progress_fully: others may send without end, and a source that cannot be armed is always polled. */
+#define FULL_POLLS_MAX 256
+
 /* How often an idle PE yields its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
 
@@ -92,6 +95,21 @@ int ult_pe_poll(struct ult_pe *pe)
 int ult_progress(void)
 {
     return ult_pe_poll(ult_self()->pe);
+}
+
+/* A source can be armed only after a poll of all its parts that found nothing. */
+void ult_progress_fully(void)
+{
+    struct ult_pe *pe = ult_self()->pe;
+    bool is_done = false;
+
+    ult_pe_poll(pe); /* a sleeper of a shared PE may have armed the sources */
+    for (int i = 0; i < FULL_POLLS_MAX && !is_done; i++) {
+        is_done = true;
+        for (struct ult_source *source = pe->sources; source; source = source->next)
+            is_done &= source->fd < 0 || source->arm(source);
+        ult_pe_poll(pe);
+    }
 }
 
 /* ---- The inbox, from the sender's side ---- */

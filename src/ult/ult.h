@@ -258,6 +258,10 @@ void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source);
 /* Handles events in this PE's inbox and sources; returns their number. Never switches. */
 int ult_progress(void);
 
+/* Handles all events that have come, also in parts of a source that are polled less often. For rare cases: takes
+ * microseconds. Never switches. */
+void ult_progress_fully(void);
+
 /* Wakes all sleeping PEs, so that they poll. The state that they should notice must have been written
  * before (sequentially consistent), and their sources' arm must check it. Any thread. */
 void ult_wake_all(void);

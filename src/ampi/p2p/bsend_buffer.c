@@ -83,7 +83,7 @@ static struct ampi_bsend_segment *segment_alloc(struct ampi_bsend_buffer *buffer
     bool is_outside;
 
     if (!has_room(buffer, size_bytes)) {
-        ult_progress(); /* data of some segments may have been fetched */
+        ult_progress_fully(); /* data of some segments may have been fetched */
         if (!has_room(buffer, size_bytes))
             return NULL;
     }
