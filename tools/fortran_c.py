@@ -147,6 +147,8 @@ class Body:
         elif param.intent == "in":
             if not function.c_pointer(param):
                 self.args.append(f"fort_{kind}(*{name})")
+                if kind == "op" and any(p.kind == "request" and p.intent == "out" for p in function.params):
+                    self.before.append(f"fort_op_keep(*{name});")
                 if function.base.startswith("Request_get_status"):
                     self.after.append(f"fort_requests_look({name}, 1);")
                 return

@@ -4,9 +4,10 @@
  * in Fortran.
  *
  * C calls operations and error handlers without a state argument that could identify the procedure, so
- * there is a C function per procedure: one of a fixed number of slots. A slot is never released, because
- * operations and error handlers may be in use after they are freed; the same procedure gets the same slot
- * again. Generalized requests and data representations have a state.
+ * there is a C function per procedure: one of a fixed number of slots. The same procedure gets the same slot again. When
+ * all slots are used, the one whose operations were freed first is used again, unless a nonblocking or persistent
+ * call has used one of them: that call may need the procedure later. Slots of error handlers are never released, because they
+ * may be in use after they are freed. Generalized requests and data representations have a state.
  */
 #include "fort.h"
 
@@ -16,26 +17,54 @@ enum { N_SLOTS = 64 };
 
 /* The procedures of one kind of callback. */
 struct slots {
-    fort_procedure *procedures[N_SLOTS]; /* the first n are set */
-    int n;                               /* slots in use */
+    struct {
+        fort_procedure *procedure; /* the first n are set */
+        int n_objects;             /* operations or error handlers that have it */
+        uint64_t released;         /* if there are none: counts the releases of slots */
+    } slot[N_SLOTS];
+    int n;               /* slots that have been used */
+    uint64_t n_released; /* releases */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all slots' n */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all slots, and the list of operations */
 
-/* The procedure's slot, or -1 if all are used. */
+/* The slot that was released first; -1: none. */
+static int released_slot(const struct slots *slots)
+{
+    int first = -1;
+
+    for (int i = 0; i < slots->n; i++)
+        if (slots->slot[i].n_objects == 0 &&
+            (first < 0 || slots->slot[i].released < slots->slot[first].released))
+            first = i;
+    return first;
+}
+
+/* A slot for one more object with this procedure, or -1 if all are used. */
 static int slot_of(struct slots *slots, fort_procedure *procedure)
 {
-    int slot;
+    int i;
 
     pthread_mutex_lock(&lock);
-    for (slot = 0; slot < slots->n && slots->procedures[slot] != procedure; slot++)
+    for (i = 0; i < slots->n && slots->slot[i].procedure != procedure; i++)
         ;
-    if (slot == N_SLOTS)
-        slot = -1;
-    else if (slot == slots->n)
-        slots->procedures[slots->n++] = procedure;
+    if (i == N_SLOTS)
+        i = released_slot(slots);
+    else if (i == slots->n)
+        slots->n++;
+    if (i >= 0) {
+        slots->slot[i].procedure = procedure;
+        slots->slot[i].n_objects++;
+    }
     pthread_mutex_unlock(&lock);
-    return slot;
+    return i;
+}
+
+/* The slot has one object less. With the lock. */
+static void release(struct slots *slots, int slot)
+{
+    if (--slots->slot[slot].n_objects == 0)
+        slots->slot[slot].released = ++slots->n_released;
 }
 
 /* F(0x00) ... F(0x3f), for tables of functions. */
@@ -55,12 +84,107 @@ static int no_slot(const char *text)
 
 static struct slots ops, large_ops;
 
+/* An operation of the program. */
+struct op {
+    struct op *next;     /* in the list */
+    MPI_Op handle;       /* the list has one entry for a handle */
+    struct slots *slots; /* its procedure's */
+    int slot;            /* the procedure's */
+    bool is_kept;        /* its slot is not released */
+};
+static struct op *op_list; /* guarded by lock */
+
+/* The link to the operation; *link is NULL if it is not in the list. With the lock. */
+static struct op **find_op(MPI_Op handle)
+{
+    struct op **link = &op_list;
+
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    return link;
+}
+
+/* Removes the operation from the list; NULL: it is not in it. */
+static struct op *take_op(MPI_Op handle)
+{
+    struct op **link, *op;
+
+    pthread_mutex_lock(&lock);
+    link = find_op(handle);
+    op = *link;
+    if (op)
+        *link = op->next;
+    pthread_mutex_unlock(&lock);
+    return op;
+}
+
+static void add_op(struct op *op)
+{
+    pthread_mutex_lock(&lock);
+    op->next = op_list;
+    op_list = op;
+    pthread_mutex_unlock(&lock);
+}
+
+/* An operation that was taken does not exist any more. */
+static void forget_op(struct op *op)
+{
+    if (op && !op->is_kept) {
+        pthread_mutex_lock(&lock);
+        release(op->slots, op->slot);
+        pthread_mutex_unlock(&lock);
+    }
+    free(op);
+}
+
+/* After the creation of an operation, or the attempt. */
+static void remember_op(struct slots *slots, int slot, MPI_Op handle, int error)
+{
+    struct op *op = fort_alloc(sizeof *op);
+
+    *op = (struct op){.handle = handle, .slots = slots, .slot = slot};
+    if (error != MPI_SUCCESS) {
+        forget_op(op);
+        return;
+    }
+    forget_op(take_op(handle)); /* C has freed an operation at this address */
+    add_op(op);
+}
+
+void fort_op_keep_found(MPI_Fint number)
+{
+    MPI_Op handle = MPI_Op_fromint(number);
+    struct op *op;
+
+    pthread_mutex_lock(&lock);
+    op = *find_op(handle);
+    if (op)
+        op->is_kept = true;
+    pthread_mutex_unlock(&lock);
+}
+
+static void fort_Op_free(MPI_Fint *op, MPI_Fint *ierror)
+{
+    MPI_Op handle = fort_op(*op);
+    struct op *taken = take_op(handle); /* before another thread can create an operation at this address */
+    int error = MPI_Op_free(&handle);
+
+    if (error == MPI_SUCCESS) {
+        forget_op(taken);
+        *op = fort_op_int(handle);
+    } else if (taken) {
+        add_op(taken);
+    }
+    fort_return(ierror, error);
+}
+FORT_EXPORT(Op_free, op_free, OP_FREE);
+
 static void call_op(int slot, void *invec, void *inoutvec, int *len, MPI_Datatype *datatype)
 {
     typedef void procedure(void *, void *, MPI_Fint *, MPI_Fint *);
     MPI_Fint f_len = *len, f_datatype = fort_datatype_int(*datatype);
 
-    ((procedure *)ops.procedures[slot])(invec, inoutvec, &f_len, &f_datatype);
+    ((procedure *)ops.slot[slot].procedure)(invec, inoutvec, &f_len, &f_datatype);
 }
 
 static void call_large_op(int slot, void *invec, void *inoutvec, MPI_Count *len, MPI_Datatype *datatype)
@@ -69,7 +193,7 @@ static void call_large_op(int slot, void *invec, void *inoutvec, MPI_Count *len,
     MPI_Count f_len = *len;
     MPI_Fint f_datatype = fort_datatype_int(*datatype);
 
-    ((procedure *)large_ops.procedures[slot])(invec, inoutvec, &f_len, &f_datatype);
+    ((procedure *)large_ops.slot[slot].procedure)(invec, inoutvec, &f_len, &f_datatype);
 }
 
 #define OP(n)                                                                                     \
@@ -93,10 +217,13 @@ static void fort_Op_create(fort_procedure *user_fn, const MPI_Fint *commute, MPI
     int slot = slot_of(&ops, user_fn), error;
 
     if (slot < 0) {
-        fort_return(ierror, no_slot("MPI_Op_create: 64 procedures are operations already"));
+        fort_return(
+            ierror,
+            no_slot("MPI_Op_create: 64 procedures are operations already, or are used by nonblocking calls"));
         return;
     }
     error = MPI_Op_create(op_functions[slot], *commute != 0, &c_op);
+    remember_op(&ops, slot, c_op, error);
     if (error == MPI_SUCCESS)
         *op = fort_op_int(c_op);
     fort_return(ierror, error);
@@ -109,10 +236,14 @@ static void fort_Op_create_c(fort_procedure *user_fn, const MPI_Fint *commute, M
     int slot = slot_of(&large_ops, user_fn), error;
 
     if (slot < 0) {
-        fort_return(ierror, no_slot("MPI_Op_create_c: 64 procedures are operations already"));
+        fort_return(
+            ierror,
+            no_slot(
+                "MPI_Op_create_c: 64 procedures are operations already, or are used by nonblocking calls"));
         return;
     }
     error = MPI_Op_create_c(large_op_functions[slot], *commute != 0, &c_op);
+    remember_op(&large_ops, slot, c_op, error);
     if (error == MPI_SUCCESS)
         *op = fort_op_int(c_op);
     fort_return(ierror, error);
@@ -128,7 +259,7 @@ static void call_errhandler(struct slots *slots, int slot, MPI_Fint object, int 
 {
     MPI_Fint code = *error_code;
 
-    ((error_procedure *)slots->procedures[slot])(&object, &code);
+    ((error_procedure *)slots->slot[slot].procedure)(&object, &code);
 }
 
 #define ERROR(n)                                                                     \

@@ -171,6 +171,16 @@ int fort_indegree(MPI_Comm comm);
 int fort_outdegree(MPI_Comm comm);
 int fort_cart_dims(MPI_Comm comm);
 
+/* ---- Operations (callbacks.c) ---- */
+
+/* A call that ends later uses the operation: its procedure's C function is not given to another one. */
+void fort_op_keep_found(MPI_Fint op);
+static inline void fort_op_keep(MPI_Fint op)
+{
+    if (!fort_is_predefined(op))
+        fort_op_keep_found(op);
+}
+
 /* ---- Text (strings.c) ---- */
 
 /* A Fortran text in C's form. */

@@ -2,7 +2,39 @@
 !
 ! Shows: internal procedures that use variables of their host are callbacks: the compiler passes the address of code that it builds on
 ! the stack. Error handlers, operations, attributes and generalized requests; while the host waits, and from another procedure.
+! There can be any number of operations one after another, also while a nonblocking call uses one that was freed.
+module deep
+  use mpi_f08
+  use, intrinsic :: iso_c_binding, only: C_PTR, c_f_pointer
+  implicit none
+contains
+  ! At each depth of the stack the operation has another address.
+  recursive subroutine at_depth(n)
+    integer, intent(in) :: n
+    type(MPI_Op) :: op
+    integer :: into
+    call MPI_Op_create(subtract, .true., op)
+    into = 100
+    call MPI_Reduce_local(n, into, 1, MPI_INTEGER, op)
+    if (into /= 100 - 2 * n) stop 2
+    call MPI_Op_free(op)
+    if (n > 0) call at_depth(n - 1)
+  contains
+    subroutine subtract(invec, inoutvec, len, datatype)
+      type(C_PTR), value :: invec, inoutvec
+      integer :: len
+      type(MPI_Datatype) :: datatype
+      integer, pointer :: a(:), b(:)
+      if (datatype /= MPI_INTEGER) stop 1
+      call c_f_pointer(invec, a, [len])
+      call c_f_pointer(inoutvec, b, [len])
+      b = b - a - n
+    end subroutine
+  end subroutine
+end module
+
 program callbacks_internal
+  use deep
   use mpi_f08
   use, intrinsic :: iso_c_binding, only: C_PTR, c_f_pointer
   implicit none
@@ -18,6 +50,7 @@ program callbacks_internal
   call MPI_Comm_size(MPI_COMM_WORLD, size)
   call errors()
   call reduction()
+  call many_operations()
   call attributes()
   call generalized()
   call MPI_Finalize()
@@ -63,6 +96,20 @@ contains
     n_reduced = n_reduced + 1
   end subroutine
 
+  ! The last rank starts the nonblocking call when the others have freed its operation and made many more.
+  subroutine many_operations()
+    type(MPI_Op) :: op
+    type(MPI_Request) :: request
+    integer, asynchronous :: mine, all_of
+    mine = rank + 1
+    if (rank == size - 1 .and. size > 1) call at_depth(100)
+    call MPI_Op_create(add, .true., op)
+    call MPI_Iallreduce(mine, all_of, 1, MPI_INTEGER, op, MPI_COMM_WORLD, request)
+    call MPI_Op_free(op)
+    if (rank < size - 1 .or. size == 1) call at_depth(100)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    call check(all_of == size * (size + 1) / 2, 'a freed operation in a nonblocking call')
+  end subroutine
   subroutine attributes()
     integer :: keyval
     integer(MPI_ADDRESS_KIND) :: value
