@@ -17,20 +17,27 @@ static int *make_ints(size_t n_ints)
     return (int *)(void *)(memory + n_bytes - n_ints * sizeof(int));
 }
 
-/* Each rank says that it gets all. */
-static void reduce(int total)
+static void add(void *in, void *inout, int *len, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *len; i++)
+        ((int *)inout)[i] += ((int *)in)[i];
+}
+
+/* Each rank says that it gets all, or (shift is 1) that the next one does. */
+static void reduce(int total, int shift, MPI_Op op)
 {
     int *in = make_ints((size_t)total), *out = make_ints((size_t)total);
     int *counts = calloc((size_t)mtest_size, sizeof *counts);
     int error, n_wrong = 0;
 
-    counts[mtest_rank] = total;
+    counts[(mtest_rank + shift) % mtest_size] = total;
     for (int i = 0; i < total; i++)
         in[i] = i % 1000 + mtest_rank;
-    error = MPI_Reduce_scatter(in, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    error = MPI_Reduce_scatter(in, out, counts, MPI_INT, op, MPI_COMM_WORLD);
     if (error)
         MTEST_CLASS(error, MPI_ERR_COUNT);
-    for (int i = 0; i < total && !error; i++)
+    for (int i = 0; i < total && !error && shift == 0; i++)
         n_wrong += out[i] != i % 1000 * mtest_size + mtest_size * (mtest_size - 1) / 2;
     MTEST_CHECK(n_wrong == 0, "%d of %d elements are wrong, and there is no error", n_wrong, total);
     free(counts);
@@ -38,10 +45,18 @@ static void reduce(int total)
 
 int main(int argc, char **argv)
 {
+    MPI_Op op;
+
     mtest_init(&argc, &argv, 2);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    reduce(50);
-    reduce(5000);
-    reduce(3000000);
+    MPI_Op_create(add, 1, &op);
+    for (int shift = 0; shift < 2; shift++) {
+        reduce(50, shift, MPI_SUM);
+        reduce(5000, shift, MPI_SUM);
+        reduce(3000000, shift, MPI_SUM);
+        reduce(50, shift, op);
+        reduce(3000000, shift, op);
+    }
+    MPI_Op_free(&op);
     return mtest_end();
 }

@@ -2,15 +2,22 @@
  *
  * reduce_scatter.c: MPI_Reduce_scatter_block and MPI_Reduce_scatter (MPI 5.0, section 6.10): a reduction
  * whose result is scattered in blocks. Each receiver's block is combined directly into its buffer. In
- * place, where inputs and results share memory, and for users' functions, which are called for many blocks
+ * place, where inputs and results share memory, and for users' functions and small blocks, which are combined many
  * at a time, it is combined into memory of the PE and delivered from there. Cost: one read of all
  * contributions; large ones on all PEs, each for its own ranks as receivers.
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include <string.h>
+
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/engine/items.h"
 #include "base/log.h"
+
+/* Blocks up to this size are combined many at a time if a process has at least so many members: a block of its own would cost a
+ * call for each contribution. Larger ones gain nothing, and need memory. */
+#define SMALL_BLOCK_BYTES 1024
+#define SMALL_MEMBERS 4
 
 /* In args->recv the counts are those of the receivers' blocks; args->send.count is their sum. */
 static MPI_Count block_from(const struct ampi_coll_args *args, int rank)
@@ -61,8 +68,19 @@ static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
     return count;
 }
 
-/* The blocks of receivers with consecutive ranks are one range: a user's function is called once for all of
- * them. */
+/* Do both members have the same counts? If not, which is the program's error, each gets the block that its own counts describe. */
+static bool has_same_counts(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
+{
+    const struct ampi_coll_buf *x = &a->recv, *y = &b->recv;
+    size_t each_bytes = x->has_large_counts ? sizeof(MPI_Count) : sizeof(int);
+
+    if (!x->counts || !y->counts)
+        return x->counts == y->counts && x->count == y->count;
+    return x->has_large_counts == y->has_large_counts &&
+           memcmp(x->counts, y->counts, (size_t)a->comm->local->n_ranks * each_bytes) == 0;
+}
+
+/* The blocks of receivers with consecutive ranks are one range, which is combined at once. */
 static void hold_blocks(const struct ampi_coll_slot *slot, int part)
 {
     struct ampi_coll_scratch *held = base_malloc(sizeof *held, "a reduction in place");
@@ -76,10 +94,11 @@ static void hold_blocks(const struct ampi_coll_slot *slot, int part)
         MPI_Count count = 0;
         int n = 0;
         for (; i < end; i++, n++) {
-            const struct ampi_comm *comm = ampi_coll_part_args(slot, i)->comm;
-            if (comm->local != first->comm->local || comm->rank != first->comm->rank + n)
+            const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+            if (args->comm->local != first->comm->local || args->comm->rank != first->comm->rank + n ||
+                !has_same_counts(args, first))
                 break;
-            count += ampi_coll_count(&first->recv, comm->rank);
+            count += ampi_coll_count(&args->recv, args->comm->rank);
         }
         fold_range(slot, part, first, block_from(first, first->comm->rank), count,
                    ampi_type_address(held->elems, done * type->extent_bytes));
@@ -134,6 +153,15 @@ static void reduce_scatter_share(struct ampi_coll_slot *slot, int part)
         receive_blocks(slot, part);
 }
 
+static bool has_small_blocks(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+
+    return slot->state->n_members >= SMALL_MEMBERS &&
+           last->send.count * last->send.type->size_bytes <=
+               (MPI_Count)SMALL_BLOCK_BYTES * last->comm->local->n_ranks;
+}
+
 static void reduce_scatter_middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
@@ -141,7 +169,7 @@ static void reduce_scatter_middle(struct ampi_coll_slot *slot)
     if (!ampi_coll_check_sizes(slot) || last->send.count == 0)
         return;
     slot->gpus = ampi_coll_device_plan_scatter(slot);
-    slot->has_result = !last->op->is_predefined;
+    slot->has_result = !last->op->is_predefined || (!slot->gpus && has_small_blocks(slot));
     for (int i = 0; i < slot->state->n_members; i++)
         slot->has_result |= ampi_coll_is_in_place(&slot->args[i]->send);
     slot->needs_share =
