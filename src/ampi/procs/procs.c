@@ -162,7 +162,8 @@ static void fetched(void *arg, int result)
 {
     struct incoming *in = arg;
 
-    if (result == MACHINE_DONE)
+    /* Of a failed process: the object that it refers to may be gone (handle). */
+    if (result == MACHINE_DONE && BASE_LIKELY(!ampi_failed_is((int)in->am.src_proc)))
         in->then(&in->am, in->bytes, in->n_bytes);
     else
         free(in->bytes);
