@@ -14,7 +14,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-#define TABLE_CHAINS 1024u
+#define TABLE_CHAINS 16384u
 #define CACHE_ENTRIES 16u
 
 static struct ampi_comm_shared *table[TABLE_CHAINS];
