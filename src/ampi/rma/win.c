@@ -375,12 +375,16 @@ static void release(struct ampi_win *win)
 /* ---- Creating ---- */
 
 /* Across processes: allocates shared memory; no message about the window may reach a process that has not
- * created it. */
+ * created it. If a process fails now, others may have the window already and access the program's memory: so it exists here,
+ * too, and calls that involve the failed process return errors. */
 static int settle(struct ampi_win *win, const struct ampi_win_payload *payload)
 {
+    int error;
+
     if (payload->flavor == MPI_WIN_FLAVOR_SHARED || payload->flavor == MPI_WIN_FLAVOR_ALLOCATE)
         return ampi_win_share(win, payload->is_noncontiguous);
-    return ampi_coll_barrier(win->comm);
+    error = ampi_coll_barrier(win->comm);
+    return error == MPI_ERR_PROC_ABORTED ? MPI_SUCCESS : error;
 }
 
 int ampi_win_make(struct ampi_comm *comm, struct ampi_win_payload *payload, const struct ampi_info *info,
