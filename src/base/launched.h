@@ -23,6 +23,11 @@
 #define BASE_LAUNCHED_REPORT_ENV "HEDDLE_REPORT"
 #define BASE_LAUNCHED_REPORT_FORMAT "%d %ld"
 
+/* Two descriptors of SOCK_SEQPACKET sockets, "5,6", for the output of the process's ranks: stdout and stderr. A packet is
+ * an int32_t, the rank in the job, and text of at most BASE_LAUNCHED_OUTPUT_MAX bytes. */
+#define BASE_LAUNCHED_OUTPUT_ENV "HEDDLE_OUTPUT"
+#define BASE_LAUNCHED_OUTPUT_MAX ((size_t)16 << 10)
+
 /* Folders of single processes are named heddle-UID-, this, and a random suffix. */
 #define BASE_LAUNCHED_ROOM "ucx-"
 
@@ -34,12 +39,19 @@
  * variables alone do not, so they stay: programs read them to choose their GPUs. */
 static inline bool base_launched_is_membership(const char *entry)
 {
-    static const char *const starts[] = {"PMIX_NAMESPACE=",          "PMIX_SERVER_URI",
-                                         "PMIX_SECURITY_",           "PMIX_GDS_MODULE=",
-                                         "PMIX_PTL_MODULE",          "PMIX_BFROP_BUFFER_TYPE=",
-                                         "PMIX_SERVER_TMPDIR=",      "PMI_FD=",
-                                         "PMIX_SYSTEM_TMPDIR=",      "PMI_PORT=",
-                                         BASE_LAUNCHED_SIZE_ENV "=", BASE_LAUNCHED_REPORT_ENV "="};
+    static const char *const starts[] = {"PMIX_NAMESPACE=",
+                                         "PMIX_SERVER_URI",
+                                         "PMIX_SECURITY_",
+                                         "PMIX_GDS_MODULE=",
+                                         "PMIX_PTL_MODULE",
+                                         "PMIX_BFROP_BUFFER_TYPE=",
+                                         "PMIX_SERVER_TMPDIR=",
+                                         "PMI_FD=",
+                                         "PMIX_SYSTEM_TMPDIR=",
+                                         "PMI_PORT=",
+                                         BASE_LAUNCHED_SIZE_ENV "=",
+                                         BASE_LAUNCHED_REPORT_ENV "=",
+                                         BASE_LAUNCHED_OUTPUT_ENV "="};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
         if (strncmp(entry, starts[i], strlen(starts[i])) == 0)

@@ -224,4 +224,15 @@ struct image_rebind_client {
 };
 extern const struct image_rebind_client image_rebind_client;
 
+/* Who takes the ranks' output. */
+struct image_output {
+    /* Writes to stdout or stderr; false: another descriptor. */
+    bool (*write)(int fd, const void *bytes, size_t n_bytes, ssize_t *written_out);
+    /* The descriptor of a stream that stands for stdout or stderr; -1: another stream. */
+    int (*number)(const void *stream);
+};
+
+/* NULL: the C library. Set before the first copy. */
+extern const struct image_output *image_output;
+
 #endif

@@ -64,7 +64,7 @@ static const struct option options[] = {
     {"--hostfile -hostfile --machinefile -machinefile -f", "FILE", SET_HOSTFILE,
      "the same, one host per line of the file"},
     {"--tag-output -tag-output -l -prepend-rank", "", TAG_OUTPUT,
-     "prefix each line of output with the process that printed it"},
+     "prefix each line of output with the rank that printed it"},
     {"--output -output", "tag", OUTPUT_AS, "the same"},
     {"-N -npernode --npernode -ppn --ppn -perhost", "N", SET_PER_NODE,
      "at most N ranks per node; without -n, N on each"},

@@ -53,11 +53,13 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
-    bool knows_ranks = command->num_ranks || launch_num_ranks(command) == 0;
+    if (program->kind == LAUNCH_PROGRAM_PLAIN && command->num_procs == 0 && command->num_ranks > 0)
+        num_procs = command->num_ranks;
+    int num_ranks = launch_num_ranks(command);
     argv[at++] = (char *)"mpirun";
     argv[at++] = text("procs=%d", num_procs);
-    if (program->kind != LAUNCH_PROGRAM_PLAIN && knows_ranks)
-        argv[at++] = text("ranks=%d", command->num_ranks ? command->num_ranks : num_procs);
+    if (program->kind != LAUNCH_PROGRAM_PLAIN)
+        argv[at++] = text("ranks=%d", num_ranks ? num_ranks : num_procs);
     argv[at++] = text("path=%s", program->path);
     if (command->timeout_s > 0)
         argv[at++] = text("timeout=%.17g", command->timeout_s);

@@ -75,6 +75,41 @@ expect "one process, stdout is closed" 0 '' '' sh -c '"$@" >&-' - "$mpirun" -n 4
 expect "MPI_Abort while another rank waits for a reader" 3 '' '^rank 1 of 2 [^:]*: MPI_Abort was called with error code 3; the job ends $' \
     sh -c 'mkfifo "$0" && exec 3<>"$0" && "$@" >"$0" 3>&-' "$work/fifo" "$mpirun" -n 2 "$work/full_pipe" +p 2
 
+# ---- Tags ----
+"$1" -O1 -o "$work/rank_output" "$(dirname "$0")/rank_output.c" || exit 1
+# tagged WHAT OPTIONS...: sorted output, stdout first.
+cat >"$work/tagged" <<'END'
+#!/bin/bash
+cd "$(dirname "$0")" || exit 1
+"$@" >tagged_out 2>tagged_err || exit
+sort tagged_out
+sort tagged_err
+END
+chmod +x "$work/tagged"
+lines=''
+for rank in 0 1 2; do lines+="\\[$rank\\]<stdout> one, two \\[$rank\\]<stdout> the end "; done
+for rank in 0 1 2; do lines+="\\[$rank\\]<stderr> three "; done
+for procs in 1 2 3; do
+    expect "tags name ranks, $procs processes" 0 "^$lines\$" '' \
+        "$work/tagged" "$mpirun" --procs $procs -n 3 --tag-output ./rank_output parts +p 1
+done
+expect "tags of write()" 0 '^(\[([01])\]<stdout> written by \2 ){2}$' '' "$work/tagged" "$mpirun" -n 2 --tag-output ./rank_output write
+expect "other text has the ranks of its process" 0 '^(\[0-1\]<stdout> by descriptor ){2}(\[2-3\]<stdout> by descriptor ){2}$' '' \
+    "$work/tagged" "$mpirun" --procs 2 -n 4 --tag-output ./rank_output descriptor
+expect "a file in place of stdout" 0 '^\[0\]<stdout> the file: into the file by 0 $' '' \
+    "$work/tagged" "$mpirun" -n 2 --tag-output ./rank_output replaced
+expect "copies of a program without MPI" 0 '^\[0\]<stdout> x \[1\]<stdout> x $' '' "$work/tagged" "$mpirun" -n 2 --tag-output echo x
+expect "10,000 lines of each of 8 ranks of 2 processes, with tags" 0 '^True $' '' \
+    sh -c '"$@" | sed -E "s/^\[[0-7]\]<stdout> //" | python3 '"$work/check_lines.py 8 10000" - \
+    "$mpirun" --procs 2 -n 8 --tag-output "$work/rank_output" lines 10000
+expect "the reader of tagged lines goes away" 0 '^\[[0-3]\]<stdout> [0-3] 0 end 141 $' '*' \
+    bash -c '"$@" | head -1; echo ${PIPESTATUS[0]}' - "$mpirun" -n 4 --tag-output "$work/rank_output" lines 100000000
+printf '#include <mpi.h>\n#include <iostream>\nint main(int c, char **v)\n{ MPI_Init(&c, &v); std::cout << "C++" << std::endl; MPI_Finalize(); }\n' \
+    >"$work/cpp.cpp"
+if "${1%mpicc}mpicxx" -o "$work/cpp" "$work/cpp.cpp" 2>/dev/null; then
+    expect "tags of C++ streams" 0 '^\[0\]<stdout> C\+\+ \[1\]<stdout> C\+\+ $' '' "$work/tagged" "$mpirun" -n 2 --tag-output ./cpp
+fi
+
 # ---- Input ----
 head -c 10485760 /dev/urandom >"$work/input"
 sum=$(cksum <"$work/input")

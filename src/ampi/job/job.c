@@ -453,6 +453,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         image_set_private_libraries(base_settings.private_libs);
     if (ampi_machine)
         image_set_lock_folder(ampi_launched_folder());
+    ampi_rank_output_open();
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
     ampi_library_env_set_for_streams();

@@ -12,6 +12,10 @@
  * Called once per process. */
 void ampi_options_read(int *argc, char **argv);
 
+/* If mpirun tags output, sends that of the ranks with their numbers (rank_output.c). Before the first copy of the program, in
+ * a process with several ranks. */
+void ampi_rank_output_open(void);
+
 /* Sets up the parts that are independent of images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
 void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 

@@ -185,6 +185,11 @@ const char *ampi_launched_folder(void)
     return find("PMIX_SERVER_TMPDIR");
 }
 
+const char *ampi_launched_output(void)
+{
+    return find(BASE_LAUNCHED_OUTPUT_ENV);
+}
+
 void ampi_launched_report(long n_ranks)
 {
     const char *name = find(BASE_LAUNCHED_REPORT_ENV), *rank = getenv("PMIX_RANK");

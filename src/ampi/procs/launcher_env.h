@@ -27,6 +27,9 @@ void ampi_launched_refuse(void);
 /* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
 const char *ampi_launched_folder(void);
 
+/* The launcher's descriptors for the output of ranks (BASE_LAUNCHED_OUTPUT_ENV); NULL: none. After ampi_launched_take. */
+const char *ampi_launched_output(void);
+
 /* Restores the launcher's variables while PMIx_Init reads them, and removes them again. Other threads may
  * read the environment meanwhile, but must not change it. */
 void ampi_launched_lend(void);

@@ -163,6 +163,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("accept4", image_libc_accept4, "other ranks run meanwhile"),
     FUNCTION("eventfd_read", image_libc_eventfd_read, "other ranks run meanwhile"),
     FUNCTION("eventfd_write", image_libc_eventfd_write, "other ranks run meanwhile"),
+    FUNCTION("fileno", image_libc_fileno, "streams of --tag-output stand for descriptors 1 and 2"),
+    FUNCTION("fileno_unlocked", image_libc_fileno, "streams of --tag-output stand for descriptors 1 and 2"),
     FUNCTION("write", image_libc_write, "other ranks run meanwhile"),
     FUNCTION("__write", image_libc_write, "other ranks run meanwhile"),
     FUNCTION("writev", image_libc_writev, "other ranks run meanwhile"),

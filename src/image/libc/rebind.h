@@ -224,6 +224,7 @@ int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len);
 int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags);
 int image_libc_eventfd_read(int fd, eventfd_t *value_out);
 int image_libc_eventfd_write(int fd, eventfd_t value);
+int image_libc_fileno(FILE *stream);
 ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes);
 ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts);
 ssize_t image_libc_send(int fd, const void *bytes, size_t size_bytes, int flags);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -226,10 +227,23 @@ static mode_t kind_to_wait_for(int fd)
     return file.st_mode & S_IFMT;
 }
 
+const struct image_output *image_output;
+
+int image_libc_fileno(FILE *stream)
+{
+    int number = image_output ? image_output->number(stream) : -1;
+
+    return number >= 0 ? number : fileno(stream);
+}
+
 ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
 {
-    mode_t kind = kind_to_wait_for(fd);
+    mode_t kind;
+    ssize_t n_written;
 
+    if (image_output && image_is_on_rank() && image_output->write(fd, bytes, size_bytes, &n_written))
+        return n_written;
+    kind = kind_to_wait_for(fd);
     return kind == S_IFIFO    ? write_to_pipe(fd, bytes, size_bytes)
            : kind == S_IFSOCK ? write_to_socket(fd, bytes, size_bytes, 0)
                               : write(fd, bytes, size_bytes);

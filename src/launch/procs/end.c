@@ -54,14 +54,21 @@ void procs_end_all(struct procs_job *job, int exit_code)
         procs_end_step(job);
 }
 
+void procs_ranks_of(const struct procs_options *options, int proc_id, long *first_out, long *last_out)
+{
+    long num_ranks = options->num_ranks, num_procs = options->num_procs;
+    *first_out = num_ranks * proc_id / num_procs;
+    *last_out = num_ranks * (proc_id + 1) / num_procs - 1;
+}
+
 /* Prints "process 2 of 4 (ranks 32 to 47) <text>". */
 static void print_about(const struct procs_job *job, int proc_id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 static void print_about(const struct procs_job *job, int proc_id, const char *format, ...)
 {
-    long num_ranks = job->options.num_ranks, num_procs = job->options.num_procs;
-    long first = num_ranks * proc_id / num_procs, last = num_ranks * (proc_id + 1) / num_procs - 1;
+    long num_procs = job->options.num_procs, first, last;
+    procs_ranks_of(&job->options, proc_id, &first, &last);
     char ranks[64] = "", text[512];
     if (last > first)
         snprintf(ranks, sizeof ranks, " (ranks %ld to %ld)", first, last);

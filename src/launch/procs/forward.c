@@ -12,16 +12,22 @@
  *      4. When a sink's reader has gone, its streams are closed, and the processes get SIGPIPE or EPIPE, as
  *         they would without mpirun.
  *
- * A line longer than LINE_BYTES is forwarded in pieces. Used by mpirun_procs.c.
+ * A line longer than LINE_BYTES is forwarded in pieces. With --tag-output, ranks that share a process send their output
+ * through two sockets of the process, and a packet names its rank (src/ampi/job/rank_output.c): each rank has streams of its
+ * own, without a descriptor. Used by mpirun_procs.c.
  */
 #include "launch/procs/mpirun_procs.h"
+
+#include "base/launched.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -29,6 +35,8 @@ enum {
     QUEUE_BYTES = 1 << 20,
     LINE_BYTES = 16 << 20,
     PAGE_BYTES = 4096,
+    RANKS_MAX = 1000000,
+    PACKETS = 64, /* of a socket that are read in turn */
 };
 
 /* Bytes start ... start + len - 1 are in use. */
@@ -49,14 +57,22 @@ struct sink {
 };
 
 struct stream {
-    int fd;             /* read end of the process's stdout or stderr; -1: closed */
+    int fd;             /* read end of the process's stdout or stderr; -1: closed, or a rank's */
     int proc_id;        /* process of the stream */
     struct sink *sink;  /* destination of its lines */
     struct bytes line;  /* the unfinished line */
     size_t num_scanned; /* bytes of line that are known to contain no newline */
     char tag[48];       /* prefix of each line; "" without --tag-output */
     size_t tag_len;     /* its length */
-    int index;          /* its index among the streams */
+    int index;          /* its index among the streams; after those of the processes come those of ranks */
+};
+
+/* A socket for the output of a process's ranks. */
+struct channel {
+    int fd;            /* -1: closed */
+    int proc_id;       /* the process */
+    bool is_stderr;    /* or stdout */
+    struct sink *sink; /* destination of its lines */
 };
 
 struct procs_forward {
@@ -64,10 +80,14 @@ struct procs_forward {
     struct stream *streams;   /* num_streams of them */
     int num_streams;          /* in use */
     int max_streams;          /* two per process */
-    bool tags_output;         /* --tag-output */
-    struct procs_proc *procs; /* for recording close_order */
-    int num_closed;           /* processes whose output has ended */
-    bool has_failed;          /* output could not be written although it had a reader */
+    struct channel *channels; /* num_channels of them; none without --tag-output */
+    int num_channels;         /* in use; at most max_streams */
+    struct stream **of_ranks; /* by 2 * rank + is_stderr; NULL: no output yet */
+    int num_of_ranks;         /* length of of_ranks */
+    const struct procs_options *options; /* of the command line */
+    struct procs_proc *procs;            /* for recording close_order */
+    int num_closed;                      /* processes whose output has ended */
+    bool has_failed;                     /* output could not be written although it had a reader */
 };
 
 /* ---- Bytes ---- */
@@ -114,6 +134,12 @@ static bool is_writable_now(int fd)
     return poll(&watched, 1, 0) > 0;
 }
 
+static void channel_close(struct channel *channel)
+{
+    close(channel->fd);
+    channel->fd = -1;
+}
+
 /* The reader has closed its end. */
 static void sink_break(struct procs_forward *forward, struct sink *sink)
 {
@@ -127,6 +153,12 @@ static void sink_break(struct procs_forward *forward, struct sink *sink)
         stream->fd = -1;
         stream->line.len = stream->line.start = 0;
     }
+    for (int i = 0; i < forward->num_channels; i++)
+        if (forward->channels[i].sink == sink && forward->channels[i].fd >= 0)
+            channel_close(&forward->channels[i]);
+    for (int i = 0; i < forward->num_of_ranks; i++)
+        if (forward->of_ranks[i] != NULL && forward->of_ranks[i]->sink == sink)
+            forward->of_ranks[i]->line.len = forward->of_ranks[i]->line.start = 0;
 }
 
 static void sink_write(struct procs_forward *forward, struct sink *sink)
@@ -196,6 +228,19 @@ static void stream_closed(struct procs_forward *forward, struct stream *stream)
         forward->procs[stream->proc_id].close_order = ++forward->num_closed;
 }
 
+/* Moves the complete lines to the sink. */
+static void stream_queue_lines(struct stream *stream)
+{
+    struct bytes *line = &stream->line;
+    const char *start = line->data + line->start;
+    const char *newline = memrchr(start + stream->num_scanned, '\n', line->len - stream->num_scanned);
+    if (newline != NULL)
+        stream_queue(stream, (size_t)(newline + 1 - start));
+    else if (line->len >= LINE_BYTES)
+        stream_queue(stream, line->len);
+    stream->num_scanned = line->len;
+}
+
 /* Reads once. The pipe must be readable or at its end. */
 static void stream_read(struct procs_forward *forward, struct stream *stream)
 {
@@ -209,13 +254,71 @@ static void stream_read(struct procs_forward *forward, struct stream *stream)
         return;
     }
     line->len += (size_t)got;
-    const char *start = line->data + line->start;
-    const char *newline = memrchr(start + stream->num_scanned, '\n', line->len - stream->num_scanned);
-    if (newline != NULL)
-        stream_queue(stream, (size_t)(newline + 1 - start));
-    else if (line->len >= LINE_BYTES)
-        stream_queue(stream, line->len);
-    stream->num_scanned = line->len;
+    stream_queue_lines(stream);
+}
+
+/* ---- Output of ranks ---- */
+
+/* The rank's stream; NULL: no such rank. */
+static struct stream *stream_of_rank(struct procs_forward *forward, const struct channel *channel,
+                                     int32_t rank)
+{
+    if (rank < 0 || rank >= RANKS_MAX)
+        return NULL;
+    int at = 2 * rank + channel->is_stderr;
+    if (at >= forward->num_of_ranks) {
+        int num = 2 * (at + 2);
+        struct stream **longer = realloc(forward->of_ranks, (size_t)num * sizeof longer[0]);
+        if (longer == NULL)
+            launch_fail(1, "out of memory for the output of the ranks");
+        memset(longer + forward->num_of_ranks, 0, (size_t)(num - forward->num_of_ranks) * sizeof longer[0]);
+        forward->of_ranks = longer;
+        forward->num_of_ranks = num;
+    }
+    if (forward->of_ranks[at] == NULL) {
+        struct stream *stream = forward->of_ranks[at] = calloc(1, sizeof *stream);
+        if (stream == NULL)
+            launch_fail(1, "out of memory for the output of the ranks");
+        *stream = (struct stream){
+            .fd = -1, .proc_id = channel->proc_id, .sink = channel->sink, .index = forward->max_streams + at};
+        stream->tag_len = (size_t)snprintf(stream->tag, sizeof stream->tag, "[%d]<%s> ", (int)rank,
+                                           channel->is_stderr ? "stderr" : "stdout");
+    }
+    return forward->of_ranks[at];
+}
+
+/* Moves the unfinished lines of a process's ranks to the sinks. */
+static void show_ranks_of(struct procs_forward *forward, const struct channel *channel)
+{
+    for (int i = channel->is_stderr; i < forward->num_of_ranks; i += 2)
+        if (forward->of_ranks[i] != NULL && forward->of_ranks[i]->proc_id == channel->proc_id)
+            stream_queue(forward->of_ranks[i], forward->of_ranks[i]->line.len);
+}
+
+static void channel_read(struct procs_forward *forward, struct channel *channel)
+{
+    char text[BASE_LAUNCHED_OUTPUT_MAX];
+    int32_t rank;
+    struct iovec parts[] = {{&rank, sizeof rank}, {text, sizeof text}};
+    struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t got = recvmsg(channel->fd, &packet, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        show_ranks_of(forward, channel);
+        channel_close(channel);
+        return;
+    }
+    struct stream *stream = got > (ssize_t)sizeof rank ? stream_of_rank(forward, channel, rank) : NULL;
+    if (stream == NULL)
+        return;
+    bytes_append(&stream->line, text, (size_t)got - sizeof rank);
+    stream_queue_lines(stream);
+}
+
+static bool channel_is_read(const struct channel *channel)
+{
+    return channel->fd >= 0 && channel->sink->queue.len < QUEUE_BYTES;
 }
 
 static bool stream_is_read(const struct stream *stream)
@@ -238,41 +341,66 @@ static bool is_regular_file(int fd)
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-struct procs_forward *procs_forward_create(struct procs_proc *procs, int num_procs, bool tags_output)
+struct procs_forward *procs_forward_create(struct procs_proc *procs, const struct procs_options *options)
 {
     struct procs_forward *forward = calloc(1, sizeof *forward);
     if (forward == NULL)
         return NULL;
-    forward->max_streams = 2 * num_procs;
+    forward->max_streams = 2 * options->num_procs;
     forward->streams = calloc((size_t)forward->max_streams, sizeof forward->streams[0]);
-    if (forward->streams == NULL) {
+    forward->channels = calloc((size_t)forward->max_streams, sizeof forward->channels[0]);
+    if (forward->streams == NULL || forward->channels == NULL) {
+        free(forward->streams);
+        free(forward->channels);
         free(forward);
         return NULL;
     }
     forward->procs = procs;
-    forward->tags_output = tags_output;
+    forward->options = options;
     for (int i = 0; i < 2; i++)
         forward->sinks[i] =
             (struct sink){.fd = i + 1, .can_block = !is_regular_file(i + 1), .mid_line_of = -1};
     return forward;
 }
 
+static struct sink *sink_of(struct procs_forward *forward, bool is_stderr)
+{
+    return &forward->sinks[is_stderr && !is_same_file(STDOUT_FILENO, STDERR_FILENO)];
+}
+
+/* "[3]<stdout> ", or with the first and last rank of the process "[0-3]<stdout> ". */
+static size_t write_tag(const struct procs_forward *forward, int proc_id, bool is_stderr, char tag_out[48])
+{
+    long first, last;
+    char range[24] = "";
+    procs_ranks_of(forward->options, proc_id, &first, &last);
+    if (last < first) /* a program without MPI */
+        first = proc_id;
+    if (last > first)
+        snprintf(range, sizeof range, "-%ld", last);
+    return (size_t)snprintf(tag_out, 48, "[%ld%s]<%s> ", first, range, is_stderr ? "stderr" : "stdout");
+}
+
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd)
 {
     int index = forward->num_streams++;
     struct stream *stream = &forward->streams[index];
-    bool has_own_sink = is_stderr && !is_same_file(STDOUT_FILENO, STDERR_FILENO);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     *stream =
-        (struct stream){.fd = fd, .index = index, .proc_id = proc_id, .sink = &forward->sinks[has_own_sink]};
-    if (forward->tags_output)
-        stream->tag_len = (size_t)snprintf(stream->tag, sizeof stream->tag, "[%d]<%s> ", proc_id,
-                                           is_stderr ? "stderr" : "stdout");
+        (struct stream){.fd = fd, .index = index, .proc_id = proc_id, .sink = sink_of(forward, is_stderr)};
+    if (forward->options->tags_output)
+        stream->tag_len = write_tag(forward, proc_id, is_stderr, stream->tag);
+}
+
+void procs_forward_add_ranks(struct procs_forward *forward, int proc_id, bool is_stderr, int fd)
+{
+    forward->channels[forward->num_channels++] = (struct channel){
+        .fd = fd, .proc_id = proc_id, .is_stderr = is_stderr, .sink = sink_of(forward, is_stderr)};
 }
 
 int procs_forward_max_watched(const struct procs_forward *forward)
 {
-    return forward->max_streams + 2;
+    return 2 * forward->max_streams + 2;
 }
 
 int procs_forward_watch(struct procs_forward *forward, struct pollfd *watched)
@@ -281,6 +409,9 @@ int procs_forward_watch(struct procs_forward *forward, struct pollfd *watched)
     for (int i = 0; i < forward->num_streams; i++)
         if (stream_is_read(&forward->streams[i]))
             watched[num++] = (struct pollfd){.fd = forward->streams[i].fd, .events = POLLIN};
+    for (int i = 0; i < forward->num_channels; i++)
+        if (channel_is_read(&forward->channels[i]))
+            watched[num++] = (struct pollfd){.fd = forward->channels[i].fd, .events = POLLIN};
     for (int i = 0; i < 2; i++)
         if (forward->sinks[i].queue.len > 0)
             watched[num++] = (struct pollfd){.fd = forward->sinks[i].fd, .events = POLLOUT};
@@ -292,6 +423,9 @@ void procs_forward_work(struct procs_forward *forward)
     for (int i = 0; i < forward->num_streams; i++)
         if (stream_is_read(&forward->streams[i]))
             stream_read(forward, &forward->streams[i]);
+    for (int i = 0; i < forward->num_channels; i++)
+        for (int n = 0; n < PACKETS && channel_is_read(&forward->channels[i]); n++)
+            channel_read(forward, &forward->channels[i]);
     for (int i = 0; i < 2; i++)
         sink_write(forward, &forward->sinks[i]);
 }
@@ -301,6 +435,9 @@ void procs_forward_show_unfinished(struct procs_forward *forward)
     for (int i = 0; i < forward->num_streams; i++)
         if (forward->streams[i].proc_id == 0 && forward->streams[i].fd >= 0)
             stream_queue(&forward->streams[i], forward->streams[i].line.len);
+    for (int i = 0; i < forward->num_channels; i++)
+        if (forward->channels[i].proc_id == 0)
+            show_ranks_of(forward, &forward->channels[i]);
 }
 
 bool procs_forward_has_failed(const struct procs_forward *forward)
@@ -312,6 +449,9 @@ bool procs_forward_is_done(const struct procs_forward *forward)
 {
     for (int i = 0; i < forward->num_streams; i++)
         if (forward->streams[i].fd >= 0)
+            return false;
+    for (int i = 0; i < forward->num_channels; i++)
+        if (forward->channels[i].fd >= 0)
             return false;
     return forward->sinks[0].queue.len == 0 && forward->sinks[1].queue.len == 0;
 }

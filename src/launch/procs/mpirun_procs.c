@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -133,6 +134,12 @@ static char **make_env(const struct procs_job *job, int proc_id)
     if (env.entries == NULL)
         return NULL;
     set_place(&env, proc_id, job->options.num_procs);
+    if (job->options.tags_output) {
+        char text[32];
+        const int *output = job->procs[proc_id].output;
+        snprintf(text, sizeof text, "%d,%d", output[0], output[1]);
+        set_variable(BASE_LAUNCHED_OUTPUT_ENV, text, true, &env);
+    }
     return procs_server_add_env(job, proc_id, &env.entries) ? env.entries : NULL;
 }
 
@@ -226,24 +233,55 @@ static void say_why_not(const struct procs_job *job, int proc_id, int error)
                                      : "");
 }
 
+/* Opens the sockets for the output of a process's ranks. Returns 0 or an errno. */
+static int open_outputs(struct procs_job *job, struct procs_forward *forward, int proc_id)
+{
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+            return errno;
+        job->procs[proc_id].output[i] = ends[1];
+        procs_forward_add_ranks(forward, proc_id, i == 1, ends[0]);
+    }
+    return 0;
+}
+
+static void close_outputs(const struct procs_job *job, int proc_id)
+{
+    for (int i = 0; i < 2; i++)
+        if (job->procs[proc_id].output[i] > 0)
+            close(job->procs[proc_id].output[i]);
+}
+
+/* Starts a process. Returns 0 or an errno. */
+static int start(struct procs_job *job, struct procs_forward *forward, int proc_id, int input)
+{
+    int out, err, error = job->options.tags_output ? open_outputs(job, forward, proc_id) : 0;
+    char **env = error == 0 ? make_env(job, proc_id) : NULL;
+    if (error == 0)
+        error = env != NULL ? procs_spawn(job, proc_id, env, proc_id == 0 ? input : -1, &out, &err) : ENOMEM;
+    if (env != NULL)
+        free_env(env);
+    if (job->options.tags_output)
+        close_outputs(job, proc_id);
+    if (error == 0) {
+        procs_forward_add(forward, proc_id, false, out);
+        procs_forward_add(forward, proc_id, true, err);
+    }
+    return error;
+}
+
 static void start_all(struct procs_job *job, struct procs_forward *forward)
 {
     int input = procs_input_open();
     for (int i = 0; i < job->options.num_procs && !job->has_failed; i++) {
-        int out, err, error = ENOMEM;
-        char **env = make_env(job, i);
-        if (env != NULL) {
-            error = procs_spawn(job, i, env, i == 0 ? input : -1, &out, &err);
-            free_env(env);
-        }
+        int error = start(job, forward, i, input);
         if (error != 0) {
             say_why_not(job, i, error);
             procs_end_all(job,
                           error == EAGAIN || error == ENOMEM || error == EMFILE ? 1 : LAUNCH_EXIT_CANNOT_RUN);
             break;
         }
-        procs_forward_add(forward, i, false, out);
-        procs_forward_add(forward, i, true, err);
     }
     if (input > STDERR_FILENO)
         close(input);
@@ -366,8 +404,7 @@ int main(int argc, char **argv)
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
     job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
-    struct procs_forward *forward =
-        procs_forward_create(job.procs, job.options.num_procs, job.options.tags_output);
+    struct procs_forward *forward = procs_forward_create(job.procs, &job.options);
     if (job.procs == NULL || forward == NULL)
         launch_fail(1, "out of memory for %d processes", job.options.num_procs);
 

@@ -58,13 +58,15 @@ struct procs_options {
 
 /* One process of the job. */
 struct procs_proc {
-    pid_t pid;         /* also its process group; 0: not started, or already reaped */
-    int close_order;   /* its position in the order in which processes closed stdout and stderr; 0: still open
+    pid_t pid;       /* also its process group; 0: not started, or already reaped */
+    int close_order; /* its position in the order in which processes closed stdout and stderr; 0: still open
                         * (forward.c) */
-    bool has_ended;    /* started and reaped */
-    bool is_undecided; /* has_ended, but end.c has not handled its status yet */
-    bool has_reported; /* a program that is linked with the library was started in it */
-    int status;        /* as reported by waitpid */
+    int output[2];  /* --tag-output, until it is started: its ends of the sockets for stdout and stderr of its
+                        * ranks */
+    bool has_ended; /* started and reaped */
+    bool is_undecided;        /* has_ended, but end.c has not handled its status yet */
+    bool has_reported;        /* a program that is linked with the library was started in it */
+    int status;               /* as reported by waitpid */
     atomic_bool is_connected; /* has called PMIx_Init (server.c) */
     atomic_bool is_finalized; /* has called PMIx_Finalize for the last time (server.c) */
     atomic_bool is_tolerant;  /* has announced that it tolerates failures of others (server.c) */
@@ -133,6 +135,9 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
 
 /* ---- end.c ---- */
 
+/* The ranks of a process; last < first: their number is unknown. */
+void procs_ranks_of(const struct procs_options *options, int proc_id, long *first_out, long *last_out);
+
 /* Reaps the processes that have ended, and handles the consequences. */
 void procs_end_reap(struct procs_job *job);
 /* A process has called PMIx_Abort. */
@@ -150,9 +155,11 @@ void procs_end_signal_all(const struct procs_job *job, int signal_number);
 struct procs_forward;
 
 /* Creates the forwarder. It records in procs the order in which processes close their output. */
-struct procs_forward *procs_forward_create(struct procs_proc *procs, int num_procs, bool tags_output);
+struct procs_forward *procs_forward_create(struct procs_proc *procs, const struct procs_options *options);
 /* Takes over the read end of a process's stdout or stderr. */
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd);
+/* Takes over the read end of a socket for the output of the process's ranks (base/launched.h). */
+void procs_forward_add_ranks(struct procs_forward *forward, int proc_id, bool is_stderr, int fd);
 /* The maximum number of entries that procs_forward_watch needs. */
 int procs_forward_max_watched(const struct procs_forward *forward);
 /* Writes the descriptors to poll to watched; returns their number. */

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* The child's part; never returns. If it cannot run the program, reports an errno through report_fd. */
-static _Noreturn void become_program(const struct procs_job *job, char **env, const cpu_set_t *cores,
-                                     pid_t parent, const int fds[3], int report_fd)
+static _Noreturn void become_program(const struct procs_job *job, int proc_id, char **env,
+                                     const cpu_set_t *cores, pid_t parent, const int fds[3], int report_fd)
 {
     /* The parent may have died before the prctl. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -25,6 +25,8 @@ static _Noreturn void become_program(const struct procs_job *job, char **env, co
     for (int i = 0; i < 3; i++)
         if (fds[i] != i && dup2(fds[i], i) < 0)
             goto failed;
+    for (int i = 0; job->options.tags_output && i < 2; i++)
+        fcntl(job->procs[proc_id].output[i], F_SETFD, 0);
     if (fds[0] == 0) /* the child's: not closed by exec */
         fcntl(0, F_SETFD, 0);
     if (job->was_sigpipe_default)
@@ -52,7 +54,7 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0)
-        become_program(job, env, is_bound ? &cores : NULL, parent, fds, report[1]);
+        become_program(job, proc_id, env, is_bound ? &cores : NULL, parent, fds, report[1]);
     if (pid < 0) {
         error = errno;
         goto err_close;
