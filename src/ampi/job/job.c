@@ -399,6 +399,7 @@ static bool wants_images(int *argc, char **argv)
     if (n_launched == base_settings.n_ranks)
         return false;
     ampi_procs_attach(base_settings.n_ranks);
+    ampi_thread_count_early();
     if (ampi_machine && ampi_job.n_local == 1)
         on_exit(detach_unused, NULL);
     return ampi_machine ? ampi_job.n_local > 1 : base_settings.n_ranks > 1;
@@ -504,8 +505,12 @@ static void check_finalized(int code, void *arg)
     ampi_job_abort(code);
 }
 
-/* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. The
- * threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
+/* How often a main thread that has ended by pthread_exit looks whether the program's other threads have ended. */
+#define OTHERS_NS 10000000
+
+/* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. Without
+ * MPI_Finalize, the program's other threads continue to use MPI: the main thread waits for their end, which nothing else
+ * reports. Then the threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
  * process ends with the last thread of the program. After a failure UCX's thread cannot be ended (table.c
  * of machine_ucx), so the process ends with its main thread. */
 static void end_main(void *arg)
@@ -514,6 +519,8 @@ static void end_main(void *arg)
 
     if (!ampi_machine || ampi_job.is_forked)
         return;
+    while (rank->state == AMPI_RANK_INITIALIZED && ampi_thread_counts_others())
+        nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
     if (rank->state == AMPI_RANK_INITIALIZED)
         check_finalized(0, NULL);
     if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())

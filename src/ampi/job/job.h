@@ -49,9 +49,16 @@ void ampi_thread_start_progress(void);
 void ampi_thread_count_before(void);
 void ampi_thread_count_after(void);
 
+/* The threads that the process has now, before main, are the library's own, except for the calling one. */
+void ampi_thread_count_early(void);
+
 /* See ult_hooks: has_other_threads, may_keep_thread. */
 bool ampi_thread_any_other(void);
 bool ampi_thread_may_keep(const struct ult *u);
+
+/* In a process with one rank, on its main thread: true if there are other threads than those of this library and the
+ * libraries that it uses, so far as that is known. */
+bool ampi_thread_counts_others(void);
 
 /* ---- Ranks and GPUs (rank_gpu.c) ---- */
 

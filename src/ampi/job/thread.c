@@ -164,6 +164,9 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from)
 /* In a process with one rank: threads started by this library and the libraries that it uses; -1: unknown. */
 static int n_own_threads = -1;
 
+/* Those of them that contacting the launcher before main has started. */
+static int n_early_threads;
+
 static int count_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -180,13 +183,18 @@ static int count_threads(void)
 void ampi_thread_count_before(void)
 {
     if (!ampi_job.is_virtual)
-        n_own_threads = count_threads() == 1 ? 0 : -1;
+        n_own_threads = count_threads() == 1 + n_early_threads ? 0 : -1;
 }
 
 void ampi_thread_count_after(void)
 {
     if (!ampi_job.is_virtual && n_own_threads == 0)
         n_own_threads = count_threads() - 1;
+}
+
+void ampi_thread_count_early(void)
+{
+    n_early_threads = count_threads() - 1;
 }
 
 void ampi_thread_start_progress(void)
@@ -219,6 +227,11 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
     if (ampi_job.is_virtual)
         return rank->image && image_count_threads(rank->image) > 0;
     return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
+}
+
+bool ampi_thread_counts_others(void)
+{
+    return n_own_threads >= 0 && count_threads() - 1 > n_own_threads;
 }
 
 /* Number of the rank's threads that wait in MPI. */
