@@ -42,6 +42,8 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
                     "(libpmix-dev) and rebuild",
                     option);
     char *helper = launch_own_file(helper_places);
+    if (helper == NULL && access("/proc/self/exe", F_OK) != 0)
+        launch_fail(1, "%s needs /proc, which is not mounted here", option);
     if (helper == NULL)
         launch_fail(1, "%s needs " HELPER ", which should be next to mpirun, in %s", option,
                     helper_places[1]);

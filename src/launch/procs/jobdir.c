@@ -46,7 +46,7 @@ void procs_jobdir_remove(const char *dir)
     }
 }
 
-/* Locks the folder. Returns the descriptor that holds the lock, or -1 if another process has it. */
+/* Locks the folder. Returns the descriptor that holds the lock, or -1 (errno EWOULDBLOCK: another process has it). */
 static int lock(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -54,7 +54,9 @@ static int lock(const char *dir)
         return -1;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return fd;
+    int error = errno;
     close(fd);
+    errno = error;
     return -1;
 }
 
@@ -115,6 +117,12 @@ static bool create_in(struct procs_job *job, const char *base, int *lock_out)
         }
         if (fd >= 0)
             close(fd);
+        else if (errno != EWOULDBLOCK && errno != ENOENT) { /* folders here cannot be locked */
+            int error = errno;
+            rmdir(job->dir);
+            errno = error;
+            return false;
+        }
     }
     return false;
 }

@@ -401,6 +401,8 @@ int main(int argc, char **argv)
     int lock;
     read_command(argv, &job.options);
     open_standard_files();
+    procs_requirements_check();
+    procs_requirements_raise_stack(&job.stack_before);
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
     job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);

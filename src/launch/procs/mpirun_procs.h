@@ -14,6 +14,7 @@
  *   affinity.c       the cores of each process
  *   jobdir.c         the job's temporary folder: created and removed; removes those of dead jobs
  *   leftover.c       finds and kills processes that the job has left running
+ *   requirements.c   what must be possible: system calls, stacks
  *   process_guard.c  a small process that cleans up if this one is killed
  *
  * Everything but the upcalls runs on the main thread. Every process leads its own process group, so that
@@ -33,6 +34,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 enum {
@@ -74,20 +76,21 @@ struct procs_proc {
 
 struct procs_job {
     struct procs_options options;
-    struct procs_proc *procs;  /* num_procs of them */
-    int num_running;           /* started and not yet reaped */
-    char id[PROCS_NAME_MAX];   /* unique among jobs on this node; public (jobdir.c) */
-    char name[PROCS_NAME_MAX]; /* the namespace in PMIx; secret, or other users could join the job */
-    char host[256];            /* this node's name */
-    char dir[PROCS_DIR_MAX];   /* the job's temporary folder, or "" */
-    sigset_t signals_before;   /* the signal mask that mpirun was started with; the processes get it */
-    bool was_sigpipe_default;  /* so was SIGPIPE */
-    int exit_code;             /* of the first process that failed */
-    bool has_failed;           /* a process has failed */
-    bool is_told_to_end;       /* a signal to end was forwarded: processes that die now have not failed */
-    bool is_aborted;           /* a process has called PMIx_Abort: none may go on */
-    int ending;                /* 0: processes are not being ended; else the last signal sent to end them */
-    double next_step_s;        /* time of the next step of ending them; 0: none */
+    struct procs_proc *procs;   /* num_procs of them */
+    int num_running;            /* started and not yet reaped */
+    char id[PROCS_NAME_MAX];    /* unique among jobs on this node; public (jobdir.c) */
+    char name[PROCS_NAME_MAX];  /* the namespace in PMIx; secret, or other users could join the job */
+    char host[256];             /* this node's name */
+    char dir[PROCS_DIR_MAX];    /* the job's temporary folder, or "" */
+    sigset_t signals_before;    /* the signal mask that mpirun was started with; the processes get it */
+    struct rlimit stack_before; /* of the stack, for the processes */
+    bool was_sigpipe_default;   /* so was SIGPIPE */
+    int exit_code;              /* of the first process that failed */
+    bool has_failed;            /* a process has failed */
+    bool is_told_to_end;        /* a signal to end was forwarded: processes that die now have not failed */
+    bool is_aborted;            /* a process has called PMIx_Abort: none may go on */
+    int ending;                 /* 0: processes are not being ended; else the last signal sent to end them */
+    double next_step_s;         /* time of the next step of ending them; 0: none */
 };
 
 /* Monotonic time in seconds. */
@@ -114,6 +117,13 @@ bool procs_server_hear(struct procs_abort *abort_out);
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
 /* Announces to the other processes that this one has failed, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
 void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why);
+
+/* ---- requirements.c ---- */
+
+/* Ends this program with a message if the kernel refuses a system call that it needs. */
+void procs_requirements_check(void);
+/* Gives the threads of this program enough stack; outputs the limit that the job's processes get. */
+void procs_requirements_raise_stack(struct rlimit *before_out);
 
 /* ---- peer.c ---- */
 

@@ -29,6 +29,7 @@ static _Noreturn void become_program(const struct procs_job *job, int proc_id, c
         fcntl(job->procs[proc_id].output[i], F_SETFD, 0);
     if (fds[0] == 0) /* the child's: not closed by exec */
         fcntl(0, F_SETFD, 0);
+    setrlimit(RLIMIT_STACK, &job->stack_before);
     if (job->was_sigpipe_default)
         signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &job->signals_before, NULL);
