@@ -29,8 +29,8 @@ bool ucxm_has_failed_peers(void)
 }
 
 /* The order matters. Messages that have arrived are handled first, because UCX writes into the buffers of
- * fetches while its queues contain data of the process, and no more data can arrive there. Then the
- * remaining operations can be given up, although UCX still knows them. */
+ * fetches as long as its queues contain data of the process. Afterwards no more data can arrive there, and
+ * the remaining operations can be given up although UCX still knows them. */
 void ucxm_drop_peer(int pe_id, int proc_id)
 {
     struct ucxm_port *port = &ucxm.ports[pe_id];

@@ -86,9 +86,9 @@ struct machine_client {
     int (*source)(const void *header);
 };
 
-/* How the memory of another process can be accessed without its taking part. */
+/* How the memory of another process can be accessed without help of that process. */
 enum machine_access {
-    MACHINE_NO_ACCESS,     /* it cannot: data goes in messages */
+    MACHINE_NO_ACCESS,     /* not at all: data goes in messages */
     MACHINE_DIRECT_ACCESS, /* copy: without a key, complete when it returns */
     MACHINE_KEYED_ACCESS,  /* put and get, with a key of the memory; complete at the other side after flush */
 };
@@ -170,8 +170,8 @@ struct machine {
                 const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
                 void *arg);
 
-    /* The same for data that the other side fetches as soon as it comes: over a network where asking first would take
-     * long, it goes along. NULL: use send. */
+    /* The same for data that the other side will fetch at once: it goes with the message where asking first
+     * would take long (TCP). NULL: use send. */
     int (*push)(int pe_id, int dest_proc, int dest_pe, const void *header, size_t header_bytes,
                 const void *data, size_t n_bytes, enum machine_memory memory, machine_done_fn done,
                 void *arg);
@@ -207,8 +207,8 @@ struct machine {
      * failure. */
     void (*close)(double limit_s);
 
-    /* Announces that the process prefers to continue when another one fails: requests that from the
-     * launcher, together with reports of failures. From attach on, once. May take a while. */
+    /* Asks the launcher not to end this process when another one fails, and to report failures. From attach
+     * on, once. May take a while. */
     void (*tolerate)(void);
 
     /* On the port's thread, once for each failed process: ends communication between the port and that

@@ -39,8 +39,8 @@ static bool keep(const char *message, va_list args)
     return is_held;
 }
 
-/* True if a process has failed. The launcher reports a process of this node later than UCX notices that its files are
- * gone. */
+/* True if a process has failed. UCX notices that the files of a process of this node are gone before the
+ * launcher reports the failure. */
 static bool has_loss(void)
 {
     if (ucxm_has_failed_peers())

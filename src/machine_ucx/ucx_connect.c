@@ -3,9 +3,9 @@
  * ucx_connect.c: endpoints to ports of other processes, created by the first message there, and in the
  * reverse direction.
  *
- * A port that connects greets the other one, which connects back. It would not need that before it sends a
- * message; but UCX arms only the transports that some endpoint uses, and a port that only receives would
- * sleep through messages.
+ * A port that connects greets the other one, which connects back at once, although it may never send: UCX
+ * arms only the transports that some endpoint uses, and a port that only receives would sleep through
+ * messages.
  *
  * Endpoints inside a node are created without UCX's error handling, which rules out shared memory (UCX
  * 1.13); the launcher reports failed processes of this node. Between nodes UCX detects them.
@@ -76,7 +76,7 @@ int ucxm_n_pes_of(int proc_id)
 
 /* ---- Connecting ---- */
 
-/* Time that the launcher gets to report that a process has ended. */
+/* How often to look for the launcher's report that a process has ended. */
 #define LAUNCHER_LOOKS 200
 #define LAUNCHER_LOOK_NS 10000000
 
@@ -240,8 +240,8 @@ const char *ucxm_connect_init(struct ucxm_port *port)
 
 /* ---- Disconnecting ---- */
 
-/* Progresses this port, or, after the PEs have ended, all ports of the process: an endpoint may wait for an
- * answer of a port of the peer that waits for an answer of another port of this process. */
+/* Makes progress on this port, or after the end of the PEs on all ports of the process: an endpoint may wait
+ * for a port of the peer that itself waits for another port of this process. */
 static void progress(const struct ucxm_port *port)
 {
     if (!port->is_disconnected) {
@@ -279,8 +279,8 @@ void ucxm_abandon(struct ucxm_port *port, int proc_id)
     }
 }
 
-/* While a ring or an endpoint is closed nothing may refer to it: closing handles messages, and handlers may
- * send. */
+/* Nothing may refer to a ring or an endpoint while it is being closed: closing handles messages, and
+ * handlers may send. */
 static void disconnect_peer(struct ucxm_port *port, struct ucxm_peer *peer, bool is_near)
 {
     ucp_ep_h ep = peer->ep;

@@ -2,14 +2,14 @@
  *
  * ucx_memory.c: access to other processes' memory (struct machine_rma of machine.h).
  *
- *      DIRECT   a process of this node: the kernel copies (process_vm_readv and _writev). Whether it may is tried
- *               once, on a number that each process publishes, which also shows that the process has the id that
- *               it thinks it has
- *      KEYED    UCX's put and get, where the job has several nodes with RDMA devices. Elsewhere UCX does them by
- *               messages to itself, in small pieces, which takes longer than MPI's own messages. HEDDLE_UCX_RMA=y and
- *               =n say otherwise
+ *      DIRECT   a process of this node: the kernel copies (process_vm_readv and _writev). Each process
+ *               publishes a number and its address. Reading it once shows that the kernel allows copies, and
+ *               that the process id is that process's also here
+ *      KEYED    UCX's put and get, where the job has several nodes with RDMA devices. Elsewhere UCX does
+ *               them by messages to itself, in small pieces, which takes longer than MPI's own messages.
+ *               HEDDLE_UCX_RMA=y and =n override this
  *
- * UCX_TLS without shared memory turns the first one off.
+ * UCX_TLS without shared memory turns DIRECT off.
  */
 #include <errno.h>
 #include <limits.h>

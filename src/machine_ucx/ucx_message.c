@@ -9,7 +9,8 @@
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
-/* Nobody could go on without the data, and the other process has not failed. */
+/* Ends the process if UCX is out of memory: without the data nobody can continue, and the other process has
+ * not failed. */
 int ucxm_result_of(ucs_status_t status)
 {
     if (status == UCS_OK)

@@ -45,7 +45,7 @@ struct ucxm_port_name {
 /* The greeting that a port sends after connecting to another. */
 struct ucxm_greeting_text {
     struct ucxm_port_name from;
-    uint32_t has_ring; /* 1: it sends small messages through a ring */
+    uint32_t has_ring; /* 1: its sender uses a ring for small messages */
 };
 
 /* A connection to a port of another process. */
@@ -71,7 +71,8 @@ struct ucxm_greeting {
     struct ucxm_greeting_text text;
 };
 
-/* A number in a process's memory, which others read to find out whether they may. */
+/* A number in this process's memory. Another process that can read it there may copy data from and to this
+ * process. */
 struct ucxm_probe {
     uint64_t address;
     uint64_t number;
@@ -113,8 +114,8 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy; /* since the last poll of UCX without an event there was one, or an operation was started */
-    bool is_armed;        /* UCX was armed, or that was tried, since the last poll: the PE may be asleep */
+    bool is_busy;  /* there was an event, or an operation was started, since UCX was last polled in vain */
+    bool is_armed; /* UCX was armed, or that was tried, since the last poll: the PE may be asleep */
     bool is_disconnected; /* nothing can be sent any more */
     unsigned ring_polls;  /* during this number of polls UCX is polled less often (port.c) */
     unsigned n_polls;
@@ -137,7 +138,8 @@ struct ucxm {
     struct ucxm_port *ports;
     struct ucxm_process *processes;
     bool has_rdma;   /* networks on which asking before data is sent takes little time */
-    bool is_closing; /* the others may leave now: UCX's errors are not failures. Read by any thread */
+    bool is_closing; /* other processes may end from now on: UCX's errors are not failures. Read by any
+                        thread */
 };
 extern struct ucxm ucxm;
 
@@ -195,7 +197,7 @@ void ucxm_host_describe(char *text_out, size_t size);
 /* From now on UCX's errors are suppressed once a process has failed, even if the launcher has not reported it yet, or
  * the connections are being closed. */
 void ucxm_noise_filter(void);
-/* Between the two calls UCX's messages are kept; then they are printed or dropped. */
+/* UCX's messages between the two calls are kept; the second call prints or drops them. */
 void ucxm_noise_hold(void);
 void ucxm_noise_release(bool is_printed);
 
@@ -221,7 +223,7 @@ void ucxm_room_remove(void);
 
 /* Restricts UCX's transports and devices to those that the job needs, unless the user has chosen them. */
 void ucxm_transports_choose(ucp_config_t *config);
-/* There are RDMA devices with an active port. */
+/* True if there are RDMA devices with an active port. */
 bool ucxm_transports_have_rdma(void);
 
 /* ---- descriptors.c ---- */
@@ -249,7 +251,7 @@ const char *ucxm_connect_init(struct ucxm_port *port);
 int ucxm_n_pes_of(int proc_id);
 /* The endpoint for an operation, connected if necessary; NULL: the process has failed, or connecting failed. */
 ucp_ep_h ucxm_endpoint(struct ucxm_port *port, int proc_id, int pe_id);
-/* Connects to the ports that have connected to this one. */
+/* Connects back to the ports that have connected to this one. */
 void ucxm_answer_greetings(struct ucxm_port *port);
 void ucxm_disconnect(struct ucxm_port *port);
 /* The process has failed: makes UCX complete the requests of the port's endpoints to it with errors; UCX
@@ -281,10 +283,10 @@ static inline ucs_memory_type_t ucxm_memory_type(enum machine_memory memory)
                                     : UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
 
-/* A request of UCX's that is under way, with done not NULL. */
+/* Adds a pending request of UCX, whose done is not NULL, to the port's list. */
 void ucxm_request_link(struct ucxm_request *request, struct ucxm_port *port, int proc_id, bool is_fetch,
                        machine_done_fn done, void *arg);
-/* UCX's callback for such requests but fetches. */
+/* UCX's callback for such requests, except for fetches. */
 void ucxm_request_sent(void *request, ucs_status_t status, void *arg);
 /* The machine's result. Ends the process if UCX is out of memory. */
 int ucxm_result_of(ucs_status_t status);
@@ -296,7 +298,7 @@ void ucxm_request_give_up(struct ucxm_request *request);
 
 /* The number of this process, to publish. */
 struct ucxm_probe ucxm_memory_probe(void);
-/* Whether UCX's put and get are used. */
+/* True if UCX's put and get are used. */
 bool ucxm_memory_is_keyed(void);
 extern const struct machine_rma ucxm_rma;
 
