@@ -64,7 +64,7 @@ static inline void ult_annotate_adopt(struct ult_annotation *annotation)
 }
 
 #if defined(ULT_TSAN)
-/* Of the last ULT that ran on this thread, if it has ended. */
+/* ThreadSanitizer's fiber of the last ULT that ran on this thread, if that ULT has ended. */
 static __thread void *ult_annotate_ended_fiber;
 #endif
 

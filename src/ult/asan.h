@@ -12,7 +12,7 @@
 
 #include "ult/ult.h"
 
-/* Detects AddressSanitizer. When the job begins, before all others. */
+/* Detects AddressSanitizer. Called when the job begins, before the other functions. */
 void ult_asan_init(void);
 
 /* A ULT was created: unpoisons its stack, whatever ran there before. */

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "ult/pe.h"
 
-/* The first PE's thread is the process's, which keeps the name that ps and pkill know. */
+/* PE 0 runs on the process's first thread, which keeps its name: ps and pkill find the process by it. */
 void ult_pe_name_thread(const struct ult_pe *pe, const char *role)
 {
     char name[16];

@@ -60,7 +60,8 @@
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
-/* A relax takes longer than a message needs from core to core: most polls do without. */
+/* A pause of the processor takes longer than a message from core to core, so only one poll in this many has
+ * one. */
 #define POLLS_PER_RELAX 64
 
 /* Maximum time that an idle PE polls before it sleeps, in ns: polling sockets costs a microsecond each
@@ -133,7 +134,7 @@ static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const st
     atomic_fetch_add_explicit(&ult_job.n_backlogged, 1, memory_order_relaxed);
 }
 
-/* Between writing into a PE's ring and checking whether the PE is asleep. */
+/* A sender calls this between writing into a PE's ring and checking whether the PE is asleep. */
 static inline void fence_before_wake(void)
 {
     if (BASE_LIKELY(ult_job.has_membarrier))
@@ -142,8 +143,8 @@ static inline void fence_before_wake(void)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Between announcing that this PE is asleep and checking its inbox once more. False: senders may miss that it
- * is asleep. */
+/* Called between announcing that this PE is asleep and checking its inbox once more. False: senders may miss
+ * that it is asleep. */
 static bool fence_before_sleep(void)
 {
     if (ult_job.has_membarrier)

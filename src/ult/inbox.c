@@ -90,8 +90,8 @@ static int drain_wakeups(struct ult_inbox *inbox)
     return n_handled;
 }
 
-/* Gets ready for an answer to an item (invariant 4). Not after every item: the sender of a stream of items polls the
- * cell of the answer, and would have to fetch it again each time. */
+/* Makes this core own the cell of an answer (invariant 4). Not for every item: the sender of a stream of
+ * items polls that cell, and would have to fetch it again each time. */
 static inline void expect_answer(struct ult_ring *ring)
 {
     if (ring && ring->tail != ring->tail_owned) {

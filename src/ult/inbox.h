@@ -13,9 +13,10 @@
  *   3. `head` is the receiver's; `head_seen` is a copy that it publishes from time to time, `head_known`
  *      the value that the sender last read. The receiver never writes a cell: the line stays with the
  *      sender.
- *   4. A cell that the receiver polls is in its cache, too, and the sender needs a transfer to own it before the
- *      one that brings the message. An item is often answered by one in the opposite direction: its receiver
- *      therefore owns the cell of the answer before it handles the item, if it has sent an item since it last did so.
+ *   4. A cell that the receiver polls is also in the receiver's cache: the sender needs one transfer to own
+ *      the line, and a second one carries the message. An item is often answered by one in the opposite
+ *      direction. So before the receiver handles an item it owns the cell of the answer, if it has sent an
+ *      item since it last did so.
  *   5. Fields that one side writes all the time share no cache line with fields that the other side reads
  *      or writes.
  */
@@ -57,7 +58,7 @@ struct ult_ring {
 };
 
 struct ult_inbox {
-    _Atomic(struct ult_wakeup *) wakeups BASE_CACHE_ALIGNED; /* the last wakeup posted first; any thread */
+    _Atomic(struct ult_wakeup *) wakeups BASE_CACHE_ALIGNED; /* newest first; any thread */
     struct ult_ring *rings BASE_CACHE_ALIGNED; /* rings of all senders so far; used only by the receiver */
 };
 

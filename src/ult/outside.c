@@ -7,7 +7,7 @@
 #include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
-/* How long such a thread looks before it waits inside. */
+/* How long such a thread polls before it enters the PE and waits there, in ns. */
 #define SPIN_NS 100000
 
 bool ult_spin_outside(bool (*is_done)(const void *arg), const void *arg)

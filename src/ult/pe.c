@@ -162,8 +162,8 @@ static BASE_COLD void run_next_exclusively(struct ult_pe *pe, struct ult *self)
     ult_exclusive_take(self);
 }
 
-/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits for one if none
- * is. A bound one waits. */
+/* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits if none is ready.
+ * A bound caller only waits. */
 static inline void switch_away(struct ult_pe *pe, struct ult *self)
 {
     if (BASE_LIKELY(!self->detours))
@@ -200,7 +200,8 @@ static BASE_COLD void suspend_with_errands(struct ult *self)
     self->is_ready_too = false;
 }
 
-/* A wake-up would be ambiguous: for the present wait, or for the one before the errand. */
+/* Ends the job: an errand may not suspend its ULT, because a wake-up could be meant for either wait, the
+ * errand's or the one that it interrupts. */
 static BASE_COLD void refuse_suspend(const struct ult *self)
 {
     base_fatal(1,
@@ -502,8 +503,8 @@ void ult_pe_pin(const struct ult_pe *pe)
 
 int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg)
 {
-    /* A sanitizer's comes first, and must know of the threads; a plain call would be bound within this
-     * library. */
+    /* A sanitizer's pthread_create comes first in the order of look-up, and must see these threads. A plain
+     * call would be bound to the function of this library. */
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = pthread_create;
     void *first = dlsym(RTLD_DEFAULT, "pthread_create");
 

@@ -26,7 +26,7 @@ struct ult_carrier {
     struct ult base; /* its own context as a ULT: first and last to run */
     struct ult_pe *pe;
     pthread_t thread;
-    struct ult_carrier *successor; /* the one that has been the carrier since; NULL: none */
+    struct ult_carrier *successor; /* the carrier that replaced this one; NULL: none */
     struct ult_waiter waiter;      /* wakes it when a ULT is ready */
 };
 
@@ -34,7 +34,7 @@ struct ult_carrier {
  * (sharing.c) */
 struct ult_sharing {
     struct ult_lock lock;
-    unsigned n_entries;   /* how often a thread has taken the lock, except to poll while it waits */
+    unsigned n_entries;   /* times that the lock was taken, except by waiting threads to poll */
     _Atomic int n_active; /* threads that use the PE and do not wait for it */
     bool is_carrier_idle; /* the carrier waits */
     bool has_no_more;     /* creating another carrier has failed */
@@ -76,7 +76,7 @@ struct ult_pe {
     bool must_poll;               /* asleep, but a sender may not see it: membarrier failed */
     struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     struct ult_carrier *carrier;  /* the OS thread that runs its ULTs now */
-    struct ult_carrier first;     /* the one that did so at first */
+    struct ult_carrier first;     /* the first one */
     pid_t tid;                    /* the kernel's name of the carrier */
     bool is_shared;               /* other threads use the PE, too: sharing.h */
     struct ult_sharing sharing BASE_CACHE_ALIGNED;
@@ -144,11 +144,12 @@ void ult_pe_name_thread(const struct ult_pe *pe, const char *role);
 /* Starts an OS thread of this library's own; returns an error number. */
 int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;
 
-/* After which time a waiting thread yields its core if there are more threads than cores: longer than an answer takes.
- * Threads that exchange messages thus run at the same time, and do not switch for each message. */
+/* Time after which a waiting thread yields its core if there are more threads than cores. It is longer
+ * than an answer takes: threads that exchange messages run at the same time, and do not switch for each
+ * message. */
 #define ULT_YIELD_AFTER_NS 2500
 
-/* Are there more threads than cores? */
+/* True if there are more threads than cores. */
 static inline bool ult_is_crowded(void)
 {
     return ult_job.is_oversubscribed ||
@@ -160,10 +161,10 @@ static inline bool ult_is_crowded(void)
 /* Blocks a bound ULT, whose state is BLOCKED, until it is ready. */
 void ult_sharing_wait(struct ult *self);
 
-/* As ult_pe_idle. */
+/* ult_pe_idle for a shared PE. */
 void ult_sharing_idle(struct ult_pe *pe, bool until_done);
 
-/* Polls, and lets other threads have the PE, and other ULTs run. */
+/* Polls, then lets other threads use the PE and other ULTs run. */
 void ult_sharing_yield(struct ult *self);
 
 /* Ends a bound ULT: never returns to it. */
@@ -212,7 +213,7 @@ bool ult_idle_announce(struct ult_pe *pe);
 int64_t ult_idle_enter(void);
 void ult_idle_leave(void);
 
-/* Do all PEs sleep? */
+/* True if all PEs sleep. */
 bool ult_idle_all(void);
 
 /* Gets ready to sleep for at most limit_ns (0: no limit) until a sender, a source or a timer wakes the PE;
@@ -220,7 +221,7 @@ bool ult_idle_all(void);
 bool ult_idle_prepare(struct ult_pe *pe, int64_t limit_ns, struct ult_sleep *sleep_out) BASE_MUST_CHECK;
 void ult_idle_sleep(const struct ult_pe *pe, struct ult_sleep *sleep);
 
-/* Longest time to poll now. */
+/* How long the PE may poll now before it sleeps, in ns. */
 uint64_t ult_idle_spin_ns(const struct ult_pe *pe);
 
 /* Adds a sleeper; readies those whose time has come and returns their number; ns until the next one, or -1.

@@ -10,9 +10,9 @@
  *      2 WANTED  --hand_over-->                        3 GRANTED: a thread that has slept gets it, no other
  *      3 GRANTED --take, of a thread that slept-->     2 WANTED
  *
- * After `give`, a running thread can get the lock before one that has to wake up first, which is fast.
- * `hand_over` is for threads that would otherwise get it again and again; `give` does the same if a thread has
- * waited long.
+ * After `give`, a thread that is running can take the lock before the woken one has started; this is fast.
+ * `hand_over` is for threads that would otherwise take it again and again. `give` does the same if a thread
+ * has waited long.
  */
 #ifndef ULT_PE_LOCK_H
 #define ULT_PE_LOCK_H
@@ -24,15 +24,15 @@ struct ult_lock {
     _Atomic bool has_starved; /* a thread has waited for long: hand it over next time */
 };
 
-/* Waits until it is free. */
+/* Takes the lock; waits until it is free. */
 void ult_lock_take(struct ult_lock *lock);
 
-/* False: it is not free. */
+/* Takes the lock if it is free; false: it is not. */
 bool ult_lock_try(struct ult_lock *lock);
 
 void ult_lock_give(struct ult_lock *lock);
 
-/* Gives it to a thread that waits; false: none does, and the caller still holds it. */
+/* Passes the lock to a thread that waits; false: none waits, and the caller still holds it. */
 bool ult_lock_hand_over(struct ult_lock *lock);
 
 #endif

@@ -36,8 +36,9 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
-/* While other threads use the PE, a waiting thread looks at it after so many pauses of the processor (40 ns each): a thread that waits for an
- * operation; and a carrier without ready ULTs or the progress thread. */
+/* Pauses of the processor (40 ns each) between two looks of a waiting thread at its PE while other threads
+ * use the PE: of a thread that waits for an operation; of a carrier without ready ULTs and of the progress
+ * thread. */
 #define CALLER_PAUSES 16
 #define IDLE_PAUSES 256
 
@@ -48,7 +49,7 @@ static __thread bool has_lock __attribute__((tls_model("initial-exec")));
 
 /* ---- Bells ---- */
 
-/* Any thread. Returns false if the waiter does not sleep on its bell. */
+/* Sets a bell, and wakes the waiter if it sleeps on it; false: it does not. Any thread. */
 static bool ring_bell(struct ult_waiter *waiter, uint32_t state)
 {
     if (atomic_exchange(&waiter->bell, state) != SLEEPS)
@@ -57,7 +58,7 @@ static bool ring_bell(struct ult_waiter *waiter, uint32_t state)
     return true;
 }
 
-/* With the lock. */
+/* Rings the bell of a waiter, who may also be the sleeper. With the lock. */
 static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t state)
 {
     if (!ring_bell(waiter, state) && pe->sharing.sleeper == waiter)
@@ -82,7 +83,7 @@ void ult_sharing_lock(struct ult_pe *pe)
     has_lock = true;
 }
 
-/* The carrier waits, and a ULT is ready. */
+/* Wakes the carrier, which waits, because a ULT is ready. */
 static BASE_COLD void rouse_carrier(struct ult_pe *pe)
 {
     pe->sharing.is_carrier_idle = false;
@@ -163,7 +164,7 @@ static inline bool may_have_new_work(const struct ult_pe *pe)
     return pe->timer_first || pe->sources || pe->n_backlogged;
 }
 
-/* A thread goes back to the program, and leaves such work to the sleeper. */
+/* Called when a thread returns to the program: the sleeper has to do such work now. */
 static inline void notify_sleeper(struct ult_pe *pe)
 {
     if (BASE_UNLIKELY(pe->sharing.sleeper != NULL) && may_have_new_work(pe))
@@ -190,7 +191,7 @@ static struct spinner begin_spinning(const struct wait *wait)
     return spinner;
 }
 
-/* It is this thread's turn to poll if it is nobody's, and no thread has polled since its last look. */
+/* Takes the turn to poll if no thread has it, and none has polled since this thread's last look. */
 static void take_turn(struct spinner *spinner)
 {
     struct ult_sharing *sharing = &spinner->wait->pe->sharing;
@@ -230,9 +231,10 @@ static unsigned look(struct spinner *spinner)
     return is_used ? spinner->n_pauses : 1;
 }
 
-/* Waits until the bell rings or the time is over. One thread of a PE polls, the others only read their bells: the thread that
- * began last to wait for an operation, because the next event is probably for it; any thread if there is none. A thread that yields its
- * core lets another one poll. Called without the lock. */
+/* Waits until the bell rings or the time is over. Called without the lock. One thread of a PE polls: the
+ * last one that began to wait for an operation, because the next event is probably for it; any thread if
+ * none waits for an operation. The others only read their bells. A thread that yields its core lets another
+ * one poll. */
 static void spin(const struct wait *wait, uint64_t duration_ns)
 {
     struct spinner spinner = begin_spinning(wait);

@@ -57,7 +57,7 @@
 /* Number of shared PEs. */
 extern _Atomic int ult_n_shared;
 
-/* From now on other OS threads may use the PE of the running ULT. On its carrier, in any state. */
+/* Lets other OS threads use the PE of the running ULT from now on. Called on its carrier, in any state. */
 void ult_pe_share(void);
 
 bool ult_pe_is_shared(const struct ult_pe *pe);
@@ -79,7 +79,7 @@ void ult_leave_shared(struct ult *u) BASE_COLD;
  * main's errands while it waits. The PE is shared. */
 void ult_bind(struct ult *u, struct ult *main);
 
-/* The OS thread ends. */
+/* Called when the OS thread of the ULT ends. */
 void ult_unbind(struct ult *u);
 
 /* The calling OS thread enters the library as this ULT of its own, and leaves it: inside, ult_self is it. */
@@ -98,7 +98,7 @@ int ult_progress_start(void) BASE_MUST_CHECK;
 /* Ends the progress threads of all PEs. No ULT runs any more except the caller's. */
 void ult_progress_stop(void);
 
-/* True if BLOCKED or PARKED; if bound. */
+/* True if the ULT is BLOCKED or PARKED; true if it is bound. */
 static inline bool ult_is_blocked(const struct ult *u);
 static inline bool ult_is_bound(const struct ult *u);
 

@@ -102,12 +102,12 @@ struct ult_hooks {
     int64_t (*check_termination)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: not called. */
     void (*pe_start)(struct ult_pe *pe);
-    /* For PEs that are shared (sharing.h). May the PE go on with its other ULTs on another OS thread, and
-     * leave this one, which is in the program's code, to this ULT for good? NULL: never. */
+    /* For PEs that are shared (sharing.h). True if the PE may go on with its other ULTs on another OS
+     * thread, and leave this one, which is in the program's code, to this ULT for good. NULL: never. */
     bool (*may_keep_thread)(const struct ult *u);
     /* Called on an OS thread that becomes a PE's. NULL: nothing. */
     void (*carrier_start)(void);
-    /* Are there threads of the program that could still use a PE, besides those that wait? NULL: never. */
+    /* True if threads of the program that do not wait could still use a PE. NULL: never. */
     bool (*has_other_threads)(void);
 };
 
@@ -154,9 +154,10 @@ static inline struct ult *ult_self(void);
  * suspend without a switch in between. May switch. */
 void ult_suspend(void);
 
-/* Before the definition of a function that the program calls, and that may switch. If it has, it returns by an indirect jump.
- * The CPU predicts a return to be to the last call that has not returned: that is the call of the ULT that ran before, in
- * another copy of the program. It predicts a jump by the jumps before. */
+/* Stands in front of a function that the program calls and that may switch: after a switch it returns by
+ * an indirect jump. The CPU predicts that a return goes to the last call that has not returned, but that
+ * call was made by the ULT that ran before, in another copy of the program. Jumps are predicted by
+ * earlier jumps. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define ULT_JUMPS_BACK __attribute__((function_return("thunk-extern")))
 #else

@@ -5,7 +5,7 @@
 #ifndef ULT_ULT_INLINE_H
 #define ULT_ULT_INLINE_H
 
-/* The ULT that this OS thread runs. A ULT can go on on another OS thread of its PE after a switch
+/* The ULT that this OS thread runs. A ULT can continue on another OS thread of its PE after a switch
  * (sharing.h): the variable's address must not be kept across one. */
 extern __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 
