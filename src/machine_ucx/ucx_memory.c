@@ -4,7 +4,7 @@
  *
  *      DIRECT   a process of this node: the kernel copies (process_vm_readv and _writev). Each process
  *               publishes a number and its address. Reading it once shows that the kernel allows copies, and
- *               that the process id is that process's also here
+ *               that the process id means that process here, too
  *      KEYED    UCX's put and get, where the job has several nodes with RDMA devices. Elsewhere UCX does
  *               them by messages to itself, in small pieces, which takes longer than MPI's own messages.
  *               HEDDLE_UCX_RMA=y and =n override this

@@ -58,7 +58,7 @@ static bool ring_bell(struct ult_waiter *waiter, uint32_t state)
     return true;
 }
 
-/* Rings the bell of a waiter, who may also be the sleeper. With the lock. */
+/* Rings the bell of a waiter, which may also be the sleeper. With the lock. */
 static void ring(struct ult_pe *pe, struct ult_waiter *waiter, uint32_t state)
 {
     if (!ring_bell(waiter, state) && pe->sharing.sleeper == waiter)
