@@ -38,7 +38,7 @@ static inline int check_types(struct ampi_rma *rma)
     if (rma->op->predefined == MPI_REPLACE || rma->op->predefined == MPI_NO_OP)
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(ampi_rma_bytes(&rma->target) == 0 && ampi_rma_bytes(&rma->origin) == 0))
-        return MPI_SUCCESS; /* no elements: programs ask in this way whether a function works */
+        return MPI_SUCCESS; /* no elements: programs test in this way whether a function works */
     if (BASE_UNLIKELY(to->size_bytes == 0 || from->size_bytes == 0))
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(
@@ -243,7 +243,7 @@ static inline __attribute__((always_inline)) bool combine_at_once(const void *or
     return true;
 }
 
-/* MPI_Compare_and_swap of a predefined type. True if it was the usual case, and is done. */
+/* MPI_Compare_and_swap of a predefined type. Returns true if this was the usual case; then it is complete. */
 static inline bool compare_at_once(const void *desired, const void *expected, void *result,
                                    MPI_Datatype handle, int rank, MPI_Aint disp, MPI_Win win)
 {

@@ -94,7 +94,7 @@ static bool are_attached(struct ampi_rma *rma)
     return true;
 }
 
-/* Displacements are addresses of the target's process. If that is another one, it checks them itself. */
+/* Displacements are addresses of the target's process. If that is another process, it checks them itself. */
 static int locate_dynamic(struct ampi_rma *rma, bool is_empty, int64_t first, int64_t end)
 {
     rma->target.buf = (void *)rma->disp;

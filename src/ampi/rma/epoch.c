@@ -100,7 +100,7 @@ void ampi_epoch_fail_waits(struct ampi_win *win)
     }
 }
 
-/* A count has become 0. */
+/* Ends the waits of one kind: their count has become 0. */
 static void end_waits(struct ampi_win *win, int until)
 {
     struct ampi_epoch_wait *next;

@@ -7,7 +7,7 @@
 
 #include "ampi/rma/win.h"
 
-/* Appends the holders of a lock to a report's text of n_chars characters. */
+/* Appends the holders of a lock to a report's text, which has n_chars characters. */
 void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
                                  size_t n_chars);
 
@@ -45,19 +45,19 @@ struct ampi_epoch_wait {
     struct ampi_epoch_wait *next; /* in the window's list, while the thread is blocked */
 };
 
-/* Blocks until it is over; the kind is for reports, and the request's u.extra is the window. Returns its error;
- * MPI_ERR_PROC_ABORTED: a member has failed. May switch. */
+/* Blocks until the wait is over. The kind is for reports; the request's u.extra is the window. Returns the
+ * wait's error, such as MPI_ERR_PROC_ABORTED if a member has failed. May switch. */
 int ampi_epoch_await(struct ampi_win *win, struct ampi_epoch_wait *wait,
                      const struct ampi_request_kind *kind);
 
-/* The thread continues. On the owner's PE. */
+/* Ends a wait: its thread continues. On the owner's PE. */
 void ampi_epoch_end_wait(struct ampi_win *win, struct ampi_epoch_wait *wait);
 
-/* The message with this number, to the target, is not under way any more; error: of an operation without a request.
- * On the owner's PE. */
+/* Called when the message with this number to the target is complete. error: that of an operation without a
+ * request. On the owner's PE. */
 void ampi_epoch_count_down(struct ampi_win *win, uint64_t number, int target, int error);
 
-/* A member's process has failed: ends the waits for signals. On the owner's PE. */
+/* Ends the waits for signals when a member's process has failed. On the owner's PE. */
 void ampi_epoch_fail_waits(struct ampi_win *win);
 
 /* Waits until the owner's operations on a target of another process (-1: on all) are complete there; raises the errors

@@ -15,8 +15,8 @@
  * it releases all and waits for this one. After TRIES_MAX failures it takes the processes in the order of their first
  * members, because many exclusive holders could keep it trying for ever.
  *
- * With MPI_MODE_NOCHECK no lock is taken: the program asserts that there is no conflict, and some, which use only atomic
- * operations, hold such an epoch while others lock exclusively.
+ * With MPI_MODE_NOCHECK no lock is taken: the program asserts that there is no conflict. Some programs,
+ * which use only atomic operations, hold such an epoch while other ranks lock exclusively.
  */
 #include "ampi/rma/epoch.h"
 
@@ -268,8 +268,9 @@ static BASE_NOINLINE void unlock_processes(struct ampi_win *win)
     unlock_process(win, OWN_PROCESS);
 }
 
-/* With the lock of this process. *busy_out: none is held now, as this one could not grant its lock; else all are held. False:
- * that, or the error. */
+/* Locks all processes but that of `first`, whose lock is held, if all grant it at once. True: all are held.
+ * False: none is held any more; *busy_out is the process that did not grant it, by its first member or
+ * OWN_PROCESS, or *error_out is set. */
 static bool try_others(struct ampi_win *win, int first, int *busy_out, int *error_out)
 {
     struct ampi_win_lock *own = &win->shared->everybody;

@@ -106,7 +106,7 @@ BASE_NOINLINE int ampi_rma_get(void *origin_addr, MPI_Count origin_count, MPI_Da
     return ampi_rma_end(&rma, run_get(&rma, win));
 }
 
-/* The usual case of both: true if it was that, and is done. */
+/* The usual case of both: returns true if it applies; then the operation is complete. */
 static inline __attribute__((always_inline)) bool
 move_at_once(void *origin, MPI_Count count, MPI_Datatype handle, int rank, MPI_Aint disp,
              MPI_Count target_count, MPI_Datatype target_handle, MPI_Win win, bool is_put)

@@ -129,8 +129,8 @@ static inline int ampi_rma_locate(struct ampi_rma *rma)
 /* Bytes that are combined while the target's flag is held. */
 #define AMPI_RMA_GUARDED_BYTES (16 << 10)
 
-/* The end of a call: programs repeat operations with requests until another rank has changed the target. What is complete at once
- * does not let that rank run. */
+/* Ends a call. Programs repeat operations with requests until another rank has changed the target: one that
+ * is complete at once would never let that rank run. */
 static inline int ampi_rma_end(const struct ampi_rma *rma, int error)
 {
     if (rma->request && BASE_LIKELY(!error))
@@ -142,7 +142,7 @@ static inline int ampi_rma_end(const struct ampi_rma *rma, int error)
 
 /* The target's data of an operation. */
 struct ampi_rma_spot {
-    char *data; /* NULL: it is not the usual case, or something is wrong */
+    char *data; /* NULL: this is not the usual case, or there is an error */
     struct ampi_win *at;
 };
 

@@ -24,7 +24,7 @@
 #define DIRECT_BYTES_MIN ((MPI_Count)16 << 10)
 #define DIRECT_PIECE_BYTES_MIN 4096
 
-/* Instead of a key: it was requested; the target has none. */
+/* Stand in the place of a key: the key was requested; the target has none. */
 static char requested, none;
 #define KEY_REQUESTED ((void *)&requested)
 #define KEY_NONE ((void *)&none)
@@ -55,7 +55,7 @@ static int own_pe(const struct ampi_win *win)
 
 /* ---- Direct ---- */
 
-/* The next stretches of a side behind its first `done` bytes of data. */
+/* The pieces of a side that follow its first `done` bytes of data. */
 static int pieces_at(struct ampi_cursor *cursor, MPI_Count done, size_t most_bytes,
                      struct ampi_rma_piece pieces[AMPI_RMA_PIECES])
 {
@@ -102,7 +102,8 @@ static int copy_all(int proc_id, bool is_put, const struct ampi_rma_side *own,
     return result;
 }
 
-/* False: it has to be a message. The kernel refuses some memory that the target can access: of devices, for example. */
+/* False: a message is needed, because the kernel refuses some memory that the target can access, such as
+ * that of devices. */
 static bool copy_directly(struct ampi_rma *rma, int proc_id, bool is_put, MPI_Count n_bytes)
 {
     int result = copy_all(proc_id, is_put, &rma->origin, &rma->target, n_bytes);

@@ -241,8 +241,8 @@ static bool is_block(const struct ampi_rma *rma)
     return !rma->result.type || are_consecutive(rma, &rma->result);
 }
 
-/* The buffer with which elements of the target's type are where they are on this side, whose type may begin at another
- * displacement. */
+/* The buffer to be used with the target's type for the elements of this side, whose own type may begin at
+ * another displacement. */
 static void *as_target(const struct ampi_rma *rma, const struct ampi_rma_side *side)
 {
     return ampi_type_address(side->buf, side->type->true_lb_bytes - rma->target.type->true_lb_bytes);

@@ -54,7 +54,7 @@ static void grant(const struct ampi_am_header *request, struct ult_pe *pe)
     }
 }
 
-/* Puts the request on the list; false: all members of the process have left. */
+/* Adds the request to the list; false: all members of the process have left. */
 static bool stand_in_list(struct ampi_win_shared *shared, const struct ampi_am_header *am, struct ult_pe *pe)
 {
     struct ampi_rma_leaver *leaver = base_malloc(sizeof *leaver, "a window");

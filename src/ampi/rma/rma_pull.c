@@ -16,7 +16,7 @@
 /* Data of at least this size is pulled. */
 #define PULL_BYTES_MIN ((MPI_Count)32 << 10)
 
-/* Copied, and combined under the target's flag, at once. */
+/* Bytes that are copied, then combined under the target's flag, at a time. */
 #define PIECE_BYTES ((size_t)64 << 10)
 
 static bool is_block(const struct ampi_rma_side *side)

@@ -118,7 +118,7 @@ static int drop_part(struct operation *operation)
     return --operation->n_left == 0 ? finish(operation) : MPI_SUCCESS;
 }
 
-/* All parts have been sent. */
+/* Called when all parts have been sent. */
 static void end_sending(struct operation *operation)
 {
     struct ampi_win *win = operation->win;
@@ -137,7 +137,7 @@ uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank)
     return n;
 }
 
-/* It is not under way any more. */
+/* Called when the message of a part is complete. */
 static void end_part(struct ampi_rma_part *part)
 {
     struct ampi_win *win = part->operation->win;
@@ -361,7 +361,7 @@ static void send_addresses(struct operation *operation, const struct ampi_rma *r
     end_sending(operation);
 }
 
-/* The target could not copy more than the first `done` bytes of a part: it gets the others. */
+/* Sends the data of a part behind its first `done` bytes, which were all that the target could copy. */
 static void send_rest(struct ampi_rma_part *part, size_t done)
 {
     struct operation *operation = part->operation;

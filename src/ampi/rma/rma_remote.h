@@ -38,13 +38,15 @@
 /* Makes a window known to messages, before any member returns from the creation. */
 void ampi_rma_remote_add(struct ampi_win_shared *shared);
 
-/* All members of this process have freed the window: failed processes do not concern it any more. */
+/* Called when all members of this process have freed the window: failed processes do not concern it any
+ * more. */
 void ampi_rma_remote_remove(struct ampi_win_shared *shared);
 
 /* Frees what _add has allocated. */
 void ampi_rma_remote_fini(struct ampi_win_shared *shared);
 
-/* MPI_Win_free (rma_leave.c): the owner begins no more operations. Once for each handle. Never switches. */
+/* Records that the owner has called MPI_Win_free and begins no more operations (rma_leave.c). Once for each
+ * handle. Never switches. */
 void ampi_rma_leave(struct ampi_win *win);
 
 /* Waits until all members whose process has not failed have left. May switch. */
@@ -70,9 +72,9 @@ int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as a
 int ampi_rma_remote_lock_process(struct ampi_win *win, int first);
 void ampi_rma_remote_unlock_process(struct ampi_win *win, int first);
 
-/* Locks all other processes but that of the member `except` (-1: none), if that is possible at once; raises nothing. busy_out: the
- * first member of a process that it is not possible for, and no process is locked; -1: all are. Takes one round trip. May
- * switch. */
+/* Locks all other processes, except that of the member `except` (-1: none), if all grant it at once.
+ * *busy_out is -1: all are locked; else the first member of a process that did not grant it, and none is
+ * locked. Raises nothing. Takes one round trip. May switch. */
 int ampi_rma_remote_try_processes(struct ampi_win *win, int except, int *busy_out);
 void ampi_rma_remote_unlock(struct ampi_win *win, int rank, enum ampi_win_lock_as as);
 

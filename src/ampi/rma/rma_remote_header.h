@@ -31,7 +31,7 @@ enum ampi_rma_message {
 #define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
 #define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
 
-/* Flag of LOCK_ALL: it is answered at once; and of the GRANT then: the lock is held by others. */
+/* Flag of LOCK_ALL: answer at once. Flag of the GRANT: others hold the lock, it is not granted. */
 #define AMPI_RMA_TRY 32
 #define AMPI_RMA_BUSY 64
 
@@ -68,18 +68,21 @@ struct ampi_win_shared *ampi_rma_find_window(const struct ampi_am_header *am);
 /* The header of an answer: swaps source and destination. */
 struct ampi_am_header ampi_rma_answer_to(const struct ampi_am_header *am, enum ampi_rma_message message);
 
-/* All members of this process leave; or the window does not exist here any more. (rma_leave.c) */
+/* Answers when all members of this process have left, or at once if the window does not exist here any more.
+ * (rma_leave.c) */
 void ampi_rma_handle_leave(const struct ampi_am_header *am);
 
 /* Makes a header for a member in another process. */
 struct ampi_am_header ampi_rma_am(const struct ampi_win *win, enum ampi_rma_message message, int to);
 
-/* Sends it to am->dest with malloc'ed data, which is freed afterwards. False: the process has failed. */
+/* Sends a message to am->dest with malloc'ed data, which is freed afterwards. False: the process has
+ * failed. */
 bool ampi_rma_post(const struct ampi_win_shared *shared, const struct ampi_am_header *am, void *data,
                    size_t n_bytes);
 
-/* A message or access in transit to the operation's target: until it ends, the call that completes the owner's operations waits
- * for it, and so does the request if there is one. Error: MPI's class, raised by that call. (rma_remote.c) */
+/* Begin and end a message or an access to the operation's target. Until the end, the call that completes the
+ * owner's operations waits, and the request, if there is one, is not complete. error: MPI's class, which
+ * that call raises. (rma_remote.c) */
 struct ampi_rma_part *ampi_rma_part_begin(struct ampi_rma *rma);
 void ampi_rma_part_end(struct ampi_rma_part *part, int error);
 
@@ -96,7 +99,7 @@ void ampi_rma_handle_holders(const struct ampi_am_header *am, const void *bytes)
 /* Fails the owner's operations on failed processes. On its PE. (rma_remote.c) */
 void ampi_rma_fail_pieces(struct ampi_win *win);
 
-/* Locks that the owner has asked failed processes for are refused. On its PE. (rma_remote_lock.c) */
+/* Refuses the locks that the owner has asked failed processes for. On its PE. (rma_remote_lock.c) */
 void ampi_rma_fail_grants(struct ampi_win *win);
 
 #endif

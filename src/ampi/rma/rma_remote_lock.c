@@ -56,7 +56,7 @@ static int await_grants(struct ampi_win *win, struct ampi_epoch_wait *wait)
     return wait->n_left > 0 ? ampi_epoch_await(win, wait, &lock_kind) : wait->error;
 }
 
-/* A lock that was asked for is granted, or not. */
+/* Ends the wait for one grant: it has arrived, was refused, or will never come. */
 static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int rank, int error)
 {
     if (wait->rank < 0)
@@ -67,7 +67,7 @@ static void end_grant(struct ampi_win *win, struct ampi_epoch_wait *wait, int ra
         ampi_epoch_end_wait(win, wait);
 }
 
-/* Does the call wait for this member's grant? */
+/* True if the call waits for this member's grant. */
 static bool awaits_grant(const struct ampi_win *win, const struct ampi_epoch_wait *wait, int rank)
 {
     return wait->until >= AMPI_WAIT_GRANTS &&

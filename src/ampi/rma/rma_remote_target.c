@@ -207,7 +207,7 @@ static void handle_op(const struct ampi_am_header *am, const char *bytes)
 
 /* ---- Locks ---- */
 
-/* Waits in queues for an origin in another process. */
+/* Stands in queues for an origin in another process. */
 struct remote_waiter {
     struct ampi_win_waiter waiter;
     struct ampi_am_header am; /* of the request */
@@ -281,7 +281,7 @@ static void grant(struct remote_waiter *remote)
     free(remote);
 }
 
-/* The target's lock was broken, or the process's lock is closed. */
+/* Refuses the lock: the target's was broken, or the process's is closed. */
 static void refuse(struct remote_waiter *remote)
 {
     struct ampi_am_header answer = ampi_rma_answer_to(&remote->am, AMPI_RMA_GRANT);
@@ -487,7 +487,7 @@ static void break_locks(struct ampi_win_shared *shared)
     }
 }
 
-/* A member has failed: ends the operations and waits of this PE's members. */
+/* Called when a member has failed: ends the operations and waits of this PE's members. */
 static void fail_window(struct ampi_win_shared *shared, int pe_id)
 {
     ampi_win_lock_close(&shared->everybody); /* first: else breaking locks could grant MPI_Win_lock_all */

@@ -76,7 +76,7 @@ static bool take_from_failed(struct ampi_win_guard *guard)
     return true;
 }
 
-/* Another PE combines. It may have been interrupted. */
+/* Waits while another PE combines; the kernel may have interrupted that PE. */
 void ampi_win_combine_await(struct ampi_win *target)
 {
     do {

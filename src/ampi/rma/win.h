@@ -71,7 +71,7 @@ struct ampi_win_shared {
     int n_local;                     /* members of this process */
     int flavor;                      /* MPI_WIN_FLAVOR_* */
     bool is_one_pe;                  /* all members are on one PE: operations never run concurrently */
-    bool has_own_memory;             /* ALLOCATE: members bring theirs, as some want a GPU's */
+    bool has_own_memory;             /* ALLOCATE: each member has its own, because some want a GPU's */
     bool is_remote;                  /* some members are in other processes */
     struct ampi_comm_shared *comm;   /* the window's own communicator; its handles hold references */
     struct ampi_win_target *targets; /* by rank */
@@ -79,16 +79,17 @@ struct ampi_win_shared {
     void *memory;                    /* from MPI_Win_allocate_shared, for all members of this process */
     size_t memory_bytes;
     size_t alignment_bytes;         /* the largest that a member has asked for */
-    struct ampi_win_lock everybody; /* MPI_Win_lock_all excludes exclusive locks of members of this process */
+    struct ampi_win_lock everybody; /* the process's lock: MPI_Win_lock_all excludes exclusive locks of its
+                                       members */
     struct ampi_win_shared *next, **link; /* in the list of windows across processes */
-    pthread_mutex_t members_lock;         /* of the next three: */
+    pthread_mutex_t members_lock;         /* guards the next three */
     struct ampi_remote_holder *holders;   /* of locks, in other processes: rma_remote_target.c */
     int n_leaving;                   /* members of this process that have called MPI_Win_free: rma_leave.c */
     struct ampi_rma_leaver *leavers; /* members that wait until all of this process have called it */
     char *segment;                   /* memory shared by processes of the node: win_share.c; NULL: none */
     struct ampi_segment_place place; /* location of the segment */
     struct ampi_win *stand_ins;      /* for accessible members of other processes: only as targets */
-    struct ampi_win_keys **keys;     /* over processes, by PE: rma_access.c; each NULL until it is needed */
+    struct ampi_win_keys **keys;     /* across processes, by PE: rma_access.c; each NULL until it is needed */
     int *others;                     /* across processes: the first member in each other process */
     int n_others;
 };
@@ -117,14 +118,14 @@ struct ampi_win {
     int n_open;             /* LOCK: number of targets */
     uint32_t n_awaited;     /* number of bits in awaited */
     uint32_t n_under_way;   /* unanswered messages to other processes */
-    uint64_t n_begun;       /* messages to other processes that began to be under way; each has its number */
-    int error; /* of these, if no call waited for them; raised by the next call that completes some */
+    uint64_t n_begun;       /* messages to other processes so far; each has its number */
+    int error; /* of such a message, if no call waited for it; raised by the next call that completes some */
     uint32_t n_torn_reported; /* ampi_win_count_torn when the owner last raised an error for it */
     uint32_t n_locks;         /* calls that asked other processes for locks; each has its number */
     uint64_t *asked;    /* MPI_Win_lock_all, MPI_Win_free: a bit for each rank that a grant is awaited from */
-    uint64_t *busy;     /* MPI_Win_lock_all: a bit for each of these that does not grant it at once */
+    uint64_t *busy;     /* MPI_Win_lock_all: a bit for each rank in `asked` that does not grant it at once */
     bool has_failed;    /* a member's process has failed */
-    bool has_unflushed; /* some of these may be left: */
+    bool has_unflushed; /* some bits of `unflushed` may be set */
     uint64_t *unflushed;           /* a bit for each target that data was put into without a message */
     struct ampi_rma_part *parts;   /* messages of operations that wait for their answers */
     struct ampi_epoch_wait *waits; /* of the owner's threads (epoch.h) */
@@ -138,9 +139,9 @@ struct ampi_win {
     struct ampi_info *info; /* hints in use */
     char *name;             /* NULL: "" */
     void *allocated;        /* MPI_Win_allocate: the owner's memory; NULL: none */
-    void *exposed;    /* the machine's name for it, once another process has asked for its key; NULL: not */
-    void *key;        /* exposed: the key of it */
-    size_t key_bytes; /* exposed: of the key */
+    void *exposed;    /* the machine's name for the memory; NULL: no other process has asked for its key */
+    void *key;        /* exposed: the key */
+    size_t key_bytes; /* exposed: the key's size */
     int disp_unit;    /* target of the attribute MPI_WIN_DISP_UNIT */
     int model;        /* ... of MPI_WIN_MODEL */
 

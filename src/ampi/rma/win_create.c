@@ -82,7 +82,7 @@ int ampi_win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint 
 
 /* ---- MPI_Win_allocate ---- */
 
-/* If true, all members together allocate memory that processes share. */
+/* True if the members together allocate memory that processes share. */
 static bool is_over_processes(const struct ampi_comm *comm)
 {
     return comm->local->layout->n_local < comm->local->n_ranks;
@@ -91,7 +91,8 @@ static bool is_over_processes(const struct ampi_comm *comm)
 /* No process can address more bytes: a sanitizer's allocator would end a program that asks for them. */
 #define ADDRESSES_MAX ((MPI_Aint)1 << 48)
 
-/* The member's own memory, unless the processes of a node are to share it; the others have to know of an error. */
+/* Sets the member's own memory, unless the processes of a node are to share it, or its error, which all
+ * members have to know. */
 static void *bring_memory(const struct create *create, struct ampi_win_payload *payload)
 {
     enum gpu_memory kind;

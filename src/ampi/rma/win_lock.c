@@ -59,8 +59,8 @@ bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int
     return false;
 }
 
-/* With the mutex held: true if the lock is closed to the waiter, or was broken and the rank has not been refused yet:
- * then it counts as refused from now on. */
+/* True if the lock is closed to the waiter, or was broken and the rank has not been refused yet; then the
+ * rank counts as refused from now on. With the mutex held. */
 static bool refuse(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
 {
     int rank = waiter->rank;

@@ -21,7 +21,7 @@
  *   1. The word counts the holders. While WAITING is not set, any thread changes it, atomically; while it is
  *      set, only the holder of the mutex. Once BROKEN is set, no rank takes the lock without the mutex: it was broken or
  *      closed.
- *   2. WAITING is set if and only if the queue is not empty, but for moments with the mutex held.
+ *   2. WAITING is set if and only if the queue is not empty, except for moments while the mutex is held.
  */
 #ifndef AMPI_WIN_LOCK_H
 #define AMPI_WIN_LOCK_H
@@ -44,7 +44,7 @@ struct ampi_win_waiter {
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
     bool has_others; /* it holds other locks of the window */
-    bool is_refused; /* when granted is called: it does not get the lock, as that was broken or closed */
+    bool is_refused; /* set when granted is called: it does not get the lock, which was broken or closed */
     /* The waiter holds the lock, or was refused. On the thread that released the lock; may free the waiter;
      * never switches. */
     void (*granted)(struct ampi_win_waiter *waiter);
@@ -54,7 +54,8 @@ struct ampi_win_waiter {
 
 /* How often a rank has passed a first waiter. */
 struct ampi_win_passes {
-    uint32_t number; /* of this waiter (n_turns); another one: the rank has not passed the current one */
+    uint32_t number; /* n_turns of that first waiter; different now: the rank has not passed the present
+                        one */
     uint32_t n;
 };
 
@@ -100,7 +101,7 @@ void ampi_win_lock_break(struct ampi_win_lock *lock);
 /* From now on the lock is refused to shared holders; waiting ones are refused at once. */
 void ampi_win_lock_close(struct ampi_win_lock *lock);
 
-/* Who holds the lock: of several exclusive holders (is_group) the last one. */
+/* The holders of the lock; of several exclusive ones (is_group) the last one. */
 struct ampi_win_holders ampi_win_lock_holders(const struct ampi_win_lock *lock);
 
 /* True if the rank of the window stands in the queue. */
