@@ -139,7 +139,7 @@ struct ucxm {
     struct ucxm_process *processes;
     bool has_rdma;   /* networks on which asking before data is sent takes little time */
     bool is_closing; /* other processes may end from now on: UCX's errors are not failures. Read by any
-                        thread */
+                      * thread */
 };
 extern struct ucxm ucxm;
 

@@ -63,7 +63,7 @@ struct ampi_comm_shared {
     struct ampi_coll_state *coll;   /* collectives in progress: coll/engine/slot.h */
     struct ampi_topo *topo;         /* process topology; NULL: none */
     struct ampi_win_shared *window; /* the window, across processes, that owns this communicator:
-                                       rma/win.h; NULL: none */
+                                     * rma/win.h; NULL: none */
     _Atomic(struct ampi_comm_shared *)
         hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
 };
@@ -102,7 +102,7 @@ struct ampi_comm {
     struct ampi_attrs *attrs;           /* cached attributes; NULL: none */
     struct ampi_info *info;             /* hints; NULL: none */
     struct ampi_comm_streams *streams;  /* of a stream communicator: comm_stream.h; NULL: not a stream
-                                           communicator */
+                                         * communicator */
     char *name;                         /* MPI_Comm_set_name; NULL: the default */
     struct ampi_bsend_buffer *bsend;    /* MPI_Comm_attach_buffer; NULL: none */
     struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */
@@ -151,7 +151,7 @@ struct ampi_comm_client {
     void (*create)(struct ampi_comm_shared *shared);  /* a new communicator, not published yet */
     void (*destroy)(struct ampi_comm_shared *shared); /* called when it is no longer used */
     void (*close)(struct ampi_comm *comm);   /* called before destroy for each handle of this process; on
-                                                its owner's PE */
+                                              * its owner's PE */
     void (*release)(struct ampi_comm *comm); /* the owner has freed its handle */
     /* A member's process has failed: the owner's operations leave the fast path from now on. */
     void (*mark_failed)(struct ampi_comm *comm);

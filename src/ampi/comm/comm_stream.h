@@ -20,7 +20,7 @@ struct ampi_stream {
     struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream of no GPU */
     struct ampi_captured *captured; /* not waited for in their graph yet */
     int n_late; /* sends and receives that the stream has not reached, and that match when it does: see
-                   enqueue/early.h */
+                 * enqueue/early.h */
 };
 
 /* A rank's streams on a communicator. Shared by the duplicates of the communicator. */

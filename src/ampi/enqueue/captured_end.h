@@ -20,7 +20,7 @@ struct ampi_captured {
     struct ampi_comm *hidden;              /* of a message, if the PEs do it */
     struct ampi_request *coll;             /* a collective; NULL: a message */
     const struct ampi_request *persistent; /* the request that the program started; NULL: none. Only
-                                              compared, as it may be freed */
+                                            * compared, as it may be freed */
     size_t n_bytes;
     uint64_t capture;          /* the capture that it belongs to */
     int wire_tag;              /* if the PEs do it */

@@ -44,7 +44,7 @@ struct ampi_early {
 struct batch {
     struct gpu_point done;
     int n_undecided; /* receives whose part of the wait is not decided: not matched, or being received by the
-                     PE */
+                      * PE */
     bool is_launched;
     int n;
     struct ampi_early *recvs[];

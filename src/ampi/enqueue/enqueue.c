@@ -17,7 +17,7 @@ struct stream_wait {
     struct gpu_hold hold;
     struct ampi_stream *stream; /* a reference */
     int n_left;                 /* operations that are not complete; one more while operations are being
-                                   added */
+                                 * added */
 };
 
 /* An operation; the outer request's `extra`. */

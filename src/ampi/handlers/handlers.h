@@ -22,7 +22,7 @@ struct ampi_handlers_card {
     uint32_t n_slots;
     uint32_t slot_bytes;
     uint32_t obstacle; /* enum HEDDLE_Handlers_fault: why the rank that received the card cannot send to
-                          its owner */
+                        * its owner */
 };
 
 struct ampi_handlers {

@@ -23,7 +23,7 @@ struct ampi_op {
     MPI_User_function *user_fn;           /* MPI_Op_create; NULL otherwise */
     MPI_User_function_c *user_fn_c;       /* MPI_Op_create_c; NULL otherwise */
     const ampi_op_kernel_fn *kernels;     /* by basic type; NULL: not allowed on the type. Users'
-                                             operations have none */
+                                           * operations have none */
     const ampi_op_kernel_4_fn *kernels_4; /* by basic type; NULL: none */
 };
 

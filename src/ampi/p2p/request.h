@@ -110,7 +110,7 @@ struct ampi_request {
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
     ampi_request_complete_fn on_complete; /* invariant 3; NULL: no action */
     struct ampi_request *whole;           /* the larger operation, for on_complete; of a persistent request
-                                             that a stream starts: that start (enqueue.c) */
+                                           * that a stream starts: that start (enqueue.c) */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */
     struct ampi_request *next;            /* next in the pool; in remote_send.c's list while pending */
     union {

@@ -58,7 +58,7 @@ struct ampi_am_header {
     uint32_t src_proc;   /* process of the sender */
     uint64_t context_id; /* of the communicator; PULL: the receiver's flow; PIECE: its offset in the data */
     uint32_t seq;    /* SEND: number between these two PEs; COLL: number of the operation on the communicator,
-                        or of the start of a persistent one */
+                      * or of the start of a persistent one */
     int32_t tag;     /* SEND: the tag; COLL: index of the message in the operation */
     int32_t source;  /* SEND: rank of the sender; COLL: number of the persistent collective, 0: not
                       * persistent */

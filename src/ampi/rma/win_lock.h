@@ -55,7 +55,7 @@ struct ampi_win_waiter {
 /* How often a rank has passed a first waiter. */
 struct ampi_win_passes {
     uint32_t number; /* n_turns of that first waiter; different now: the rank has not passed the present
-                        one */
+                      * one */
     uint32_t n;
 };
 

@@ -54,7 +54,7 @@ struct gpu_repeats {
     struct gpu_sequence sequence; /* the recorded operations; empty while operations are held back */
     int n;                        /* operations of the current sequence */
     uint32_t matching;            /* bit mask of the traces that match so far; not 0: all operations are
-                                     held back */
+                                   * held back */
     bool is_held;                 /* operations are held back; the monitoring thread reads this without the
                                    * lock */
     uint64_t held_ns, last_ns;    /* time of the first held-back operation; time of the last operation */

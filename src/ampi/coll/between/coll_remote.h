@@ -23,7 +23,7 @@ struct ampi_between_slot {
     struct ampi_between_slot *next_series; /* next in remote->series */
     struct ampi_exchange x;
     struct ult_wakeup wakeup; /* tells the leader PE that all have arrived, or that the work of all PEs is
-                                 done */
+                               * done */
     bool is_active;           /* the exchange is under way: messages may be given to it */
     uint64_t proposed;        /* this process's context id for a communicator that is being made */
 };

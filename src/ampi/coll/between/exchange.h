@@ -41,14 +41,14 @@ struct ampi_exchange_message {
     size_t n_bytes;
     void *token;                         /* of the machine, if the bytes have not been fetched; else NULL */
     struct ampi_exchange_direct *direct; /* set if the bytes are still in the sender's memory, from which
-                                            this process copies them */
+                                          * this process copies them */
     struct ampi_exchange *x;             /* the exchange that fetches them */
     bool is_lent;                        /* bytes are the exchange's scratch memory, or node memory */
     struct ampi_node_ref ref;            /* node memory of the bytes; n_bytes 0: none */
     bool is_bare;     /* the data is a bare part, whose origin is in the cookie; or lent elements of a
-                       reduction */
+                       * reduction */
     bool is_again;    /* the kernel has refused the copy, and the data comes a second time; or a listed part
-                       does */
+                       * does */
     bool has_voted;   /* the sender's operation was refused in a vote */
     bool has_refused; /* an earlier collective call raised an error at a rank of the sender */
 };
@@ -72,7 +72,7 @@ struct ampi_exchange {
     struct ampi_coll_slot *slot;
     int algorithm;  /* enum ampi_between; equal at all participants */
     int device;     /* the GPU of this process for large parts and vectors; -1: host memory. The choice of
-                       other processes is unknown here. */
+                     * other processes is unknown here. */
     bool is_staged; /* members have GPU buffers, which the machine does not support: large parts and vectors
                      * are in pinned memory */
     uint32_t plan_hash; /* of its name, 23 bits: must be equal at all participants */
@@ -147,7 +147,7 @@ void ampi_exchange_run_ahead(struct ampi_exchange *x);
 #define AMPI_EXCHANGE_ANY_TAG (-1)
 #define AMPI_EXCHANGE_TAG_AGAIN \
     (1 << 30) /* used by no algorithm: a listed part that is sent a second
-                                             time, packed */
+               * time, packed */
 void ampi_exchange_await(struct ampi_exchange *x, int tag, int n);
 
 /* Makes the next step also wait for ampi_exchange_go_on. */

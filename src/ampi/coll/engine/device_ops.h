@@ -27,7 +27,7 @@ struct ampi_coll_known {
 /* The same for a buffer. */
 struct ampi_coll_memory {
     uint64_t changes;  /* gpu_change_count when everything was known; 0: something has to be looked up
-                          again */
+                        * again */
     bool is_on_device; /* the first byte of a block is in GPU memory */
     int n;
     /* One entry per block; or one for a whole buffer, whose blocks share it. */

@@ -73,13 +73,13 @@ struct ampi_coll_selection {
     const char *name;      /* of the operation, as the user writes it */
     const char *counted;   /* the size that is compared with share_from */
     size_t share_from;     /* from this size on all PEs share the work; below, the rank that arrives last
-                            does it */
+                            * does it */
     size_t pack_to;        /* contributions up to this size are copied into the slot at arrival; 0: none */
     enum ampi_between few; /* between fewer processes than AMPI_COLL_FEW: the algorithm for all sizes;
-                                    AMPI_BETWEEN_ANY: by size as well */
+                            * AMPI_BETWEEN_ANY: by size as well */
     enum ampi_between few_large; /* ... from large_from on; AMPI_BETWEEN_ANY: as between many */
     enum ampi_between few_far; /* ... from far_from on if they are not on one node; AMPI_BETWEEN_ANY: the same
-                                    as on one */
+                                * as on one */
     size_t far_from;
     enum ampi_between small;     /* between processes: the algorithm */
     enum ampi_between large;     /* the one from large_from on */
@@ -87,7 +87,7 @@ struct ampi_coll_selection {
     size_t large_from;
     size_t each_from; /* ... and from this many bytes for each process on */
     size_t nccl_from; /* the size from which on NCCL does it for GPU buffers, if available; 0: NCCL has no
-                         such operation */
+                       * such operation */
     bool is_given;    /* the user has changed it */
 };
 

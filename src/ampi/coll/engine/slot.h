@@ -192,10 +192,10 @@ struct ampi_coll_slot {
     bool needs_share;                               /* set by middle */
     bool has_result;                                /* set by middle: deliver has something to do */
     int result_part;        /* set by middle: the only part on which deliver has something to do; -1: all
-                            parts */
+                             * parts */
     uint64_t gpus;          /* reductions, set by middle: the GPUs that compute, a bit each; 0: no kernel */
     uint64_t context_id;    /* of a communicator that is being created, the same in all processes; 0: this
-                            process chooses */
+                             * process chooses */
     ampi_coll_work_fn work; /* before middle: ampi_coll_work */
     void (*work_done)(struct ampi_coll_slot *slot); /* ... called when all PEs have done theirs */
     struct ampi_coll_result result;                 /* set by middle */

@@ -41,7 +41,7 @@ struct ampi_partitioned {
     int channel;                  /* receive: -1 until the hello has arrived */
     struct ampi_hello hello;      /* from the send */
     struct ampi_request *message; /* the request of rounds that are not direct; NULL: there was no such
-                                     round yet */
+                                   * round yet */
     struct gpu_facts facts;       /* about the memory of its first byte */
     bool is_waiting_for_hello;    /* receive: started before the hello arrived */
     bool is_dropped;              /* receive: the request was freed, the hello has not arrived */

@@ -56,7 +56,7 @@
 
 struct ampi_endpoint {
     struct ult_lock lock;               /* guards the handle's engine while it is direct, and the fields
-                                           below */
+                                         * below */
     struct ampi_message_pool *messages; /* pool of the messages that wait in the engine */
     struct ult_inbox inbox;
     /* Read by senders: the number of posted receives that are not private; AMPI_ENDPOINT_LEFT: the handle is
