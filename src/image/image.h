@@ -40,9 +40,9 @@ bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CH
  * image_program_open. */
 bool image_program_refers_to(const char *function);
 
-/* Exceptions to the rule which shared libraries are copied with the program: names up to ".so", separated
- * by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open; the string
- * must stay valid. Libraries of the C and C++ runtime are always shared. */
+/* Exceptions to the rules by which shared libraries are copied with the program: names up to ".so",
+ * separated by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open;
+ * the string must stay valid. Libraries of the C and C++ runtime are always shared. */
 void image_set_private_libraries(const char *list);
 
 /* True if the ranks share libraries other than the C and C++ runtime, libmpi and its dependencies. After
@@ -58,8 +58,8 @@ size_t image_span_bytes(void);
 void image_set_late_bytes(size_t bytes);
 size_t image_late_bytes(void);
 
-/* True if a module of the process asks for executable stacks (PT_GNU_STACK): its code builds code there, such as the address of
- * an internal procedure in Fortran or of a nested function in C. */
+/* True if a module of the process asks for executable stacks (PT_GNU_STACK), because it puts code there: the
+ * address of an internal procedure of Fortran, or of a nested function of C, is that of such code. */
 bool image_wants_executable_stacks(void);
 
 /* The alignment of base: the page size, or the program's largest alignment. */
@@ -121,7 +121,7 @@ struct image *image_find(const void *addr);
 /* The image of the rank that the calling thread runs or belongs to; NULL: none or unknown. */
 struct image *image_of_thread(void);
 
-/* How many threads the image's rank has besides its main thread, as far as pthread_create made them. */
+/* The number of threads of the image's rank besides its main thread, as far as this library knows of them. */
 int image_count_threads(const struct image *image);
 
 /* The copy's address: the argument of image_create. */
@@ -135,7 +135,7 @@ bool image_describe(const void *addr, char *text, size_t size_bytes);
 /* The same for an address in a shared library, with advice if ranks could have their own copies of it. */
 bool image_describe_shared(const void *addr, char *text, size_t size_bytes);
 
-/* Where code is, for reports. */
+/* The place of some code, for reports. */
 struct image_place {
     const char *path;       /* the file of a module of a copy; NULL: of a shared library, or none */
     char file[64];          /* the file's name without folders; empty: in no file */
@@ -216,7 +216,8 @@ struct image_rebind_client {
     void (*forked)(void);
     /* Another thread of the image's rank called exit(); its handlers have run. */
     void (*exit_by_thread)(struct image *image, int code) BASE_NORETURN;
-    /* The program is about to start a thread, by the calling thread; has had one of a rank end. NULL: nothing. */
+    /* Called before the calling thread starts a thread of the program; after a thread of a rank has ended.
+     * NULL: nothing. */
     void (*thread_begins)(void);
     void (*thread_ended)(void);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */

@@ -3,8 +3,9 @@
  * lines.c: reads DWARF line tables (versions 2 to 5) for reports. Safe in a signal handler of a broken process: no lock, no
  * allocation, no call of ld.so; every read is inside of the mapped file. A table that it does not understand has no lines.
  *
- * A table is a list of units. A unit is a header (how to decode its program, its folders and files) and a program, whose run
- * yields rows (address, file, line) in sequences of ascending addresses; a row holds up to the address of the next one.
+ * A table is a list of units. A unit is a header (how to decode its program, its folders and files) and a
+ * program, whose run yields rows (address, file, line) in sequences of ascending addresses; a row is valid
+ * up to the address of the next one.
  */
 #include "image/copy/lines.h"
 
@@ -241,7 +242,7 @@ static bool take_unit(struct reader *r, struct unit *unit)
 
 /* ---- Running a unit's program ---- */
 
-/* Addresses that are looked for. */
+/* The addresses to find. */
 struct search {
     const size_t *vaddrs;
     struct image_line *found; /* for each of them */
@@ -255,7 +256,7 @@ struct row {
     int64_t line;
 };
 
-/* Takes the row for the addresses from it up to the next row's. */
+/* Records the row for those of the addresses that lie between it and the next row. */
 static void match(const struct search *search, const struct unit *unit, const struct row *row, uint64_t next)
 {
     if (next <= search->lo || row->address > search->hi)

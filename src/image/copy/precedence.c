@@ -3,7 +3,7 @@
  * precedence.c: see precedence.h.
  *
  * This library defines some functions of the C library: the program's start, those that create threads, and
- * those that tell about modules. ld.so binds each reference to the first definition in the order of look-up,
+ * those that report modules. ld.so binds each reference to the first definition in the order of look-up,
  * which is breadth first: the program, its libraries, their libraries. This library comes first if the
  * program is linked with it directly, and the C library is named after it. If the program gets MPI through
  * another library, or names the C library first (-lc), the C library's definitions come first. Then the
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <threads.h>
 
-/* What takeover_threads.c, unwind.c and gpu/arch define. */
+/* The functions that takeover_threads.c, unwind.c and gpu/arch define. */
 static const struct {
     const char *name;
     void *definition;

@@ -8,11 +8,12 @@
 
 #include "image/copy/program.h"
 
-/* The definition that this library's one stands in front of; NULL: there is none. Any thread, never
- * switches. */
+/* The next definition of the name behind this library's in the order of look-up; NULL: there is none. Any
+ * thread, never switches. */
 void *image_precedence_next(const char *name);
 
-/* Binds the module's references to this function to this definition. Writes to read-only pages, too. Before the module's code runs. */
+/* Binds the module's references to the function to this definition, in read-only pages, too. Called before
+ * the module's code runs. */
 void image_precedence_bind(const struct image_module *module, const char *name, void *definition);
 
 /* Binds the references of loaded modules to all functions that this library defines in place of the C library's; does

@@ -34,9 +34,9 @@ static const struct image_shared_library table[] = {
     {"libibverbs librdmacm libibumad libibmad libmlx4 libmlx5 libefa libmana libnl-3 libnl-route-3 libfabric "
      "libpsm2 libpsm_infinipath libxpmem libcxi",
      0, "belongs to the network's driver, and is thread-safe"},
-    /* Without OpenMP's libraries and TBB: a rank has threads and settings of its own in any case, some of which they keep
-     * for the process. */
-    /* Without libcudart: its current device and last error are per rank. */
+    /* OpenMP's libraries and TBB are not here: a rank has threads and settings of its own in any case, and
+     * these libraries keep some of them for the process. */
+    /* libcudart is not here: its current device and last error are per rank. */
     {"libcuda libcudadebugger libnvidia-* libOpenCL libamdhip64 libhsa-runtime64 libze_loader",
      IMAGE_SHARED_ALWAYS, "belongs to the GPU's driver, of which a process has one"},
     {"libcublas libcublasLt libnvblas libcufft libcufftw libcurand libcusolver libcusolverMg libcusparse "
@@ -45,8 +45,8 @@ static const struct image_shared_library table[] = {
      "libnvrtc libnvrtc-builtins libnvJitLink libnvjpeg libnvToolsExt libnpp* libcupti libcheckpoint "
      "libnvperf_host libnvperf_target",
      0, "large and thread-safe; its handles hold the caller's state"},
-    /* Without libOSMesa, which keeps the current context per thread. GL's other libraries do so as well, but theirs is the
-     * driver's. */
+    /* libOSMesa is not here, because it keeps the current context per thread. GL's other libraries do so,
+     * too, but their context is the driver's. */
     {"libX11 libX11-xcb libxcb libxcb-* libXau libXdmcp libXext libXrender libXrandr libXi libXt libXmu "
      "libXpm libXft libXfixes libXcursor libXinerama libXxf86vm libSM libICE libwayland-client libGL libGLX "
      "libGLX_* libEGL libEGL_* libGLdispatch libOpenGL libGLESv1_CM libGLESv2 libgbm "

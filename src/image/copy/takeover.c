@@ -105,8 +105,8 @@ __attribute__((constructor)) static void take_over(int argc, char **argv, char *
         image_deferred_begin(envp);
 }
 
-/* The definition after this one, which may be that of a tool in front of this library. If that tool has called this one,
- * has_begun, it is the C library's. */
+/* The definition to call next. A tool in front of this library comes first; when the tool has called this
+ * library's definition, which sets has_begun, the next one is the C library's. */
 static start_main_fn find_next(bool has_begun)
 {
     void *first = dlsym(RTLD_DEFAULT, "__libc_start_main");

@@ -100,8 +100,8 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
 
 /* ---- Threads of the C library ---- */
 
-/* From now on the C library may start threads that run the program's code, at any time: the rank has one more thread,
- * which never ends. */
+/* Called when the C library may start threads that run the program's code from now on, at any time: the rank
+ * gets one more thread, which never ends. */
 static void expect_threads(const struct sigevent *event, const void *caller)
 {
     struct image *image;

@@ -142,7 +142,8 @@ static struct image_thread *create_thread(struct image *image)
     return thread;
 }
 
-/* A thread has the name of the thread that made it: that of a PE may be "PE 1". */
+/* Gives the thread the program's name if it has inherited that of a PE, such as "PE 1", from the thread that
+ * made it. */
 static void take_program_name(void)
 {
     char name[16] = "";

@@ -33,7 +33,7 @@ void image_thread_stay(void);
 /* The image of a thread that is created by a call from `caller`; NULL: none. */
 struct image *image_thread_heir(const void *caller);
 
-/* Does such a thread serve all ranks? */
+/* True if such a thread serves all ranks. */
 bool image_thread_serves_all(const void *caller);
 
 /* The state of the running rank or of the calling thread, if it belongs to a rank; else NULL. */

@@ -3,9 +3,9 @@
  * lock_waits.h: ranks that wait for file locks, in this process and in others of the job on this node, and the
  * search for circles among them. Private to src/image.
  *
- * A process writes the waits of its ranks into a file of the job's folder. Whoever begins to wait reads those of
- * the others, under a lock on the folder: the last rank that begins to wait closes the circle, so one search is
- * enough.
+ * A process writes the waits of its ranks into a file of the job's folder. When one of its ranks begins to
+ * wait, it reads the waits of the other processes, under a lock on the folder. The last rank that begins to
+ * wait closes the circle, so one search is enough.
  *
  * The kernel cannot do this: it takes all threads of a process for one owner, and leaves locks of open file
  * descriptions out of its search. Messages between the processes cannot either: a rank that waits in fcntl

@@ -60,7 +60,7 @@ int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
     return image_libc_register_atfork(prepare, parent, child, __builtin_return_address(0));
 }
 
-static bool is_child;     /* this process was forked by one that this library was in */
+static bool is_child;     /* this process was forked by a process with this library */
 static pid_t process_pid; /* of the process, or of the one whose memory a child of vfork shares */
 
 /* Keeps other threads from being inside critical sections that the child will use. */
