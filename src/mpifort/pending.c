@@ -122,7 +122,7 @@ void fort_pending_free(MPI_Request request, void *memory)
 
 /* ---- Freed requests ---- */
 
-/* Does its operation, which has not ended, write a copy of an array section? */
+/* True if the request's operation, which has not ended, writes a copy of an array section. */
 static bool writes_copy(MPI_Fint request)
 {
     for (struct fort_pending *at = next_of(request, NULL); at; at = next_of(request, at))
@@ -131,7 +131,8 @@ static bool writes_copy(MPI_Fint request)
     return false;
 }
 
-/* The request does not exist any more. MPI may still use the memory of an operation that has not ended: it is not freed. */
+/* Called when the request does not exist any more. The memory of an operation that has not ended is not
+ * freed, because MPI may still use it. */
 static void abandon(MPI_Fint request, uint64_t last_pending)
 {
     struct fort_pending *pending;

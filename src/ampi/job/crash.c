@@ -26,7 +26,7 @@
 
 #define SIGNAL_STACK_BYTES (256 << 10)
 
-/* How far the stack of a thread that is not a rank's ULT is searched for a return address. */
+/* Bytes of a thread's stack, if it is not a rank's ULT, that are searched for a return address. */
 #define SEARCH_BYTES 65536
 
 /* An access up to this far below the stack pointer counts as a stack access: a large frame is touched from

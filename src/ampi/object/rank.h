@@ -135,7 +135,7 @@ static inline struct ampi_rank *ampi_self(void)
     return BASE_LIKELY(u != NULL) ? u->owner : NULL;
 }
 
-/* Is the caller the rank's main thread (MPI 5.0, section 11.6.1)? */
+/* True if the caller is the rank's main thread (MPI 5.0, section 11.6.1). */
 static inline bool ampi_rank_is_on_main(const struct ampi_rank *rank)
 {
     return ult_self() == (rank->main_thread ? rank->main_thread : &rank->ult);
@@ -218,7 +218,7 @@ struct ampi_upper {
     /* The rank that the calling thread belongs to, by the rank that started it or, for threads that serve
      * all ranks, by the copy of the program that the caller's address lies in. NULL: not known. */
     struct ampi_rank *(*rank_of_thread)(const void *caller);
-    /* Has the rank's program threads besides its main thread, as far as known? */
+    /* True if the rank's program is known to have threads besides its main thread. */
     bool (*has_threads)(const struct ampi_rank *rank);
     /* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */
     void (*end_job)(int exit_code) BASE_NORETURN;

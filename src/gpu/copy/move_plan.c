@@ -51,7 +51,7 @@ static int set_side(struct gpu_move_side *side, const struct gpu_data *data, siz
     return 0;
 }
 
-/* How the device of one side can access the memory of the other. */
+/* The way in which the device of one side can access the memory of the other. */
 static enum gpu_peer_access access_between(const struct gpu_move_side *side,
                                            const struct gpu_move_side *other)
 {

@@ -14,7 +14,7 @@
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 
-/* How long a context is closed at first. */
+/* Time for which a context is closed at first. */
 #define CLOSED_AT_FIRST_NS 2000000
 
 /* The longest pause between two attempts that are made until the context is idle. */

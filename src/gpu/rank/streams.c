@@ -24,7 +24,7 @@ bool gpu_streams_are_private;
 int gpu_streams_n_ranks;
 struct ult *(*gpu_rank_of_thread)(void);
 
-/* What gpu_streams_choose has chosen. */
+/* The choice of gpu_streams_choose. */
 static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
 
 void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs)

@@ -68,7 +68,8 @@ static MPI_Count count_part(const struct ampi_coll_slot *slot, int part)
     return count;
 }
 
-/* Do both members have the same counts? If not, which is the program's error, each gets the block that its own counts describe. */
+/* True if both members have the same counts. If not, which is an error of the program, each gets the block
+ * that its own counts describe. */
 static bool has_same_counts(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
 {
     const struct ampi_coll_buf *x = &a->recv, *y = &b->recv;
