@@ -16,6 +16,7 @@
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
+#include "image/copy/cxx_streams.h"
 
 #include "base/log.h"
 
@@ -71,6 +72,8 @@ static void copy_variable(const struct image *image, const struct image_variable
 
     if (!variable->is_zeroed)
         memcpy(image->base + variable->offset, from, variable->len_bytes);
+    if (variable->is_stream)
+        image_stream_translate(image, image->base + variable->offset, variable->len_bytes);
 }
 
 /* Copies the initial contents and relocates them. */
@@ -93,6 +96,7 @@ static void fill_all(const struct image_program *program, struct image *image)
 
         memcpy(base + program->libc_refs[i].offset, &word, sizeof word);
     }
+    image_streams_fill(program, image);
     for (int i = 0; i < IMAGE_LIBC_FIELDS && program->number == 0; i++)
         image->libc.variables[i] = (char *)&image->libc + image_libc_field_offset(i);
     for (size_t i = 0; i < program->n_variables; i++) {

@@ -113,6 +113,7 @@ struct image_libc {
     cpu_set_t *affinity;        /* the affinity that the rank asked for on its main thread; malloc'ed; NULL:
                                  * none */
     size_t affinity_bytes;
+    char *streams;            /* the rank's C++ stream objects (cxx_streams.c); NULL: none */
     pthread_t main_id;        /* pthread_self of its ULT */
     atomic_bool is_main_over; /* its main thread has called pthread_exit with this value: */
     void *main_value;

@@ -109,6 +109,13 @@ struct image_libc_ref {
     size_t field_offset;
 };
 
+/* A word of a copy that holds the address of a stream object of the rank (cxx_streams.c). */
+struct image_stream_ref {
+    size_t offset;
+    int stream;    /* its number */
+    size_t addend; /* added to its address */
+};
+
 /* A library's variable for which the program has its own space (a COPY relocation). */
 struct image_variable {
     size_t offset, len_bytes;
@@ -116,6 +123,7 @@ struct image_variable {
     bool is_private; /* the library is copied, too: the copy's bytes are right, including pointers in them */
     size_t source;   /* if private: their offset in the copy */
     int libc_field;  /* index of the C library's per-rank variable (libc_state.h); -1: none */
+    bool is_stream;  /* a stream object of libstdc++ (cxx_streams.c) */
     bool is_zeroed;  /* starts as zero bytes (__libc_single_threaded) */
 };
 
@@ -142,6 +150,8 @@ struct image_program {
     size_t n_adds;
     struct image_libc_ref *libc_refs;
     size_t n_libc_refs;
+    struct image_stream_ref *stream_refs;
+    size_t n_stream_refs;
     struct image_variable *variables;
     size_t n_variables;
     struct image_range *populated; /* pages to be filled: allocated by one call each, not by page faults */

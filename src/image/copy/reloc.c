@@ -6,7 +6,8 @@
  *   - the same in every copy (address of a shared function, TLS offset): the word holds it;
  *   - an address inside the copy: the word holds its offset from the base, and the plan adds the base to
  *     it;
- *   - the address of a member of the rank's struct image_libc: a libc_ref of the plan.
+ *   - the address of a member of the rank's struct image_libc, or of a stream object of the rank: a libc_ref or stream_ref of
+ *     the plan.
  *
  * ld.so has already looked up every symbol: the results are in the prototype's GOT, which only ld.so
  * writes. Data words that a constructor may have changed since are looked up again.
@@ -17,6 +18,7 @@
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
 #include "image/copy/program.h"
+#include "image/copy/cxx_streams.h"
 #include "image/copy/tls_descriptors.h"
 
 #include "base/log.h"
@@ -37,7 +39,7 @@ static void write_word(void *at, size_t word)
     memcpy(at, &word, sizeof word);
 }
 
-/* ---- The three kinds of words ---- */
+/* ---- The kinds of words ---- */
 
 static void set_constant(unsigned char *slot, size_t value)
 {
@@ -58,6 +60,15 @@ static void set_libc_ref(struct image_program *program, unsigned char *slot, siz
 
     write_word(slot, 0);
     image_array_push(&program->libc_refs, &program->n_libc_refs, sizeof ref, &ref);
+}
+
+static void set_stream_ref(struct image_program *program, unsigned char *slot, size_t slot_offset, int stream,
+                           size_t addend)
+{
+    struct image_stream_ref ref = {.offset = slot_offset, .stream = stream, .addend = addend};
+
+    write_word(slot, 0);
+    image_array_push(&program->stream_refs, &program->n_stream_refs, sizeof ref, &ref);
 }
 
 /* Records that copies of the group refer to another one: a rank that has this group needs the other. */
@@ -136,6 +147,7 @@ static void relocate_symbol(struct image_program *program, struct image_module *
     bool is_own_end = r->symbol && r->symbol->st_shndx != SHN_UNDEF && r->symbol->st_shndx != SHN_ABS &&
                       value == module->bias + r->symbol->st_value;
     const struct image_rebinding *rebinding = NULL;
+    int stream = -1;
 
     if (is_own_end) /* also covers symbols just after the last page, such as _end */
         target = module;
@@ -143,7 +155,11 @@ static void relocate_symbol(struct image_program *program, struct image_module *
         target = NULL;
     if (r->name && !target) /* a definition of the program itself is not replaced */
         rebinding = image_libc_room.find_for(r->name, (const void *)value);
-    if (rebinding && rebinding->replacement)
+    if (r->name && !target)
+        stream = image_stream_find(r->name, (const void *)value);
+    if (stream >= 0)
+        set_stream_ref(program, r->slot, r->slot_offset, stream, addend);
+    else if (rebinding && rebinding->replacement)
         set_constant(r->slot, (size_t)rebinding->replacement + addend);
     else if (rebinding)
         set_libc_ref(program, r->slot, r->slot_offset,
@@ -237,6 +253,7 @@ static void add_variable(struct image_program *program, const struct image_modul
         .is_private = owner != NULL,
         .source = owner ? (uintptr_t)definition - owner->bias + owner->copy_shift : 0,
         .libc_field = rebinding && !rebinding->replacement ? rebinding->libc_field : -1,
+        .is_stream = !owner && image_stream_is(r->name),
         .is_zeroed = strcmp(r->name, "__libc_single_threaded") == 0,
     };
 
