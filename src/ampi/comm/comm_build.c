@@ -90,30 +90,54 @@ void ampi_layout_unref(struct ampi_layout *layout)
 
 /* ---- Context ids ---- */
 
-/* Used ids, one bit each; guarded by a spin flag because any PE may create a communicator. */
-#define CONTEXT_IDS (1u << 20)
+/* Used ids, one bit each; guarded by a spin flag because any PE may create a communicator. The table grows when all are used. */
+#define CONTEXT_WORDS_FIRST 1024u
+#define CONTEXT_WORDS_MAX (UINT32_MAX / 64)
 static uint64_t *context_used;
-static uint32_t context_hint;
+static uint32_t context_words; /* of 64 ids each */
+static uint32_t context_hint;  /* the word where the last one was found */
 static atomic_flag context_lock = ATOMIC_FLAG_INIT;
+
+/* Doubles the table. With the lock. False: it has the largest size. */
+static bool grow_contexts(void)
+{
+    uint32_t n_words = context_words ? 2 * context_words : CONTEXT_WORDS_FIRST;
+
+    if (n_words > CONTEXT_WORDS_MAX)
+        return false;
+    context_used = base_realloc(context_used, n_words * sizeof *context_used, "context ids");
+    memset(context_used + context_words, 0, (n_words - context_words) * sizeof *context_used);
+    if (context_words == 0)
+        context_used[0] = 1; /* 0 is not a valid id */
+    context_hint = context_words;
+    context_words = n_words;
+    return true;
+}
+
+/* An id that is not used; 0: none. With the lock. */
+static uint32_t find_context(void)
+{
+    for (uint32_t i = 0; i < context_words; i++) {
+        uint32_t word = (context_hint + i) % context_words;
+        uint64_t free_bits = ~context_used[word];
+        if (!free_bits)
+            continue;
+        context_used[word] |= free_bits & -free_bits;
+        context_hint = word;
+        return word * 64 + (uint32_t)__builtin_ctzll(free_bits);
+    }
+    return 0;
+}
 
 uint32_t ampi_comm_context_alloc(void)
 {
-    uint32_t found = 0;
+    uint32_t found;
 
     while (atomic_flag_test_and_set_explicit(&context_lock, memory_order_acquire))
         ;
-    if (!context_used)
-        context_used = base_calloc(CONTEXT_IDS / 64, sizeof *context_used, "context ids");
-    for (uint32_t i = 0; i < CONTEXT_IDS / 64 && !found; i++) {
-        uint32_t word = (context_hint + i) % (CONTEXT_IDS / 64);
-        uint64_t free_bits = ~context_used[word] & (word == 0 ? ~(uint64_t)1 : ~(uint64_t)0); /* 0 is not a
-                                                                                               * valid id */
-        if (!free_bits)
-            continue;
-        found = word * 64 + (uint32_t)__builtin_ctzll(free_bits);
-        context_used[word] |= free_bits & -free_bits;
-        context_hint = word;
-    }
+    found = find_context();
+    if (!found && grow_contexts())
+        found = find_context();
     atomic_flag_clear_explicit(&context_lock, memory_order_release);
     return found;
 }
@@ -260,7 +284,7 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     /* Must come first, because the hidden communicator is found through this one. */
     if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
         ampi_contexts_remove(shared);
-    if (shared->context_id < CONTEXT_IDS)
+    if (!(shared->context_id & (AMPI_CONTEXT_CROSS | AMPI_CONTEXT_HIDDEN)))
         context_free(shared->context_id); /* no message within a process has this id any more */
     ampi_comm_retire(shared);
 }
