@@ -21,6 +21,7 @@
 
 /* Address space for blocks; pages exist only where data was written. */
 #define SEGMENT_BYTES ((size_t)1 << 30)
+#define SEGMENT_ALIGNMENT 1 /* of its address, beyond that of pages */
 
 /* Pages beyond this size are returned when their block is free; less with many processes on the node. */
 #define KEEP_BYTES ((size_t)64 << 20)
@@ -123,7 +124,7 @@ static void make_own(void)
 
     own.is_tried = true;
     if (getrandom(invitation.magic, sizeof invitation.magic, 0) != (ssize_t)sizeof invitation.magic ||
-        !(head = ampi_segment_create(SEGMENT_BYTES, 1, &invitation.place)))
+        !(head = ampi_segment_create(SEGMENT_BYTES, SEGMENT_ALIGNMENT, &invitation.place)))
         return;
     memcpy(head->magic, invitation.magic, sizeof head->magic);
     atomic_store_explicit(&head->states[ampi_job.proc_id], MAPPED, memory_order_relaxed);
@@ -302,7 +303,8 @@ static void map(const struct invitation *invitation)
     int owner = (int)invitation->owner;
     struct head *head;
 
-    if (invitation->owner < 0 || invitation->owner >= ampi_job.n_procs)
+    if (invitation->owner < 0 || invitation->owner >= ampi_job.n_procs ||
+        invitation->place.alignment_bytes != SEGMENT_ALIGNMENT)
         return;
     pthread_mutex_lock(&views.lock);
     if (!head_of(owner) && (head = ampi_segment_open(&invitation->place))) {
