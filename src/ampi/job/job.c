@@ -488,73 +488,6 @@ const struct image_client image_client = {
 
 /* ---- Not virtualized ---- */
 
-/* At the exit of a process with one rank. */
-static void check_finalized(int code, void *arg)
-{
-    struct ampi_rank *rank = &ampi_job.ranks[0];
-
-    (void)arg;
-    if (ampi_job.is_forked)
-        return;
-    if (rank->state != AMPI_RANK_INITIALIZED) {
-        ampi_procs_close(code & 0xff);
-        return;
-    }
-    rank->ult.call = NULL;
-    ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
-    ampi_job_abort(code);
-}
-
-/* How often a main thread that has ended by pthread_exit looks whether the program's other threads have ended. */
-#define OTHERS_NS 10000000
-
-/* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. Without
- * MPI_Finalize, the program's other threads continue to use MPI: the main thread waits for their end, which nothing else
- * reports. Then the threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
- * process ends with the last thread of the program. After a failure UCX's thread cannot be ended (table.c
- * of machine_ucx), so the process ends with its main thread. */
-static void end_main(void *arg)
-{
-    const struct ampi_rank *rank = arg;
-
-    if (!ampi_machine || ampi_job.is_forked)
-        return;
-    while (rank->state == AMPI_RANK_INITIALIZED && ampi_thread_counts_others())
-        nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
-    if (rank->state == AMPI_RANK_INITIALIZED)
-        check_finalized(0, NULL);
-    if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())
-        return;
-    if (ampi_failed_any())
-        exit(0);
-    ampi_procs_close(0);
-    if (ampi_failed_any()) /* in the meantime */
-        exit(0);
-}
-
-static void watch_main_end(struct ampi_rank *rank)
-{
-    pthread_key_t key;
-
-    if (pthread_key_create(&key, end_main) == 0)
-        pthread_setspecific(key, rank);
-}
-
-/* CUDA's driver and runtime end in exit handlers of their own, which were registered before this one. */
-static void leave_nccl(int code, void *arg)
-{
-    if (ampi_job.is_forked)
-        return;
-    if (!ampi_job.is_virtual)
-        check_finalized(code, arg);
-    gpu_nccl_leave(code, GPU_NCCL_SETTLE_S);
-}
-
-void ampi_job_watch_exit(void)
-{
-    on_exit(leave_nccl, NULL);
-}
-
 struct ampi_rank *ampi_rank_or_adopt(void)
 {
     static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
@@ -587,8 +520,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
             n_local);
     ampi_job_create(1, 1, false, &single_hooks);
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
-    on_exit(check_finalized, NULL);
-    watch_main_end(ampi_self());
+    on_exit(ampi_job_check_finalized, NULL);
+    ampi_job_watch_main(ampi_self());
     return ampi_self();
 }
 

@@ -116,8 +116,16 @@ void ampi_crash_handler_install(void);
 /* True if this signal will be reported this way. False if the program has its own handler. */
 bool ampi_crash_is_reported(int signal_number);
 
+/* ---- The exit of the process (job_exit.c) ---- */
+
 /* Registers an exit handler that ends NCCL before all handlers that were registered earlier run. */
 void ampi_job_watch_exit(void);
+
+/* For on_exit in a process with one rank: reports a rank that has not called MPI_Finalize, and leaves the job. */
+void ampi_job_check_finalized(int code, void *arg);
+
+/* In a process with one rank, on its main thread: the process also leaves the job if this thread ends by pthread_exit. */
+void ampi_job_watch_main(struct ampi_rank *rank);
 
 /* Prints the blocking calls of all ranks, and ends the job. */
 void ampi_report_deadlock(void) BASE_NORETURN;
