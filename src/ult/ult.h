@@ -234,7 +234,7 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
 enum ult_pe_slot {
     ULT_PE_SLOT_LATER,    /* ampi/p2p/deferred_work.c */
     ULT_PE_SLOT_MESSAGES, /* ampi/p2p/p2p_device.c */
-    ULT_PE_SLOT_GPU,      /* gpu/copy/queue.c */
+    ULT_PE_SLOT_GPU,      /* gpu/driver/pe_state.c */
     ULT_PE_SLOT_COUNT
 };
 
