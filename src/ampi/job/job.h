@@ -56,9 +56,9 @@ void ampi_thread_count_early(void);
 bool ampi_thread_any_other(void);
 bool ampi_thread_may_keep(const struct ult *u);
 
-/* In a process with one rank, on its main thread: true if there are other threads than those of this library and the
- * libraries that it uses, so far as that is known. */
-bool ampi_thread_counts_others(void);
+/* In a process with one rank, on its main thread: returns when MPI is finalized, or when only threads of this library and of
+ * the libraries that it uses are left. At once if their number is unknown. */
+void ampi_thread_await_others(const struct ampi_rank *rank);
 
 /* ---- Ranks and GPUs (rank_gpu.c) ---- */
 

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ampi/object/error.h"
@@ -30,9 +29,6 @@ void ampi_job_check_finalized(int code, void *arg)
     ampi_job_abort(code);
 }
 
-/* How often a main thread that has ended by pthread_exit looks whether the program's other threads have ended. */
-#define OTHERS_NS 10000000
-
 /* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. Without
  * MPI_Finalize, the program's other threads continue to use MPI: the main thread waits for their end, which nothing else
  * reports. Then the threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
@@ -44,8 +40,7 @@ static void end_main(void *arg)
 
     if (!ampi_machine || ampi_job.is_forked)
         return;
-    while (rank->state == AMPI_RANK_INITIALIZED && ampi_thread_counts_others())
-        nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
+    ampi_thread_await_others(rank);
     if (rank->state == AMPI_RANK_INITIALIZED)
         ampi_job_check_finalized(0, NULL);
     if (rank->state != AMPI_RANK_FINALIZED || gettid() != getpid())

@@ -229,9 +229,14 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
     return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
 }
 
-bool ampi_thread_counts_others(void)
+/* How often a main thread that has ended looks for the end of the program's other threads. */
+#define OTHERS_NS 10000000
+
+void ampi_thread_await_others(const struct ampi_rank *rank)
 {
-    return n_own_threads >= 0 && count_threads() - 1 > n_own_threads;
+    while (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED && n_own_threads >= 0 &&
+           count_threads() - 1 > n_own_threads)
+        nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
 }
 
 /* Number of the rank's threads that wait in MPI. */
