@@ -2,7 +2,8 @@
  *
  * Locks that ranks must get: an exclusive one beside ranks that lock all targets again and again, and beside ranks that do
  * so with a shared lock while they hold another lock; locks of all targets beside ranks that hold one exclusive lock and ask
- * for another one, in either order; and any lock beside epochs with MPI_MODE_NOCHECK, which hold none.
+ * for another one, in either order; a shared one that a rank takes many times in front of a waiter, because a holder waits
+ * for the rank's other lock; and any lock beside epochs with MPI_MODE_NOCHECK, which hold none.
  *
  * usage: rma_lock_progress [created]
  */
@@ -107,6 +108,35 @@ static void check_two_locks(int first, int second)
     }
 }
 
+/* Rank 0 holds `one` and passes rank 2, which waits for the target `two`, again and again: rank 1, the holder of `two`, waits
+ * for `one`. */
+static void check_many_passes(int one, int two)
+{
+    if (mtest_rank == 0) {
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, one, 0, win));
+        MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(NULL, 0, MPI_INT, 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < 25; i++) {
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, two, 0, win));
+            MTEST_OK(MPI_Win_unlock(two, win));
+        }
+        MTEST_OK(MPI_Win_unlock(one, win));
+    } else if (mtest_rank == 1) {
+        MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, two, 0, win));
+        MPI_Send(NULL, 0, MPI_INT, 2, 0, MPI_COMM_WORLD);
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_SHARED, one, 0, win));
+        MTEST_OK(MPI_Win_unlock(one, win));
+        MTEST_OK(MPI_Win_unlock(two, win));
+    } else if (mtest_rank == 2) {
+        MPI_Recv(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD);
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, two, 0, win));
+        MTEST_OK(MPI_Win_unlock(two, win));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* Rank 0's epochs end when another rank has had an exclusive lock on the same target, and has set the cell. */
 static void check_nocheck(int target, int cell)
 {
@@ -142,6 +172,10 @@ int main(int argc, char **argv)
     check_nocheck(mtest_size - 1, 4);
     check_two_locks(0, mtest_size - 1);
     check_two_locks(mtest_size - 1, 0);
+    if (mtest_size >= 4) {
+        check_many_passes(0, mtest_size - 1);
+        check_many_passes(mtest_size - 1, 0);
+    }
     check_beside_lock_all();
     check_beside_holders();
     MTEST_OK(mrma_free(window, &win));

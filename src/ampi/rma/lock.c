@@ -97,12 +97,14 @@ static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock 
     switch (ampi_win_lock_take(lock, &waiting.waiter)) {
     case AMPI_LOCK_QUEUED:
         ampi_request_await(&waiting.request);
-        return waiting.waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+        break;
     case AMPI_LOCK_REFUSED:
         return MPI_ERR_PROC_ABORTED;
-    default:
-        return MPI_SUCCESS;
+    case AMPI_LOCK_TAKEN:
+        break;
     }
+    win->has_passed |= waiting.waiter.has_passed;
+    return waiting.waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
 }
 
 static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as, int target)
@@ -166,6 +168,23 @@ static int lock_target(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
     return ampi_rma_raise_remote(win, error);
 }
 
+#define PAUSE_SHIFT_MAX 12
+
+/* Before a request of a rank that has passed a waiter too often: win_lock.h. The pause doubles, because all holders have
+ * to be in one at the same time, and it is not known how long they hold the lock. May switch. */
+static BASE_COLD void pause_for_waiters(struct ampi_win *win)
+{
+    uint32_t n_turns = 1u << win->n_pauses;
+
+    win->has_passed = false;
+    if (win->n_open == 0)
+        return;
+    if (win->n_pauses < PAUSE_SHIFT_MAX)
+        win->n_pauses++;
+    for (uint32_t i = 0; i < n_turns; i++)
+        ult_yield();
+}
+
 AMPI_EXPORT(Win_lock);
 int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
 {
@@ -182,6 +201,8 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
         return error;
     if (BASE_UNLIKELY(rank == MPI_PROC_NULL))
         return MPI_SUCCESS;
+    if (BASE_UNLIKELY(object->has_passed))
+        pause_for_waiters(object);
     if (BASE_UNLIKELY(assert &MPI_MODE_NOCHECK)) {
         ampi_win_set_bit(object, &object->unchecked, rank);
     } else if (lock_type == MPI_LOCK_EXCLUSIVE) {
@@ -230,8 +251,10 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
         as = AMPI_LOCK_EXCLUSIVE;
     }
     ampi_win_clear_bit(object->open_to, rank);
-    if (--object->n_open == 0)
+    if (--object->n_open == 0) {
         object->access = AMPI_ACCESS_NONE;
+        object->n_pauses = 0;
+    }
     if (BASE_UNLIKELY(ampi_win_bit(object->unchecked, rank)))
         ampi_win_clear_bit(object->unchecked, rank);
     else

@@ -35,6 +35,9 @@ enum ampi_rma_message {
 #define AMPI_RMA_TRY 32
 #define AMPI_RMA_BUSY 64
 
+/* GRANT: the origin has passed a waiter too often: win_lock.h. */
+#define AMPI_RMA_PASSED 128
+
 /* Flag of HOLDERS_WANTED: the lock is the process's. */
 #define AMPI_RMA_IS_ALL 16
 

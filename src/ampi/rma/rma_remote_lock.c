@@ -83,6 +83,7 @@ void ampi_rma_handle_grant(const struct ampi_am_header *am)
         if (am->seq == (uint32_t)wait->number && awaits_grant(win, wait, am->source)) {
             if (am->flags & AMPI_RMA_BUSY)
                 ampi_win_set_bit(win, &win->busy, am->source);
+            win->has_passed |= (am->flags & AMPI_RMA_PASSED) != 0;
             end_grant(win, wait, am->source,
                       am->flags & AMPI_RMA_REFUSED ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS);
             return;

@@ -270,6 +270,7 @@ static void grant(struct remote_waiter *remote)
     bool is_all = remote->am.tag == AMPI_RMA_LOCK_ALL;
     struct ampi_remote_holder *holder;
 
+    answer.flags = remote->waiter.has_passed ? AMPI_RMA_PASSED : 0;
     add_holder(remote); /* the answer to the grant may be handled on another PE at once */
     if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
         (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {

@@ -107,6 +107,8 @@ struct ampi_win {
     bool is_exposed;        /* between MPI_Win_post and the MPI_Win_wait for it */
     bool has_no_locks;      /* hint no_locks */
     bool is_unchecked;      /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
+    bool has_passed;        /* LOCK: a waiter too often, with the last locks: win_lock.h */
+    uint8_t n_pauses;       /* LOCK: pauses because of that, while it has held a lock */
     bool is_unordered;      /* hint accumulate_ordering = none */
     uint32_t n_polls;       /* synchronisation calls, some of which let others run: ampi_win_take_turns */
     uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */

@@ -91,8 +91,9 @@ static void hold(struct ampi_win_lock *lock, const struct ampi_win_waiter *waite
         atomic_store_explicit(&lock->holder, waiter->rank, memory_order_relaxed);
 }
 
-/* Lets the waiter pass the first one of the queue, and counts that; false: it has to stand behind it. With the mutex held. */
-static bool pass(struct ampi_win_lock *lock, const struct ampi_win_waiter *waiter)
+/* Lets the waiter pass the first one of the queue, and counts that; false: it has to stand behind it. With
+ * the mutex held. */
+static bool pass(struct ampi_win_lock *lock, struct ampi_win_waiter *waiter)
 {
     struct ampi_win_passes *passes;
 
@@ -103,7 +104,11 @@ static bool pass(struct ampi_win_lock *lock, const struct ampi_win_waiter *waite
     passes = &lock->passes[waiter->rank];
     if (passes->number != lock->n_turns)
         *passes = (struct ampi_win_passes){.number = lock->n_turns};
-    return passes->n++ < AMPI_WIN_LOCK_PASSES_MAX;
+    if (passes->n == AMPI_WIN_LOCK_PASSES_MAX)
+        waiter->has_passed = true;
+    else
+        passes->n++;
+    return true;
 }
 
 /* With the mutex held. */

@@ -7,9 +7,10 @@
  * process gets a message.
  *
  * A waiter that holds other locks of the window passes the queue whenever the holders allow another one, since waiters
- * before it may wait for its locks, directly or not. But a rank passes the same first waiter at most
- * AMPI_WIN_LOCK_PASSES_MAX times: a rank that requests a lock again and again while it holds another one would keep the others
- * waiting for ever.
+ * before it may wait for its locks, directly or not. Ranks that request a lock again and again while they hold another one
+ * would keep the first waiter out for ever. So a rank that has passed it AMPI_WIN_LOCK_PASSES_MAX times pauses before
+ * further requests, longer each time (lock.c), until there is a moment without a holder. It never has to stand behind the
+ * waiter, which would be a deadlock if a holder waits for the rank's other lock.
  *
  * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So
  * each rank is refused once: waiting ranks at once, the others at their next attempt.
@@ -44,12 +45,14 @@ struct ampi_win_waiter {
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
     bool has_others; /* it holds other locks of the window */
+    bool has_passed; /* false at first; set with the lock: it has passed the first waiter too often */
     bool is_refused; /* set when granted is called: it does not get the lock, which was broken or closed */
     /* The waiter holds the lock, or was refused. On the thread that released the lock; may free the waiter;
      * never switches. */
     void (*granted)(struct ampi_win_waiter *waiter);
 };
 
+/* How often a rank passes the same first waiter without a pause. */
 #define AMPI_WIN_LOCK_PASSES_MAX 16
 
 /* How often a rank has passed a first waiter. */
