@@ -12,8 +12,10 @@ static void move_own(const struct ampi_coll_args *root, struct ampi_coll_args *a
 {
     if (ampi_coll_has_root(args) && !ampi_coll_is_in_place(&args->recv))
         ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&root->send, args->comm->rank));
-    if (BASE_UNLIKELY(args->error == MPI_ERR_COUNT) && root->send.n_blocks)
-        args->error = MPI_SUCCESS; /* MPI_Scatterv may send less: ampi_coll_refuse_length */
+    /* MPI_Scatterv may send less: ampi_coll_refuse_length. The receiver's own call decides, because a stand-in
+     * for a root has n_blocks for MPI_Scatter, too. */
+    if (BASE_UNLIKELY(args->error == MPI_ERR_COUNT) && args->send.n_blocks)
+        args->error = MPI_SUCCESS;
 }
 
 static void scatter_share(struct ampi_coll_slot *slot, int part)
