@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* While a rank waits in a system call for data of another rank, or for the other end of a FIFO or of a queue, the others
- * run; with a fortified call, too. */
+ * run; with a fortified call, too. A signal that only the call's mask permits ends the call. */
 #define _GNU_SOURCE
 #ifndef _FORTIFY_SOURCE
 #define _FORTIFY_SOURCE 2
 #endif
 #include "mtest.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -282,6 +285,81 @@ static void test_child(void)
     MTEST_CHECK(waitid(P_ALL, 0, &info, WEXITED) == -1, "waitid found one more child");
 }
 
+/* ---- Calls of rank 0 that wait for a signal ---- */
+
+static volatile sig_atomic_t n_signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    n_signals++;
+}
+
+static int signal_ppoll(const sigset_t *mask)
+{
+    return ppoll(NULL, 0, NULL, mask);
+}
+
+static int signal_pselect(const sigset_t *mask)
+{
+    return pselect(0, NULL, NULL, NULL, NULL, mask);
+}
+
+static int signal_epoll(const sigset_t *mask)
+{
+    struct epoll_event found;
+    int epoll_fd = epoll_create1(0), n, error;
+
+    n = epoll_pwait(epoll_fd, &found, 1, -1, mask);
+    error = errno;
+    close(epoll_fd);
+    errno = error;
+    return n;
+}
+
+static void send_signal(int thread)
+{
+    syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+}
+
+/* The signal is blocked outside of the call. It comes before the call or, from rank 1, during it. */
+static void test_signal(int (*call)(const sigset_t *mask), int is_early)
+{
+    int thread = gettid();
+    sigset_t blocked, before;
+
+    if (mtest_rank == 1 && !is_early) {
+        MPI_Recv(&thread, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        send_signal(thread);
+    }
+    if (mtest_rank != 0)
+        return;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    n_signals = 0;
+    if (is_early)
+        send_signal(thread);
+    else
+        MPI_Send(&thread, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    MTEST_CHECK(call(&before) == -1 && errno == EINTR, "the signal did not end the call");
+    MTEST_CHECK(n_signals == 1, "%d signals", (int)n_signals);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void test_signals(void)
+{
+    struct sigaction action = {.sa_handler = count_signal};
+
+    if (mtest_rank == 0)
+        sigaction(SIGUSR1, &action, NULL);
+    for (int is_early = 0; is_early < 2; is_early++) {
+        test_signal(signal_ppoll, is_early);
+        test_signal(signal_pselect, is_early);
+        test_signal(signal_epoll, is_early);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int fds[2] = {-1, -1}, pids[2] = {getpid(), getpid()}, is_one_process;
@@ -310,6 +388,7 @@ int main(int argc, char **argv)
     test_ipc();
     test_connect();
     test_child();
+    test_signals();
     MPI_Barrier(MPI_COMM_WORLD);
     if (mtest_rank == 0) {
         unlink(fifo);

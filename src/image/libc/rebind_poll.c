@@ -108,13 +108,22 @@ int image_libc_ppoll_chk(struct pollfd *fds, nfds_t nfds, const struct timespec 
 
 /* ---- epoll ---- */
 
+/* Polls without waiting. If epoll_pwait need not wait, the kernel does not deliver signals that only the mask permits; ppoll
+ * does. */
+static int epoll_now(int epoll_fd, struct epoll_event *events, int max_events, const sigset_t *mask)
+{
+    int n = epoll_wait(epoll_fd, events, max_events, 0);
+
+    return n == 0 && mask ? ppoll(NULL, 0, &no_time, mask) : n;
+}
+
 static int wait_for_epoll(int epoll_fd, struct epoll_event *events, int max_events, const struct limit *limit,
                           const sigset_t *mask)
 {
     struct image_wait wait = {0};
     int n;
 
-    while ((n = epoll_pwait(epoll_fd, events, max_events, 0, mask)) == 0)
+    while ((n = epoll_now(epoll_fd, events, max_events, mask)) == 0)
         if (!pause_until(&wait, limit))
             break;
     return n;
