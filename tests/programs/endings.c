@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     printf("rank %d of %d\n", rank, n_ranks);
     if (strcmp(how, "receive") == 0) /* from itself, on every rank: no rank will ever send */
         MPI_Recv(&value, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (strcmp(how, "barrier") == 0 && rank != chosen)
+    if ((strcmp(how, "barrier") == 0 || strcmp(how, "exec_endless") == 0) && rank != chosen)
         MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(how, "probe") == 0)
         MPI_Probe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -62,6 +62,8 @@ int main(int argc, char **argv)
     if (rank == chosen) {
         if (strcmp(how, "exec") == 0)
             execl("/bin/true", "true", (char *)NULL);
+        if (strcmp(how, "exec_endless") == 0) /* its parent is the process of the ranks */
+            execlp("sh", "sh", "-c", "kill -9 $PPID; exec sleep 1000", (char *)NULL);
         if (strcmp(how, "exec_nothing") == 0)
             value = execl("/nothing", "nothing", (char *)NULL);
         if (strcmp(how, "overflow") == 0)

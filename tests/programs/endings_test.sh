@@ -61,6 +61,9 @@ for pes in 1 2; do
         "$mpirun" -n 4 +p $pes ./endings exec
     expect "exec after MPI_Finalize, $pes PEs" 3 '(program of rank [0-2] .*){3}' '^rank 1 of 3 [^,]*ended with exit code 3 $' \
         "$mpirun" -n 3 +p $pes ./endings exec_last
+    # The pipe ends when no process writes into it any more.
+    expect "the program ends with the process, $pes PEs" 0 '*' '*' \
+        timeout 60 bash -c '"$0" -n 4 +p "$1" ./endings exec_endless | cat' "$mpirun" $pes
     expect "exec of nothing, $pes PEs" 0 '*' '' "$mpirun" -n 4 +p $pes ./endings exec_nothing
 done
 

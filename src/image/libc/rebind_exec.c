@@ -4,8 +4,8 @@
  * (posix_spawn, which has one, stays libc's).
  *
  * exec replaces the process, and with it all ranks that are in it. Once a rank has called MPI, the program therefore runs as
- * a child, and the rank ends with its exit code: other ranks notice what they would notice of a process. Before
- * that, exec is libc's: the program may start itself again with other variables.
+ * a child, and the rank ends with its exit code: other ranks notice what they would notice of a process. The child ends with
+ * this process, however that happens. Before that, exec is libc's: the program may start itself again with other variables.
  */
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
@@ -18,6 +18,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,23 +46,63 @@ static int await_program(pid_t pid)
     return found == pid ? status : -1;
 }
 
+/* In the child of vfork, which has the parent's memory: becomes the program. The caller has blocked all signals; a handler of
+ * the parent must not run here. The program ends with this process, as it would if it had replaced it. Returns if that fails. */
+static void become(exec_fn exec, const char *file, char *const *argv, char *const *env, pid_t parent,
+                   const sigset_t *mask)
+{
+    const struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct sigaction action;
+
+    for (int number = 1; number < NSIG; number++)
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaction(number, &usual, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        raise(SIGKILL);
+    pthread_sigmask(SIG_SETMASK, mask, NULL);
+    exec(file, argv, env);
+}
+
+/* Starts a program as a child of this thread, which must not end before it. Returns its process id; -1 with errno on
+ * error. */
+static pid_t start_program(exec_fn exec, const char *file, char *const *argv, char *const *env)
+{
+    pid_t parent = getpid(), pid;
+    volatile int error = 0;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid = vfork();
+    if (pid == 0) {
+        become(exec, file, argv, env, parent, &before);
+        error = errno;
+        _exit(127);
+    }
+    if (pid > 0 && error)
+        waitpid(pid, NULL, 0);
+    else if (pid < 0)
+        error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return error ? -1 : pid;
+}
+
 /* execve or execvpe for code at `caller`. */
 static int run_instead(exec_fn exec, const char *file, char *const *argv, char *const *env,
                        const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);
-    int error, status;
+    int status;
     pid_t pid;
 
     if (!libc || image_is_forked_child() || !image_rebind_client.has_begun ||
         !image_rebind_client.has_begun())
         return exec(file, argv, env);
-    error = exec == execve ? posix_spawn(&pid, file, NULL, NULL, argv, env)
-                           : posix_spawnp(&pid, file, NULL, NULL, argv, env);
-    if (error) {
-        errno = error;
+    pid = start_program(exec, file, argv, env);
+    if (pid < 0)
         return -1;
-    }
     status = await_program(pid);
     image_end(libc, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
