@@ -162,6 +162,9 @@ bool image_has_code(const struct image *image, const void *addr);
 /* One past the last byte of the mapping that contains the address; NULL: none. */
 const void *image_mapping_end(const void *addr);
 
+/* True if the address is in a mapping, of any file or none, that the CPU may execute. */
+bool image_is_code(const void *addr);
+
 /* ---- Rebinding (rebind.c): the C library's calls that must be per rank ---- */
 
 /* Per-rank replacement of the C library's per-process state. One per rank. */

@@ -150,6 +150,10 @@ static NOINLINE void crash(const std::string &how)
         throw_it();
     if (how == "no-code")
         call_it(nullptr);
+    if (how == "data-as-code")
+        call_it((void (*)())&n_calls);
+    if (how == "heap-as-code")
+        call_it((void (*)())malloc(16));
     if (how == "no-stack")
         lose_stack();
     if (how == "raise")

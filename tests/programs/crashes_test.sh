@@ -35,6 +35,9 @@ for pes in 1 2; do
     crash "a static function" 139 "${rank}Segmentation fault at 0x8 in _ZL8write_toPVi \($line$last $(frames 0 _ZL8write_toPVi)" static
     crash "an address that cannot exist" 139 "${rank}Segmentation fault at an address that cannot exist.* in _ZL8write_toPVi \($line" high
     crash "a call of no function" 139 "${rank}Segmentation fault at 0x0 in _ZL7call_it[^ ]* \($line$last $(frames 0 _ZL7call_it)" no-code
+    for what in data heap; do
+        crash "a call of $what" 139 "${rank}Segmentation fault at 0x[0-9a-f]+ in _ZL7call_it[^ ]* \($line$last $(frames 0 _ZL7call_it)" $what-as-code
+    done
     crash "without a stack" 139 "${rank}overflow of a stack that the program created; in _ZL10lose_stackv \($line$last" no-stack
     crash "in the C library" 139 "${rank}.*at 0x10 in libc\.so\.6\+0x[0-9a-f]+, called from _ZL7copy_toPv \($line.*$(frames 1 _ZL7copy_toPv)" libc
     crash "abort" 134 "${rank}Aborted: abort\(\) or raise\(SIGABRT\) was called in _ZL5crash[^ ]* \($line$last" abort

@@ -50,7 +50,7 @@ void ampi_backtrace_walk(struct ampi_backtrace *frames, void *context)
     struct walk walk = {.frames = frames, .pc = ult_arch_context_pc(context)};
 
     frames->n_walked = 0;
-    if (!image_mapping_end(walk.pc)) {
+    if (!image_is_code(walk.pc)) {
         walk.is_return = true;
         walk.pc = ult_arch_context_return(context);
     }

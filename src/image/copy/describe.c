@@ -150,6 +150,7 @@ bool image_has_code(const struct image *image, const void *addr)
 struct place {
     uintptr_t lo, hi;
     uintptr_t file_lo; /* start of the file's mappings */
+    bool is_code;      /* its permissions let the CPU execute it */
     char path[256];    /* empty: no file */
 };
 
@@ -180,6 +181,7 @@ static void parse_line(const char *line, struct place *place)
     line++;
     place->lo = lo;
     place->hi = take_hex(&line);
+    place->is_code = strlen(line) > 3 && line[3] == 'x'; /* " r-xp" */
     if (!path || strncmp(path, place->path, sizeof place->path - 1) != 0)
         place->file_lo = lo;
     place->path[0] = '\0';
@@ -283,6 +285,13 @@ const void *image_mapping_end(const void *addr)
     struct place place;
 
     return find_place((uintptr_t)addr, &place) ? (const void *)place.hi : NULL;
+}
+
+bool image_is_code(const void *addr)
+{
+    struct place place;
+
+    return find_place((uintptr_t)addr, &place) && place.is_code;
 }
 
 /* ---- Places with source lines ---- */
