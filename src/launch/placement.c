@@ -72,13 +72,15 @@ void launch_placement_read(enum launch_placement kind, const char *option, const
         launch_set_ranks_per_node(command, option, read_per_node(text));
         return;
     }
-    if ((!is_in(parts, text, len) && !is_in(words[kind], text, len)) || !are_modifiers(text + len))
+    bool is_left_out = text[0] == ':'; /* only modifiers, as in ":oversubscribe" */
+    bool is_word = is_left_out || is_in(parts, text, len) || is_in(words[kind], text, len);
+    if (!is_word || !are_modifiers(text + len))
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: expected core, hwthread, numa, socket, %s", option, text,
                     kind == LAUNCH_BIND  ? "... or none"
                     : kind == LAUNCH_MAP ? "node, slot, ... or ppr:N:node"
                                          : "node, slot, ...");
     if (kind == LAUNCH_BIND)
-        command->is_unbound = strncasecmp(text, "none", len) == 0;
+        command->is_unbound = !is_left_out && strncasecmp(text, "none", len) == 0;
 }
 
 void launch_set_ranks_per_node(struct launch_command *command, const char *option, int number)

@@ -159,6 +159,10 @@ expect "--map-by ppr:N:node" 0 'options=\[\+vp 3\]' '' "$mpirun" --map-by ppr:3:
 expect "no MPI: -N copies" 0 '^([^ ]+ ){2}$' '' "$mpirun" -N 2 hostname
 expect "more words of placements" 0 'options=\[\+vp 2\]' '' "$mpirun" --map-by L3cache:PE=2,oversubscribe --rank-by fill \
     --bind-to core:overload-allowed --bind-to none -n 2 ./app
+for words in "--map-by :OVERSUBSCRIBE" "--map-by :PE=2,span" "--rank-by :span" "--bind-to :overload-allowed"; do
+    # shellcheck disable=SC2086 # two words
+    expect "only modifiers: $words" 0 'options=\[\+vp 2\]' '' "$mpirun" $words -n 2 ./app
+done
 expect "-genvlist" 0 'color=\[red\]' '^mpirun: -genvlist NO_SUCH: no such' env COLOR=red "$mpirun" -genvlist COLOR,NO_SUCH -n 2 ./app
 expect "-q: not even once" 0 'options' '' "$mpirun" -q --mca btl self -n 2 ./app
 expect "-x VAR=VALUE" 0 'color=\[light blue\]' '' "$mpirun" -x 'COLOR=light blue' -n 2 ./app
@@ -224,7 +228,7 @@ expect "-N too few for -n" 2 '' '4 ranks with 2 on each node need 2 nodes, but t
 expect "-N too few for +vp" 2 '' '5 ranks with 2 on each node need 3 nodes' "$mpirun" +vp 5 -ppn 2 ./app
 expect "-N twice" 2 '' '-ppn: the number of ranks per node was already given' "$mpirun" -N 2 -ppn 2 ./app
 expect "-N 0" 2 '' '-N 0: must be at least 1' "$mpirun" -N 0 ./app
-for words in "--map-by rubbish" "--map-by node:rubbish" "--map-by ppr:2:socket" "--map-by ppr:0:node" "--map-by none" "--map-by core:PE=" \
+for words in "--map-by rubbish" "--map-by node:rubbish" "--map-by ppr:2:socket" "--map-by ppr:0:node" "--map-by none" "--map-by core:PE=" "--map-by :" "--map-by :rubbish" \
     "--rank-by rubbish" "--bind-to rubbish" "--bind-to node"; do
     # shellcheck disable=SC2086 # two words
     expect "$words" 2 '' "^mpirun: $words: expected core" "$mpirun" $words -n 2 ./app
