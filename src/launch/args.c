@@ -184,8 +184,7 @@ static int read_count(const char *option, const char *text)
     errno = 0;
     long value = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end != '\0')
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a number (a positive whole number is required)", option,
-                    text);
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: expected a positive whole number", option, text);
     if (value < 1)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: must be at least 1", option, text);
     if (errno == ERANGE || value > INT_MAX)
@@ -369,6 +368,7 @@ static void apply_environment(struct launch_command *command, enum effect effect
         break;
     case CHANGE_DIR:
         change_dir(name, values[0]);
+        command->dir = values[0];
         break;
     default:
         break;
@@ -478,8 +478,7 @@ static void check_command(const struct launch_command *command)
     if (command->hosts != NULL && command->hostfile != NULL)
         launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile exclude each other: use only one");
     if (command->num_ranks != 0 && command->num_procs > command->num_ranks)
-        launch_fail(LAUNCH_EXIT_USAGE,
-                    "--procs %d: there are only %d ranks, and each process needs at least one",
+        launch_fail(LAUNCH_EXIT_USAGE, "--procs %d: each process needs at least one rank, but -n is %d",
                     command->num_procs, command->num_ranks);
     if (command->num_ranks != 0 && base_settings.n_ranks != 0)
         launch_fail(LAUNCH_EXIT_USAGE, "-n %d and +vp both set the number of ranks: use only one",

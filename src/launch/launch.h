@@ -26,6 +26,7 @@ enum launch_exit {
 /* The parsed command line. Strings point into argv or live as long as the process. */
 struct launch_command {
     int num_ranks;        /* -n; 0: unspecified */
+    const char *dir;      /* -wd, the current folder by now; NULL: unspecified */
     char *rank_options;   /* the library's +options, separated by blanks; NULL: none */
     int ranks_per_node;   /* -N; 0: unspecified */
     int num_procs;        /* --procs; 0: unspecified */

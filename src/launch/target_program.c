@@ -49,8 +49,18 @@ char *launch_search_path(const char *name)
     return NULL;
 }
 
+static void fail_missing(const char *name, const char *dir)
+{
+    if (dir != NULL && name[0] != '/')
+        launch_fail(LAUNCH_EXIT_NOT_FOUND,
+                    "%s: no such file in %s: with -wd, the program's path starts there; an absolute path "
+                    "does not depend on it",
+                    name, dir);
+    launch_fail(LAUNCH_EXIT_NOT_FOUND, "%s: no such file", name);
+}
+
 /* The path of the program; exits if no such program is executable. */
-static char *find(const char *name)
+static char *find(const char *name, const char *dir)
 {
     if (strchr(name, '/') == NULL) {
         char *path = launch_search_path(name);
@@ -66,9 +76,9 @@ static char *find(const char *name)
     }
     struct stat status;
     if (stat(name, &status) != 0) {
-        int is_missing = errno == ENOENT || errno == ENOTDIR;
-        launch_fail(is_missing ? LAUNCH_EXIT_NOT_FOUND : LAUNCH_EXIT_CANNOT_RUN, "%s: %s", name,
-                    is_missing ? "no such file" : strerror(errno));
+        if (errno == ENOENT || errno == ENOTDIR)
+            fail_missing(name, dir);
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: %s", name, strerror(errno));
     }
     if (S_ISDIR(status.st_mode))
         launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: this is a folder, not a program", name);
@@ -188,7 +198,7 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
 {
     const char *name = command->program_argv[0];
     memset(program_out, 0, sizeof *program_out);
-    program_out->path = find(name);
+    program_out->path = find(name, command->dir);
 
     struct launch_elf elf;
     if (!launch_elf_read(program_out->path, &elf)) {

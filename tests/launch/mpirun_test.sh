@@ -207,12 +207,12 @@ expect "nothing at all" 2 '' 'no program to run' "$mpirun"
 expect "no program" 2 '' 'no program to run' "$mpirun" -n 4
 expect "an empty program" 2 '' 'no program to run' "$mpirun" -n 4 ''
 expect "-n 0" 2 '' '-n 0: must be at least 1' "$mpirun" -n 0 ./app
-expect "-n abc" 2 '' '-n abc: not a number' "$mpirun" -n abc ./app
-expect "-n 4x" 2 '' '-n 4x: not a number' "$mpirun" -n 4x ./app
-expect "-n -3" 2 '' '-n -3: not a number' "$mpirun" -n -3 ./app
-expect "-n ''" 2 '' '-n : not a number' "$mpirun" -n '' ./app
+expect "-n abc" 2 '' '-n abc: expected a positive whole number' "$mpirun" -n abc ./app
+expect "-n 4x" 2 '' '-n 4x: expected a positive whole number' "$mpirun" -n 4x ./app
+expect "-n -3" 2 '' '-n -3: expected a positive whole number' "$mpirun" -n -3 ./app
+expect "-n ''" 2 '' '-n : expected a positive whole number' "$mpirun" -n '' ./app
 expect "-n too large" 2 '' '-n 99999999999999999999: too large' "$mpirun" -n 99999999999999999999 ./app
-expect "-n ./app" 2 '' '-n ./app: not a number' "$mpirun" -n ./app
+expect "-n ./app" 2 '' '-n ./app: expected a positive whole number' "$mpirun" -n ./app
 expect "-n twice" 2 '' 'already given' "$mpirun" -n 2 -np 3 ./app
 expect "-n and +vp" 2 '' '-n 2 and \+vp' "$mpirun" -n 2 +vp 3 ./app
 expect "-n and +vp=" 2 '' '-n 2 and \+vp' "$mpirun" -n 2 +vp=3 ./app
@@ -246,7 +246,7 @@ expect "a value for an option without" 2 '' 'takes no value' "$mpirun" --quiet=1
 expect "--timeout abc" 2 '' '--timeout abc: not a time' "$mpirun" --timeout abc ./app
 expect "--timeout 0" 2 '' '--timeout 0: not a time' "$mpirun" --timeout 0 ./app
 expect "--procs without its executable" 1 '' '(--procs needs PMIx|--procs needs mpirun-procs)' "$mpirun" --procs 2 -n 4 ./app
-expect "--procs above -n" 2 '' 'there are only 4 ranks' "$mpirun" --procs 5 -n 4 ./app
+expect "--procs above -n" 2 '' '--procs 5: each process needs at least one rank, but -n is 4' "$mpirun" --procs 5 -n 4 ./app
 expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
 expect "-x of nothing" 2 '' "-x '': not a valid name" "$mpirun" -x '' -n 2 ./app
@@ -256,6 +256,8 @@ expect "an option of the library with blanks" 2 '' 'cannot contain blanks' "$mpi
 
 expect "no such program in PATH" 127 '' 'no_such_program: no such program in PATH' "$mpirun" -n 2 no_such_program
 expect "no such file" 127 '' './none: no such file' "$mpirun" -n 2 ./none
+expect "no such file in the folder of -wd" 127 '' "./app: no such file in $work/empty: with -wd" "$mpirun" -wd "$work/empty" -n 2 ./app
+expect "no such file, -wd does not matter" 127 '' "/none: no such file \$" "$mpirun" -wd "$work/empty" -n 2 /none
 expect "./ forgotten" 127 '' 'use ./app' env PATH=/usr/bin:/bin "$mpirun" -n 2 app
 expect "a folder" 126 '' 'is a folder' "$mpirun" -n 2 ../empty
 expect "a device" 126 '' '/dev/null: not an executable file' "$mpirun" -n 2 /dev/null

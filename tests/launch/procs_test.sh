@@ -101,7 +101,7 @@ expect "--timeout of deaf processes" 124 '' 'longer than 0.5 s' "$mpirun" --time
 expect "no such program" 127 '' 'no such file' "$mpirun" --procs 4 ./none
 echo '#!/no/such' >"$work/bad" && chmod +x "$work/bad"
 expect "no interpreter" 126 '' 'interpreter' "$mpirun" --procs 4 "$work/bad"
-expect "more processes than ranks" 2 '' 'only 2 ranks' "$mpirun" --procs 4 -n 2 "$client"
+expect "more processes than ranks" 2 '' 'each process needs at least one rank, but -n is 2' "$mpirun" --procs 4 -n 2 "$client"
 expect "no processes" 2 '' 'at least 1' "$mpirun" --procs 0 "$client"
 expect "descriptors run out" 1 '' 'ulimit -n|cannot' sh -c 'ulimit -n 40; "$@"' - "$mpirun" --procs 64 "$client" sleep=100000
 expect "daemons are ended too" 0 '' '' "${run[@]}" spawn init fence finalize
