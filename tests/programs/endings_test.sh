@@ -109,7 +109,10 @@ done
 expect "unknown option" 2 '' 'unknown option \+vq; the nearest is \+v' ./endings +vq 3
 expect "unknown option, through mpirun" 2 '' 'unknown option \+stack; the nearest is \+stacksize' \
     "$mpirun" -n 2 +stack 1M ./endings
-expect "unknown option in HEDDLE_OPTIONS" 2 '' 'unknown option \+foo' env HEDDLE_OPTIONS='+foo' ./endings
+expect "unknown option in HEDDLE_OPTIONS" 2 '' 'unknown option \+foo .*; in the environment variable HEDDLE_OPTIONS: \+foo 1 $' \
+    env HEDDLE_OPTIONS='+foo 1' ./endings
+expect "an option without its value in HEDDLE_OPTIONS" 2 '' 'a number from 1 to 1024; in .* HEDDLE_OPTIONS: \+p \+vp 2 $' \
+    env HEDDLE_OPTIONS='+p' "$mpirun" -n 2 ./endings
 expect "+vp 0" 2 '' '\+vp 0: expected a number from 1 to' ./endings +vp 0
 expect "+vp abc" 2 '' '\+vp abc: expected a number from 1 to' ./endings +vp abc
 expect "+vp -3" 2 '' '\+vp -3: expected a number from 1 to' ./endings +vp -3

@@ -60,18 +60,16 @@ void ampi_options_read(int *argc, char **argv)
     const char *text = getenv("HEDDLE_OPTIONS"); /* not secure_getenv: refuse the variable instead of ignoring
                                                   * it */
     const char *error = NULL;
-    bool is_right = true;
 
     if (base_is_privileged())
         refuse_options(argc ? *argc : 0, argv, text);
 
     if (text) {
-        is_right = base_options_parse_string(base_settings_table, base_settings_count, text, &error);
+        if (!base_options_parse_string(base_settings_table, base_settings_count, text, &error))
+            base_fatal(2, "%s; in the environment variable HEDDLE_OPTIONS: %s", error, text);
         unsetenv("HEDDLE_OPTIONS"); /* not for programs that this one starts */
     }
-    if (is_right && argc)
-        is_right = base_options_parse_argv(base_settings_table, base_settings_count, argc, argv, &error);
-    if (!is_right)
+    if (argc && !base_options_parse_argv(base_settings_table, base_settings_count, argc, argv, &error))
         base_fatal(2, "%s", error);
     ampi_coll_selection_init();
     if (!ampi_coll_selection_read())
