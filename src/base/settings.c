@@ -96,12 +96,13 @@ const struct base_option base_settings_table[] = {
     {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
      "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
      "use them"},
-    {"+norelro", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is on by itself if the memory mappings are too few"},
+    {"+norelro", BASE_OPTION_GONE, NULL, 0, 0, NULL,
+     "leave it out; it happens by itself if the memory mappings are too few"},
     {"+stuck", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +check stuck:S now"},
     {"+coll", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is the environment variable HEDDLE_COLL=LIST now"},
-    {"+gpu-streams", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-streams now (shared)"},
-    {"+gpu-waits", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-waits now (block)"},
-    {"+gpu-graphs", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +gpu no-graphs now (off)"},
+    {"+gpu-streams", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-streams shared is +gpu no-streams now"},
+    {"+gpu-waits", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-waits block is +gpu no-waits now"},
+    {"+gpu-graphs", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-graphs off is +gpu no-graphs now"},
 };
 
 const int base_settings_count = (int)BASE_COUNT(base_settings_table);

@@ -27,14 +27,14 @@ expect "+gpu with all it knows" 0 '*' '' "$ring" +gpu no-streams,no-waits,no-gra
 # old "OPTION VALUE" "what its error names"
 old() {
     # shellcheck disable=SC2086 # an option and its value
-    expect "the old option $1" 2 '' "unknown option \\${1%% *}: it is $2" "$ring" $1
+    expect "the old option $1" 2 '' "unknown option \\${1%% *}: $2" "$ring" $1
 }
-old +norelro 'on by itself'
-old "+stuck 5" '\+check stuck:S now'
-old "+coll bcast:1" 'the environment variable HEDDLE_COLL=LIST now'
-old "+gpu-streams shared" '\+gpu no-streams now'
-old "+gpu-waits block" '\+gpu no-waits now'
-old "+gpu-graphs off" '\+gpu no-graphs now'
+old +norelro 'leave it out; it happens by itself'
+old "+stuck 5" 'it is \+check stuck:S now'
+old "+coll bcast:1" 'it is the environment variable HEDDLE_COLL=LIST now'
+old "+gpu-streams shared" '\+gpu-streams shared is \+gpu no-streams now'
+old "+gpu-waits block" '\+gpu-waits block is \+gpu no-waits now'
+old "+gpu-graphs off" '\+gpu-graphs off is \+gpu no-graphs now'
 expect "+gpus with what it does not know" 2 '' '\+gpus blocks: expected block, cyclic, or numbers' "$ring" +gpus blocks
 expect "an unknown option names the nearest" 2 '' 'unknown option \+hlep; the nearest is \+help' "$ring" +hlep
 finish
