@@ -69,6 +69,13 @@ static NOINLINE void throw_it()
     throw std::runtime_error("nobody catches it");
 }
 
+/* As Fortran's runtime does after its backtrace. */
+static void raise_again(int number)
+{
+    std::signal(number, SIG_DFL);
+    raise(number);
+}
+
 static void *crash_in_thread(void *)
 {
     write_to((int *)8);
@@ -158,6 +165,10 @@ static NOINLINE void crash(const std::string &how)
         lose_stack();
     if (how == "raise")
         raise(SIGSEGV);
+    if (how == "raise-again") {
+        std::signal(SIGSEGV, raise_again);
+        write_to((int *)8);
+    }
     if (how == "thread")
         run_thread(crash_in_thread);
     if (how == "thread-overflow")

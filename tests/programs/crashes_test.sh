@@ -45,6 +45,7 @@ for pes in 1 2; do
     crash "a block freed twice" 134 "double free.*${rank}Aborted.* in _ZL10free_twicePv \($line.*#[0-9] _ZL10free_twicePv [^#]* #[0-9] _ZL5crash[^#]* #[0-9] main" heap
     crash "an exception that nobody catches" 134 "nobody catches it.*${rank}Aborted.* in _ZL8throw_itv \($line.*_ZSt9terminatev \(libstdc" throw
     crash "a signal to itself" 139 "${rank}Segmentation fault, which the program sent to itself,.*called from _ZL5crash[^ ]* \($line" raise
+    crash "a handler that raises the signal again" 139 "${rank}Segmentation fault at 0x8 in _ZL8write_toPVi \($line$last $(frames 0 _ZL8write_toPVi)" raise-again
     thread="a thread of rank 3 of 4 on host [^ ]+: "
     crash "in a thread" 139 "${thread}Segmentation fault at 0x8 in _ZL8write_toPVi \($line     #0 [^#]*     #1 _ZL15crash_in_threadPv \(.*$line" thread
     crash "a thread's stack is full" 139 "${thread}stack overflow: the thread's stack is full; .* in _ZL7recursei \($line.* more frames .* _ZL18overflow_in_threadPv" thread-overflow

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ult/arch/ult_arch.h"
@@ -88,6 +89,24 @@ static bool can_handle(const struct sigaction *action, void *context)
     return can;
 }
 
+/* After a fault's handler: true if it has chosen the default action and raised the signal, which is still blocked, as
+ * Fortran's runtime does after its backtrace. Takes the signal: the report must describe the fault, not the raise. */
+static bool has_raised_again(const struct sigaction *own, int number)
+{
+    static const struct timespec at_once = {0, 0};
+    int saved_errno = errno;
+    sigset_t set;
+    bool has;
+
+    if (own->sa_handler != SIG_DFL)
+        return false;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    has = sigtimedwait(&set, NULL, &at_once) == number;
+    errno = saved_errno;
+    return has;
+}
+
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     struct image_libc *libc = image_libc_current();
@@ -105,6 +124,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
         own->sa_handler = SIG_DFL;
     if (action.sa_handler != SIG_IGN)
         call(&action, number, info, context);
+    if (info->si_code > 0 && has_raised_again(own, number))
+        do_as_before(index, info, context);
 }
 
 /* ---- Setting a handler ---- */
