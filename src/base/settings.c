@@ -9,8 +9,6 @@
 
 struct base_settings base_settings = {.stuck_s = -1};
 
-/* Upper limit of ranks on a command line; job_memory.c finds out later how many fit. */
-#define RANKS_MAX 1000000
 #define PES_MAX 1024
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
@@ -46,7 +44,7 @@ static bool take_gpu(const char *word)
 static base_option_word_fn check_words = take_check, gpu_words = take_gpu;
 
 const struct base_option base_settings_table[] = {
-    {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, RANKS_MAX, "N",
+    {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, BASE_RANKS_MAX, "N",
      "run N ranks (mpirun -n N sets this)"},
     {"+p", BASE_OPTION_INT, &base_settings.n_pes, 1, PES_MAX, "N",
      "run the ranks on N PEs (OS threads); default: the usable cores, at most one per rank"},

@@ -8,6 +8,9 @@
 
 #include "base/options.h"
 
+/* Upper limit of ranks on a command line; job_memory.c finds out later how many fit. */
+#define BASE_RANKS_MAX 1000000
+
 struct base_settings {
     long n_ranks;             /* +vp; 0: unspecified */
     long n_pes;               /* +p; 0: unspecified */

@@ -187,8 +187,8 @@ static int read_count(const char *option, const char *text)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: expected a positive whole number", option, text);
     if (value < 1)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: must be at least 1", option, text);
-    if (errno == ERANGE || value > INT_MAX)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: too large (at most %d)", option, text, INT_MAX);
+    if (errno == ERANGE || value > BASE_RANKS_MAX)
+        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: too large (at most %d)", option, text, BASE_RANKS_MAX);
     return (int)value;
 }
 

@@ -211,6 +211,7 @@ expect "-n abc" 2 '' '-n abc: expected a positive whole number' "$mpirun" -n abc
 expect "-n 4x" 2 '' '-n 4x: expected a positive whole number' "$mpirun" -n 4x ./app
 expect "-n -3" 2 '' '-n -3: expected a positive whole number' "$mpirun" -n -3 ./app
 expect "-n ''" 2 '' '-n : expected a positive whole number' "$mpirun" -n '' ./app
+expect "-n above the limit" 2 '' '-n 1000001: too large \(at most 1000000\)' "$mpirun" -n 1000001 ./app
 expect "-n too large" 2 '' '-n 99999999999999999999: too large' "$mpirun" -n 99999999999999999999 ./app
 expect "-n ./app" 2 '' '-n ./app: expected a positive whole number' "$mpirun" -n ./app
 expect "-n twice" 2 '' 'already given' "$mpirun" -n 2 -np 3 ./app

@@ -19,6 +19,7 @@
 #include "launch/procs/mpirun_procs.h"
 
 #include "base/launched.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,6 @@ enum {
     QUEUE_BYTES = 1 << 20,
     LINE_BYTES = 16 << 20,
     PAGE_BYTES = 4096,
-    RANKS_MAX = 1000000,
     PACKETS = 64, /* of a socket that are read in turn */
 };
 
@@ -263,7 +263,7 @@ static void stream_read(struct procs_forward *forward, struct stream *stream)
 static struct stream *stream_of_rank(struct procs_forward *forward, const struct channel *channel,
                                      int32_t rank)
 {
-    if (rank < 0 || rank >= RANKS_MAX)
+    if (rank < 0 || rank >= BASE_RANKS_MAX)
         return NULL;
     int at = 2 * rank + channel->is_stderr;
     if (at >= forward->num_of_ranks) {
