@@ -266,6 +266,31 @@ static void test_connect(void)
             close(connected[i]);
 }
 
+/* A connect with a time limit ends with an error if nobody accepts in time. */
+static void test_connect_limit(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_usec = 1000};
+    int listener, connected[2], results[2];
+
+    if (mtest_rank != 0)
+        return;
+    snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "%s-limit", fifo);
+    listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    MTEST_CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 0) == 0,
+                "cannot listen");
+    for (int i = 0; i < 2; i++) {
+        connected[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+        setsockopt(connected[i], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        results[i] = connect(connected[i], (struct sockaddr *)&address, sizeof address);
+    }
+    MTEST_CHECK(results[0] == 0 && results[1] == -1 && errno == EAGAIN,
+                "connect returned %d and %d instead of 0 and -1", results[0], results[1]);
+    close(connected[0]);
+    close(connected[1]);
+    close(listener);
+}
+
 /* waitid waits for the rank's own child. */
 static void test_child(void)
 {
@@ -387,6 +412,7 @@ int main(int argc, char **argv)
     test_fifo();
     test_ipc();
     test_connect();
+    test_connect_limit();
     test_child();
     test_signals();
     MPI_Barrier(MPI_COMM_WORLD);

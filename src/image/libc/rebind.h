@@ -75,6 +75,10 @@ bool image_can_wait(void);
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);
 
+/* True if the C library's function on a descriptor returns by itself: the descriptor is nonblocking, or a socket with a time
+ * limit. option: SO_RCVTIMEO or SO_SNDTIMEO. Never switches. */
+bool image_has_limit(int fd, int option);
+
 /* The same until the descriptor is ready for events (POLLIN or POLLOUT), unless the call on it has a limit of its own.
  * call: its name, for a message. May switch. */
 void image_wait_until_ready(int fd, short events, const char *call);

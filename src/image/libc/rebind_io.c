@@ -27,8 +27,7 @@ static bool is_ready(int fd, short events)
     return poll(&one, 1, 0) != 0; /* also true if the call will fail at once */
 }
 
-/* True if libc's function returns by itself: on a nonblocking descriptor, or a socket with a timeout. */
-static bool has_limit(int fd, int option)
+bool image_has_limit(int fd, int option)
 {
     struct timeval limit = {0};
     socklen_t len = sizeof limit;
@@ -45,7 +44,7 @@ void image_wait_until_ready(int fd, short events, const char *call)
         return;
     image_cancel_point();
     if (is_ready(fd, events) || !image_can_wait() ||
-        has_limit(fd, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO))
+        image_has_limit(fd, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO))
         return;
     do {
         image_wait_pause(&wait);
@@ -222,7 +221,7 @@ static mode_t kind_to_wait_for(int fd)
     struct stat file;
 
     if (!image_is_on_rank() || fstat(fd, &file) != 0 || !(S_ISFIFO(file.st_mode) || S_ISSOCK(file.st_mode)) ||
-        !image_can_wait() || has_limit(fd, SO_SNDTIMEO))
+        !image_can_wait() || image_has_limit(fd, SO_SNDTIMEO))
         return 0;
     return file.st_mode & S_IFMT;
 }

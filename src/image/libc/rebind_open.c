@@ -184,11 +184,12 @@ static int wait_for_connection(int fd)
 int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address_len)
 {
     struct image_wait wait = {.call = "connect", .fd = fd};
-    int flags = image_can_wait() ? fcntl(fd, F_GETFL) : -1, result;
+    int flags, result;
 
-    if (flags < 0 || (flags & O_NONBLOCK))
+    if (!image_can_wait() || image_has_limit(fd, SO_SNDTIMEO))
         return connect(fd, address, address_len);
     image_cancel_point();
+    flags = fcntl(fd, F_GETFL);
     fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     while ((result = connect(fd, address, address_len)) != 0 && errno == EAGAIN)
         image_wait_pause(&wait); /* the listener's queue is full */
