@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank's rounding direction and its flushing of denormal numbers are its own, as those of a process are. */
+/* A rank's rounding direction, its flushing of denormal numbers and its traps are its own, as those of a process are. */
+#define _GNU_SOURCE
 #include "mtest.h"
 
 #include <fenv.h>
@@ -40,6 +41,31 @@ static void check_flushing(void)
 #endif
 }
 
+/* An exception that one rank raises and does not trap is no trap in a rank that traps it. */
+static void check_traps(void)
+{
+#if defined(__x86_64__) && defined(__GLIBC__)
+    volatile long double zero = 0, result;
+
+    feclearexcept(FE_ALL_EXCEPT);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank % 2 == 1)
+        feenableexcept(FE_INVALID);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank % 2 == 0)
+        result = zero / zero;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank % 2 == 0)
+        MTEST_CHECK(fetestexcept(FE_INVALID), "the exception of 0/0 is lost");
+    result = zero + 1;
+    MTEST_CHECK(result == 1, "0 + 1 is %Lg", result);
+    MTEST_CHECK(fegetexcept() == (mtest_rank % 2 == 1 ? FE_INVALID : 0), "exceptions %#x are trapped",
+                fegetexcept());
+    MPI_Barrier(MPI_COMM_WORLD);
+    fedisableexcept(FE_INVALID);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     int direction;
@@ -58,6 +84,7 @@ int main(int argc, char **argv)
         check(direction);
     }
     check_flushing();
+    check_traps();
     check(direction);
     return mtest_end();
 }
