@@ -266,6 +266,17 @@ static void test_connect(void)
             close(connected[i]);
 }
 
+/* A socket's queue of errors is read without waiting. */
+static void test_no_wait(void)
+{
+    int receiver = socket(AF_INET, SOCK_DGRAM, 0);
+    struct msghdr message = {0};
+
+    MTEST_CHECK(recvmsg(receiver, &message, MSG_ERRQUEUE) == -1 && errno == EAGAIN,
+                "an empty queue of errors is not EAGAIN");
+    close(receiver);
+}
+
 /* A connect with a time limit ends with an error if nobody accepts in time. */
 static void test_connect_limit(void)
 {
@@ -413,6 +424,7 @@ int main(int argc, char **argv)
     test_ipc();
     test_connect();
     test_connect_limit();
+    test_no_wait();
     test_child();
     test_signals();
     MPI_Barrier(MPI_COMM_WORLD);

@@ -78,6 +78,9 @@ ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts)
     return readv(fd, parts, n_parts);
 }
 
+/* Flags with which the C library's function returns at once. */
+enum { NEVER_WAITS = MSG_DONTWAIT | MSG_ERRQUEUE };
+
 /* MSG_WAITALL: until the buffer is full, the stream ends, or an error. */
 static ssize_t receive_all(int fd, char *buffer, size_t size_bytes, int flags, struct sockaddr *address,
                            socklen_t *address_len)
@@ -99,9 +102,9 @@ static ssize_t receive_all(int fd, char *buffer, size_t size_bytes, int flags, s
 ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, struct sockaddr *address,
                             socklen_t *address_len)
 {
-    if ((flags & (MSG_WAITALL | MSG_PEEK | MSG_DONTWAIT)) == MSG_WAITALL && image_can_wait())
+    if ((flags & (MSG_WAITALL | MSG_PEEK | NEVER_WAITS)) == MSG_WAITALL && image_can_wait())
         return receive_all(fd, buffer, size_bytes, flags & ~MSG_WAITALL, address, address_len);
-    if (!(flags & MSG_DONTWAIT))
+    if (!(flags & NEVER_WAITS))
         image_wait_until_ready(fd, POLLIN, "recv");
     return recvfrom(fd, buffer, size_bytes, flags, address, address_len);
 }
@@ -128,7 +131,7 @@ ssize_t image_libc_recvfrom_chk(int fd, void *buffer, size_t size_bytes, size_t 
 
 ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags)
 {
-    if (!(flags & MSG_DONTWAIT))
+    if (!(flags & NEVER_WAITS))
         image_wait_until_ready(fd, POLLIN, "recvmsg");
     return recvmsg(fd, message, flags);
 }
@@ -139,7 +142,7 @@ int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, i
 {
     unsigned n = 0;
 
-    if ((flags & MSG_DONTWAIT) || timeout || !image_can_wait())
+    if ((flags & NEVER_WAITS) || timeout || !image_can_wait())
         return recvmmsg(fd, messages, n_messages, flags, timeout);
     for (; n < n_messages; n++) {
         ssize_t received = image_libc_recvmsg(fd, &messages[n].msg_hdr, flags & ~MSG_WAITFORONE);
