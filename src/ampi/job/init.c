@@ -121,3 +121,9 @@ int PMPI_Abort(MPI_Comm comm, int errorcode)
                    is_on_main || !caller.owner ? "" : " by a thread");
     ampi_job_abort(errorcode);
 }
+
+const char *ampi_rank_missing_call(const struct ampi_rank *rank)
+{
+    return rank->world_state == AMPI_RANK_INITIALIZED ? "MPI_Finalize"
+                                                      : "MPI_Session_finalize for every session";
+}

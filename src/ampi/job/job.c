@@ -64,8 +64,8 @@ static void rank_end(struct ampi_rank *rank, int code)
     ult_enter(&rank->ult);
     if (rank->state == AMPI_RANK_INITIALIZED) {
         rank->ult.call = NULL;
-        ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize; the job ends",
-                    code & 0xff);
+        ampi_report(rank, "ended with exit code %d, but has not called %s; the job ends", code & 0xff,
+                    ampi_rank_missing_call(rank));
         ampi_job_abort(code);
     }
     if (code & 0xff) {
@@ -200,8 +200,8 @@ static void exit_by_thread(struct image *image, int code)
     struct last_errand *last = base_calloc(1, sizeof *last, "the end of a rank");
 
     if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED) {
-        ampi_report(NULL, "a thread of rank %d called exit(%d) before MPI_Finalize; the job ends",
-                    rank->world_rank, code);
+        ampi_report(NULL, "a thread of rank %d called exit(%d) before %s; the job ends", rank->world_rank,
+                    code, ampi_rank_missing_call(rank));
         ampi_job_abort(code);
     }
     rank->exit_code = code;

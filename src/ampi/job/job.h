@@ -30,6 +30,9 @@ struct ampi_rank *ampi_rank_or_adopt(void);
  * has not started MPI, moves to the caller. */
 struct ampi_rank *ampi_rank_or_move(void);
 
+/* For reports: the call that ends MPI, which an initialized rank has not made. (init.c) */
+const char *ampi_rank_missing_call(const struct ampi_rank *rank);
+
 /* ---- Threads of the program (thread.c) ---- */
 
 /* See ampi_upper. */

@@ -25,7 +25,8 @@ void ampi_job_check_finalized(int code, void *arg)
         return;
     }
     rank->ult.call = NULL;
-    ampi_report(rank, "ended with exit code %d, but has not called MPI_Finalize", code & 0xff);
+    ampi_report(rank, "ended with exit code %d, but has not called %s", code & 0xff,
+                ampi_rank_missing_call(rank));
     ampi_job_abort(code);
 }
 

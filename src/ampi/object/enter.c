@@ -23,6 +23,14 @@ void ampi_refuse_forked(const char *call)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
+/* When a rank calls MPI that is not initialized. */
+static const char *when(const struct ampi_rank *rank)
+{
+    if (rank->state != AMPI_RANK_STARTED)
+        return "after MPI_Finalize";
+    return rank->had_session ? "after MPI_Session_finalize of the last session" : "before MPI_Init";
+}
+
 /* Ends the job because a thread that is not a rank's main thread may not make this call. rank: the thread's
  * rank; NULL: unknown. */
 static void refuse_thread(const char *call, const struct ampi_rank *rank) BASE_NORETURN;
@@ -37,7 +45,7 @@ static void refuse_thread(const char *call, const struct ampi_rank *rank)
                     call);
     else if (rank->state != AMPI_RANK_INITIALIZED)
         ampi_report(NULL, "%s: MPI_ERR_OTHER: called by a thread of rank %d %s", call, rank->world_rank,
-                    rank->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
+                    when(rank));
     else if (level < MPI_THREAD_SERIALIZED)
         ampi_report(
             NULL,
@@ -65,8 +73,7 @@ struct ampi_rank *ampi_enter_wrong(const char *call)
     if (!self)
         refuse_thread(call, ampi_upper.rank_of_thread(from));
     ult_self()->call = call;
-    ampi_report(self, "MPI_ERR_OTHER: called %s",
-                self->state == AMPI_RANK_STARTED ? "before MPI_Init" : "after MPI_Finalize");
+    ampi_report(self, "MPI_ERR_OTHER: called %s", when(self));
     ampi_job_abort(MPI_ERR_OTHER);
 }
 

@@ -63,6 +63,7 @@ struct ampi_rank {
                                               * default */
     struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
+    bool had_session;                        /* a session was open once */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
     char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
@@ -87,6 +88,7 @@ static inline void ampi_rank_update_state(struct ampi_rank *rank)
 static inline void ampi_rank_open_session(struct ampi_rank *rank)
 {
     rank->n_sessions++;
+    rank->had_session = true;
     ampi_rank_update_state(rank);
 }
 
