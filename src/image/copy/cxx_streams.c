@@ -80,18 +80,23 @@ bool image_stream_is(const char *name)
     return false;
 }
 
+void *image_stream_of(const struct image *image, void *address)
+{
+    for (size_t i = 0; image->libc.streams && i < BASE_COUNT(names); i++) {
+        uintptr_t offset = (uintptr_t)address - (uintptr_t)prototypes[i].object;
+
+        if (offset < prototypes[i].size_bytes)
+            return image->libc.streams + prototypes[i].offset + offset;
+    }
+    return address;
+}
+
 /* The rank's address for a pointer in an object. */
 static uintptr_t translate(const struct image *image, uintptr_t word)
 {
     uintptr_t in_copy = (uintptr_t)image_translate(image, (const void *)word);
 
-    for (size_t i = 0; in_copy == word && image->libc.streams && i < BASE_COUNT(names); i++) {
-        uintptr_t object = (uintptr_t)prototypes[i].object;
-
-        if (word - object < prototypes[i].size_bytes)
-            return (uintptr_t)image->libc.streams + prototypes[i].offset + (word - object);
-    }
-    return in_copy;
+    return in_copy == word ? (uintptr_t)image_stream_of(image, (void *)word) : in_copy;
 }
 
 void image_stream_translate(const struct image *image, char *object, size_t size_bytes)

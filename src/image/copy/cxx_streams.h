@@ -14,6 +14,9 @@ int image_stream_find(const char *name, const void *definition);
 /* True if this symbol is one of these objects. */
 bool image_stream_is(const char *name);
 
+/* The rank's address for one in a prototype's object; any other address unchanged. Never switches. */
+void *image_stream_of(const struct image *image, void *address);
+
 /* Makes the pointers in the bytes of a prototype's object, which are in the copy, lead to the rank's objects. */
 void image_stream_translate(const struct image *image, char *object, size_t size_bytes);
 

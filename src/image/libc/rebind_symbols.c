@@ -3,6 +3,7 @@
  * rebind_symbols.c: dlsym, dladdr, dlinfo and related functions for code in a copy, which ld.so does not
  * know.
  */
+#include "image/copy/cxx_streams.h"
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
@@ -141,7 +142,7 @@ static void *find(void *handle, const char *name, const char *version, const voi
     /* A library opened with RTLD_LOCAL also sees the libraries that were loaded with it. */
     if (!value && handle == RTLD_DEFAULT && module && module->group > 0)
         value = in_rank(image, handle, look_up((void *)module->link_map, name, version));
-    return value;
+    return image_stream_of(image, value);
 }
 
 void *image_dlsym(void *handle, const char *name, const void *caller)

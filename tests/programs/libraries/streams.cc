@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shows that std::cout and its like are each rank's own: format, error state, buffer, own words, and the stream that cin is
-// tied to. The program refers to libstdc++'s objects (-fPIC), or has them in its own memory.
+// Shows that std::cout and its like are each rank's own: format, error state, buffer, own words, address by dlsym, and the
+// stream that cin is tied to. The program refers to libstdc++'s objects (-fPIC), or has them in its own memory.
+#include <dlfcn.h>
 #include <iomanip>
 #include <iostream>
 #include <mpi.h>
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
     check(std::cout.fill() == 'a' + rank, "the fill character");
     check(std::cout.iword(index) == rank, "the word");
     check(std::clog.fail() == (rank % 2 == 1), "the error state");
+    check(dlsym(RTLD_DEFAULT, "_ZSt4cout") == &std::cout, "the address that dlsym returns");
     MPI_Barrier(MPI_COMM_WORLD);
     std::cerr.rdbuf(before);
     std::cerr.clear();
