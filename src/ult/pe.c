@@ -204,9 +204,9 @@ static BASE_COLD void suspend_with_errands(struct ult *self)
  * errand's or the one that it interrupts. */
 static BASE_COLD void refuse_suspend(const struct ult *self)
 {
-    base_fatal(1,
-               "rank %d: the function of a reduction operation called a function that waits for other ranks",
-               self->world_rank);
+    if (ult_job.hooks.errand_suspends)
+        ult_job.hooks.errand_suspends(self);
+    base_fatal(1, "rank %d: an errand called a function that waits for other ranks", self->world_rank);
 }
 
 void ult_suspend(void)

@@ -86,6 +86,7 @@ struct ult {
     void *hook_state;       /* state of the hook of ult_hook_switches; initially NULL */
     void *thread_state;     /* of a rank's own ULT: src/image's state of its thread; NULL: none */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
+    const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
@@ -109,6 +110,9 @@ struct ult_hooks {
     void (*carrier_start)(void);
     /* True if threads of the program that do not wait could still use a PE. NULL: never. */
     bool (*has_other_threads)(void);
+    /* An errand of this ULT wants to suspend it, which it may not: prints a report and ends the job. NULL: a
+     * message of this module's. */
+    void (*errand_suspends)(const struct ult *u);
 };
 
 /* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. hooks may be

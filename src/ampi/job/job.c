@@ -369,6 +369,7 @@ static const struct ult_hooks hooks = {
     .may_keep_thread = ampi_thread_may_keep,
     .carrier_start = ampi_crash_handler_install,
     .has_other_threads = ampi_thread_any_other,
+    .errand_suspends = ampi_report_errand,
 };
 
 /* At the exit of a process that never called MPI_Init. */
@@ -492,7 +493,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
 {
     static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
                                                   .check_termination = ampi_procs_check_termination,
-                                                  .has_other_threads = ampi_thread_any_other};
+                                                  .has_other_threads = ampi_thread_any_other,
+                                                  .errand_suspends = ampi_report_errand};
     static atomic_flag is_adopted = ATOMIC_FLAG_INIT;
     int n_launched;
     long n_local;

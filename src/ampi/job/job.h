@@ -134,6 +134,9 @@ void ampi_job_watch_main(struct ampi_rank *rank);
 void ampi_report_deadlock(void) BASE_NORETURN;
 void ampi_report_blocked(void); /* only the lines about the ranks */
 
+/* Prints that a user's operation waits for other ranks in the midst of its rank's own wait, and ends the job. */
+void ampi_report_errand(const struct ult *u) BASE_NORETURN;
+
 /* Prints which two threads of a rank are in MPI at the same time, at the level MPI_THREAD_SERIALIZED: the second to come, and the first. */
 void ampi_report_overlap(const struct ult *second, const struct ult *first);
 

@@ -10,6 +10,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
+#include "ampi/job/backtrace.h"
 #include "ampi/job/job.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/request.h"
@@ -22,6 +23,9 @@
 
 /* Maximum number of requests that it lists for each. */
 #define DEADLOCK_REQUESTS_MAX 4
+
+/* Places whose lines it remembers. */
+#define KNOWN_PLACES_MAX 8
 
 int ampi_exit_code_of(int code)
 {
@@ -108,6 +112,53 @@ static bool describe_call(const struct ult *u, char *place, size_t size_bytes)
            image_describe(from, place, size_bytes);
 }
 
+/* The place of an address. Many ranks are blocked in the same place, and a search reads the program's line
+ * tables: it is done once for each of the first places. Only one PE writes a report. */
+static BASE_COLD const struct image_place *find_place(const void *addr)
+{
+    static struct image_place known[KNOWN_PLACES_MAX];
+    static int n_known;
+    struct image_place place;
+    int i = 0;
+
+    image_place_find(addr, &place);
+    for (; i < n_known; i++)
+        if (place.path && known[i].path && strcmp(known[i].path, place.path) == 0 &&
+            known[i].vaddr == place.vaddr)
+            return &known[i];
+    i = n_known < KNOWN_PLACES_MAX ? n_known++ : KNOWN_PLACES_MAX - 1;
+    image_places_find(&addr, 1, &known[i]);
+    return &known[i];
+}
+
+/* Appends the function of the operation that the ULT runs, with its place if that is known. */
+static BASE_COLD void append_user_fn(char *text, size_t size_bytes, const struct ult *u)
+{
+    const struct image_place *place = find_place(u->user_fn);
+    size_t len;
+
+    append(text, size_bytes, "in the function ");
+    len = strlen(text);
+    if (place->function[0]) {
+        struct base_text name = base_text_in(text + len, size_bytes - len);
+        ampi_backtrace_add_place(&name, place, false);
+        append(text, size_bytes, " ");
+    }
+    append(text, size_bytes, "of a reduction operation, which may not wait for other ranks");
+}
+
+void ampi_report_errand(const struct ult *u)
+{
+    char text[600] = "called ";
+
+    if (u->user_fn)
+        append_user_fn(text, sizeof text, u);
+    else
+        append(text, sizeof text, "while the rank waits in another call");
+    ampi_report_on(u, "%s", text);
+    ampi_job_abort(1);
+}
+
 /* Describes where a thread of a rank is blocked: its requests, and the place of its call of MPI. */
 static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
 {
@@ -133,6 +184,10 @@ static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
         append(text, size_bytes, " and %d more", n_left);
     if (describe_call(u, place, sizeof place))
         append(text, size_bytes, "; called at %s", place);
+    if (u->user_fn) {
+        append(text, size_bytes, "; ");
+        append_user_fn(text, size_bytes, u);
+    }
     if (rank->coll_refused)
         append(text, size_bytes, "; it did not take part in an earlier collective: %s", rank->coll_refused);
 }

@@ -74,8 +74,8 @@ bool ampi_op_is_allowed(const struct ampi_op *op, const struct ampi_type *type)
 
 /* ---- Applying ---- */
 
-static void apply_user(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
-                       struct ampi_type *type)
+static void call_user(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
+                      struct ampi_type *type)
 {
     MPI_Datatype handle = ampi_type_handle(type);
     char *a = (char *)(uintptr_t)in;
@@ -93,6 +93,28 @@ static void apply_user(const struct ampi_op *op, const void *in, void *inout, MP
         b += done * type->extent_bytes;
         count -= done;
     }
+}
+
+/* Reports name the operation's function while it runs. After it, they name the collective again, even if the
+ * function has called MPI. */
+static void apply_user(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
+                       struct ampi_type *type)
+{
+    struct ult *self = ult_self();
+    const void *user_fn = self ? self->user_fn : NULL;
+    const void *called_from = self ? self->called_from : NULL;
+    const void *resume_at = self ? self->resume_at : NULL;
+    const char *call = self ? self->call : NULL;
+
+    if (self)
+        self->user_fn = op->user_fn_c ? (const void *)op->user_fn_c : (const void *)op->user_fn;
+    call_user(op, in, inout, count, type); /* may switch */
+    if (!self)
+        return;
+    self->user_fn = user_fn;
+    self->called_from = called_from;
+    self->resume_at = resume_at;
+    self->call = call;
 }
 
 /* Elements with gaps between their data: in pieces that are packed first. */
