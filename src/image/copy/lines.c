@@ -2,6 +2,8 @@
  *
  * lines.c: reads DWARF line tables (versions 2 to 5) for reports. Safe in a signal handler of a broken process: no lock, no
  * allocation, no call of ld.so; every read is inside of the mapped file. A table that it does not understand has no lines.
+ * elfutils' libdw cannot do that: it allocates memory, and loading it takes ld.so's lock, and the crash may have damaged the heap or
+ * left either lock held.
  *
  * A table is a list of units. A unit is a header (how to decode its program, its folders and files) and a
  * program, whose run yields rows (address, file, line) in sequences of ascending addresses; a row is valid
@@ -109,9 +111,12 @@ static const char *take_string(struct reader *r)
 
 static const char *string_at(const struct image_section *section, uint64_t offset)
 {
-    struct reader r = {.at = section->bytes, .end = section->bytes + section->len_bytes};
+    struct reader r = {.at = section->bytes};
 
-    return section->bytes && skip(&r, offset) ? take_string(&r) : "";
+    if (!section->bytes)
+        return "";
+    r.end = r.at + section->len_bytes;
+    return skip(&r, offset) ? take_string(&r) : "";
 }
 
 /* ---- The file ---- */
@@ -126,11 +131,19 @@ static bool is_inside(const struct image_lines *lines, uint64_t offset, uint64_t
     return offset <= lines->file_bytes && len_bytes <= lines->file_bytes - offset;
 }
 
+/* The bytes of a section; none if it is not inside of the file. */
+static struct image_section section_bytes(const struct image_lines *lines, const Elf64_Shdr *section)
+{
+    if (!is_inside(lines, section->sh_offset, section->sh_size))
+        return (struct image_section){.bytes = NULL};
+    return (struct image_section){lines->file + section->sh_offset, section->sh_size};
+}
+
 static void find_section(struct image_lines *lines, const Elf64_Shdr *section, const char *name)
 {
-    struct image_section found = {lines->file + section->sh_offset, section->sh_size};
-    bool is_readable = section->sh_type == SHT_PROGBITS && !(section->sh_flags & SHF_COMPRESSED) &&
-                       is_inside(lines, section->sh_offset, section->sh_size);
+    struct image_section found = section_bytes(lines, section);
+    bool is_readable =
+        section->sh_type == SHT_PROGBITS && !(section->sh_flags & SHF_COMPRESSED) && found.bytes;
 
     if (strcmp(name, ".gnu_debuglink") == 0 || (strncmp(name, ".debug_line", 11) == 0 && !is_readable))
         lines->is_elsewhere = true;
@@ -152,10 +165,7 @@ static void find_sections(struct image_lines *lines)
         header->e_shstrndx >= header->e_shnum || header->e_shoff % _Alignof(Elf64_Shdr) != 0 ||
         !is_inside(lines, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr)))
         return;
-    names.bytes = lines->file + section_header(lines, header, header->e_shstrndx)->sh_offset;
-    names.len_bytes = section_header(lines, header, header->e_shstrndx)->sh_size;
-    if (!is_inside(lines, (uint64_t)(names.bytes - lines->file), names.len_bytes))
-        return;
+    names = section_bytes(lines, section_header(lines, header, header->e_shstrndx));
     for (size_t i = 0; i < header->e_shnum; i++) {
         const Elf64_Shdr *section = section_header(lines, header, i);
 
@@ -291,6 +301,12 @@ static void advance(struct run *run, uint64_t steps)
     run->now.address += steps * run->unit->step_bytes;
 }
 
+/* Wraps around in a damaged table. */
+static void advance_line(struct run *run, int64_t lines)
+{
+    run->now.line = (int64_t)((uint64_t)run->now.line + (uint64_t)lines);
+}
+
 static void do_extended(struct run *run, struct reader *r)
 {
     uint64_t len_bytes = take_uleb(r);
@@ -320,7 +336,7 @@ static void do_standard(struct run *run, struct reader *r, unsigned opcode)
         advance(run, take_uleb(r));
         break;
     case LNS_ADVANCE_LINE:
-        run->now.line += take_sleb(r);
+        advance_line(run, take_sleb(r));
         break;
     case LNS_SET_FILE:
         run->now.file = take_uleb(r);
@@ -349,7 +365,7 @@ static void run_program(const struct unit *unit, const struct search *search)
             unsigned special = opcode - unit->opcode_base;
 
             advance(&run, special / unit->line_range);
-            run.now.line += unit->line_base + (int)(special % unit->line_range);
+            advance_line(&run, unit->line_base + (int)(special % unit->line_range));
             add_row(&run);
         } else if (opcode == 0) {
             do_extended(&run, &r);
@@ -468,7 +484,7 @@ static struct entry find_file_4(const struct unit *unit, uint64_t number, const 
         if (!*file.name)
             return (struct entry){.name = NULL};
     }
-    for (uint64_t i = 1; i <= file.folder && !folders.is_bad; i++)
+    for (uint64_t i = 1; i <= file.folder && (i == 1 || **folder_out); i++)
         *folder_out = take_string(&folders);
     return file;
 }
