@@ -84,8 +84,11 @@ for ranks in 1 4; do
             "deadlock: every rank is blocked.*rank 0 of $ranks.*MPI_Probe" "$mpirun" -n $ranks +p $pes ./endings probe
     done
 done
-expect "a deadlock names the function" 1 '*' 'rank 0 of 4.*MPI_Recv.*called at [^ ]*endings.0x[0-9a-f]+ .main.0x' \
+expect "a deadlock names the function and the line" 1 '*' 'rank 0 of 4.*MPI_Recv.*called at main .endings[.]c:[0-9]+.' \
     "$mpirun" -n 4 ./endings receive
+strip -d -o endings_stripped endings
+expect "a deadlock names the function without debug information" 1 '*' \
+    'rank 0 of 4.*MPI_Recv.*called at [^ ]*endings_stripped.0x[0-9a-f]+ .main.0x' "$mpirun" -n 4 ./endings_stripped receive
 for pes in 1 2; do
     expect "blocked for ever in 3 processes, $pes PEs" 1 '*' \
         "deadlock: every rank is blocked.*rank [0-9] of 7.*MPI_Recv" "$mpirun" --procs 3 -n 7 +p $pes ./endings receive

@@ -78,38 +78,28 @@ static bool is_runtime(const char *place)
     return strstr(place, "libheddle_mpifort") || strstr(place, "libgfortran");
 }
 
-/* Writes the place in the program whose call of a Fortran procedure the ULT is blocked in. It is the next
- * return address on the stack after that of libheddle_mpifort. Seldom a remnant of an earlier call is there,
- * and the place is wrong. False: not found. */
-static BASE_COLD bool describe_fortran_call(const struct ult *u, const void *called_from, char *place,
-                                            size_t size_bytes)
+/* The place in the program whose call of a Fortran procedure the ULT is blocked in. It is the next return
+ * address on the stack after that of libheddle_mpifort. Seldom a remnant of an earlier call is there, and the
+ * place is wrong. NULL: not found. */
+static BASE_COLD const void *find_fortran_call(const struct ult *u, const void *called_from)
 {
     const struct ampi_rank *rank = u->owner;
     bool has_passed = false;
+    char place[256];
     const char *word;
 
     if (!rank->image || ult_is_bound(u) || (const char *)u->sp < u->stack_lo)
-        return false;
+        return NULL;
     for (const char *at = u->sp; at + sizeof word <= u->stack_hi; at += sizeof word) {
         memcpy(&word, at, sizeof word);
         if (word == called_from)
             has_passed = true;
         else if (has_passed && image_has_code(rank->image, word) && image_has_code(rank->image, word - 7) &&
-                 ult_arch_follows_call(word) && image_describe(word, place, size_bytes) && !is_runtime(place))
-            return true;
+                 ult_arch_follows_call(word) && image_describe(word, place, sizeof place) &&
+                 !is_runtime(place))
+            return word;
     }
-    return false;
-}
-
-/* Writes the place in the program of the call that the ULT is blocked in. False: not known. */
-static bool describe_call(const struct ult *u, char *place, size_t size_bytes)
-{
-    const void *from = u->called_from ? u->called_from : u->resume_at;
-
-    if (!image_describe(from, place, size_bytes))
-        return false;
-    return !is_runtime(place) || describe_fortran_call(u, from, place, size_bytes) ||
-           image_describe(from, place, size_bytes);
+    return NULL;
 }
 
 /* The place of an address. Many ranks are blocked in the same place, and a search reads the program's line
@@ -129,6 +119,29 @@ static BASE_COLD const struct image_place *find_place(const void *addr)
     i = n_known < KNOWN_PLACES_MAX ? n_known++ : KNOWN_PLACES_MAX - 1;
     image_places_find(&addr, 1, &known[i]);
     return &known[i];
+}
+
+/* Writes the place in the program of the call that the ULT is blocked in: function and source line, or without
+ * debug information the address in the file. False: not known. */
+static bool describe_call(const struct ult *u, char *text, size_t size_bytes)
+{
+    const void *from = u->called_from ? u->called_from : u->resume_at;
+    const struct image_place *place;
+    const void *outer = NULL;
+    struct base_text source;
+
+    if (!image_describe(from, text, size_bytes))
+        return false;
+    if (is_runtime(text))
+        outer = find_fortran_call(u, from);
+    if (outer)
+        from = outer;
+    place = find_place((const char *)from - 1); /* of the call; `from` may belong to the next line */
+    if (!place->line)
+        return image_describe(from, text, size_bytes);
+    source = base_text_in(text, size_bytes);
+    ampi_backtrace_add_place(&source, place, false);
+    return true;
 }
 
 /* Appends the function of the operation that the ULT runs, with its place if that is known. */
