@@ -6,7 +6,7 @@
  * cuMemFree, loading of modules and other calls (guard.c) wait until all work of the GPU is done, and hold a
  * lock of the driver meanwhile. A rank that submits work then blocks its PE on that lock; if the GPU's work
  * waits for a message of another rank of this PE, there is a deadlock. So the thread that makes such a call
- * (aside.c) first waits without the lock: it closes the context, which suspends all ranks that submit work
+ * (offload.c) first waits without the lock: it closes the context, which suspends all ranks that submit work
  * there, until the work submitted before is done. Then it calls the driver, which has nothing to wait for.
  *
  * Work may wait for a rank that has to submit first. So a context that does not become idle is opened again

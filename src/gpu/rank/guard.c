@@ -14,9 +14,9 @@
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
-#include "gpu/rank/aside.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
@@ -32,7 +32,7 @@
 CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
 /* X(function, the first version of CUDA whose cuGetProcAddress has it, its number of parameters, (their
- * types and names), GPU whose kernels are evicted, drain_tries (aside.h), what the rank does afterwards, why) */
+ * types and names), GPU whose kernels are evicted, drain_tries (offload.h), what the rank does afterwards, why) */
 #define WAITING(X)                                                                                          \
     X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,           \
       gpu_repeats_forget(), "waits for the GPU to change the stacks of kernels")                            \
@@ -132,40 +132,40 @@ static void forget_kernels(void)
     gpu_repeats_forget();
 }
 
-/* Each function waits aside if it may. Before the first resident kernel there is nothing to evict. The
+/* Each function is offloaded if it may. Before the first resident kernel there is nothing to evict. The
  * driver's function does not wait for kernels that start while it waits. */
-#define FUNCTION(name, version, n, parameters, device, drains, after, why)              \
-    struct call_##name {                                                                \
-        struct gpu_aside aside;                                                         \
-        MEMBERS_##n parameters                                                          \
-    };                                                                                  \
-    static void run_##name(struct gpu_aside *aside)                                     \
-    {                                                                                   \
-        struct call_##name *call = BASE_CONTAINER(aside, struct call_##name, aside);    \
-        int hold = gpu_resident_hold(device);                                           \
-        aside->result = real.name(ARGUMENTS_##n parameters);                            \
-        gpu_resident_release(hold);                                                     \
-    }                                                                                   \
-    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                     \
-    {                                                                                   \
-        struct call_##name call = {.aside = {.run = run_##name, .drain_tries = drains}, \
-                                   KEPT_##n parameters};                                \
-        CUresult result;                                                                \
-        gpu_guard_prepare();                                                            \
-        result = gpu_aside_call(&call.aside, gpu_aside_is_wanted(GPU_CALLER));          \
-        after;                                                                          \
-        return result;                                                                  \
+#define FUNCTION(name, version, n, parameters, device, drains, after, why)                \
+    struct call_##name {                                                                  \
+        struct gpu_offload offload;                                                       \
+        MEMBERS_##n parameters                                                            \
+    };                                                                                    \
+    static void run_##name(struct gpu_offload *offload)                                   \
+    {                                                                                     \
+        struct call_##name *call = BASE_CONTAINER(offload, struct call_##name, offload);  \
+        int hold = gpu_resident_hold(device);                                             \
+        offload->result = real.name(ARGUMENTS_##n parameters);                            \
+        gpu_resident_release(hold);                                                       \
+    }                                                                                     \
+    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                       \
+    {                                                                                     \
+        struct call_##name call = {.offload = {.run = run_##name, .drain_tries = drains}, \
+                                   KEPT_##n parameters};                                  \
+        CUresult result;                                                                  \
+        gpu_guard_prepare();                                                              \
+        result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));      \
+        after;                                                                            \
+        return result;                                                                    \
     }
 WAITING(FUNCTION)
 #undef FUNCTION
 
 void gpu_guard_load(CUfunction function)
 {
-    struct call_cuFuncLoad call = {.aside = {.run = run_cuFuncLoad, .drain_tries = gpu_guard_tries(function)},
-                                   .function = function};
+    struct call_cuFuncLoad call = {
+        .offload = {.run = run_cuFuncLoad, .drain_tries = gpu_guard_tries(function)}, .function = function};
 
     if (real.cuFuncLoad)
-        (void)gpu_aside_call(&call.aside, true);
+        (void)gpu_offload_call(&call.offload, true);
 }
 
 bool gpu_guard_notices_frees(void)
@@ -176,34 +176,35 @@ bool gpu_guard_notices_frees(void)
 /* ---- Freeing of memory by the library ---- */
 
 struct call_free {
-    struct gpu_aside aside;
+    struct gpu_offload offload;
     void *memory;
     bool is_pinned;
 };
 
-static void run_free(struct gpu_aside *aside)
+static void run_free(struct gpu_offload *offload)
 {
-    const struct call_free *call = BASE_CONTAINER(aside, struct call_free, aside);
+    const struct call_free *call = BASE_CONTAINER(offload, struct call_free, offload);
     int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
 
-    aside->result = call->is_pinned ? real.cuMemFreeHost(call->memory)
-                                    : real.cuMemFree((CUdeviceptr)(uintptr_t)call->memory);
+    offload->result = call->is_pinned ? real.cuMemFreeHost(call->memory)
+                                      : real.cuMemFree((CUdeviceptr)(uintptr_t)call->memory);
     gpu_resident_release(hold);
 }
 
-static void run_posted_free(struct gpu_aside *aside)
+static void run_posted_free(struct gpu_offload *offload)
 {
-    run_free(aside);
-    free(BASE_CONTAINER(aside, struct call_free, aside));
+    run_free(offload);
+    free(BASE_CONTAINER(offload, struct call_free, offload));
 }
 
 int gpu_guard_free(void *memory, bool is_pinned)
 {
-    struct call_free call = {
-        .aside = {.run = run_free, .drain_tries = GPU_DRAIN_OFTEN}, .memory = memory, .is_pinned = is_pinned};
+    struct call_free call = {.offload = {.run = run_free, .drain_tries = GPU_DRAIN_OFTEN},
+                             .memory = memory,
+                             .is_pinned = is_pinned};
 
     gpu_guard_prepare();
-    return gpu_driver_check(gpu_aside_call(&call.aside, gpu_aside_is_wanted_in_mpi()),
+    return gpu_driver_check(gpu_offload_call(&call.offload, gpu_offload_is_wanted_in_mpi()),
                             is_pinned ? "cuMemFreeHost" : "cuMemFree");
 }
 
@@ -211,11 +212,11 @@ void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned)
 {
     struct call_free *call = base_malloc(sizeof *call, "the freeing of a GPU's memory");
 
-    *call = (struct call_free){.aside = {.run = run_posted_free, .drain_tries = GPU_DRAIN_UNTIL_IDLE},
+    *call = (struct call_free){.offload = {.run = run_posted_free, .drain_tries = GPU_DRAIN_UNTIL_IDLE},
                                .memory = memory,
                                .is_pinned = is_pinned};
     gpu_guard_prepare();
-    gpu_aside_post(&call->aside, context);
+    gpu_offload_post(&call->offload, context);
 }
 
 CUresult CUDAAPI gpu_guard_synchronize(void)

@@ -10,7 +10,7 @@
 /* cuDevicePrimaryCtxRetain; if this creates the context, loads Heddle's kernels into it. */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
 
-/* Loads a kernel aside (aside.h), if the driver can load kernels separately; its launch will report errors.
+/* Loads a kernel on another thread (offload.h), if the driver can load kernels separately; its launch will report errors.
  * May switch. */
 void gpu_guard_load(CUfunction function);
 
@@ -22,7 +22,7 @@ int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
  * any for pinned memory. Never switches. */
 void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);
 
-/* drain_tries (aside.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
+/* drain_tries (offload.h) for the first use of this kernel: loading it waits for the GPU, unless the driver says
  * that it is loaded (since CUDA 12.4). */
 int gpu_guard_tries(CUfunction function);
 

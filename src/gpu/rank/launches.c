@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "gpu/copy/resident.h"
-#include "gpu/rank/aside.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
@@ -107,7 +107,7 @@ void gpu_launches_note(const void *kernel)
 
 /* All parameters of a launch. */
 struct launch {
-    struct gpu_aside aside;
+    struct gpu_offload offload;
     CUlaunchConfig config; /* its stream is the driver's */
     CUfunction function;
     void **parameters;
@@ -123,45 +123,46 @@ struct launch {
     (config)->gridDimX, (config)->gridDimY, (config)->gridDimZ, (config)->blockDimX, (config)->blockDimY, \
         (config)->blockDimZ, (config)->sharedMemBytes, (config)->hStream
 
-static void run_kernel(struct gpu_aside *aside)
+static void run_kernel(struct gpu_offload *offload)
 {
-    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+    struct launch *launch = BASE_CONTAINER(offload, struct launch, offload);
 
-    aside->result =
+    offload->result =
         launch->driver.kernel(launch->function, SIZES(&launch->config), launch->parameters, launch->extra);
 }
 
 /* It may need every multiprocessor. */
-static void run_cooperative(struct gpu_aside *aside)
+static void run_cooperative(struct gpu_offload *offload)
 {
-    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+    struct launch *launch = BASE_CONTAINER(offload, struct launch, offload);
     int hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
 
-    aside->result = launch->driver.cooperative(launch->function, SIZES(&launch->config), launch->parameters);
+    offload->result =
+        launch->driver.cooperative(launch->function, SIZES(&launch->config), launch->parameters);
     gpu_resident_release(hold);
 }
 
-static void run_ex(struct gpu_aside *aside)
+static void run_ex(struct gpu_offload *offload)
 {
-    struct launch *launch = BASE_CONTAINER(aside, struct launch, aside);
+    struct launch *launch = BASE_CONTAINER(offload, struct launch, offload);
 
-    aside->result = launch->driver.ex(&launch->config, launch->function, launch->parameters, launch->extra);
+    offload->result = launch->driver.ex(&launch->config, launch->function, launch->parameters, launch->extra);
 }
 
 /* Loading would wait for the resident kernel, too. The per-thread stream of the PE's thread is not that of
- * the thread aside: there the kernel is only loaded. */
+ * the other thread: there the kernel is only loaded. */
 static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_call *call, const void *caller)
 {
-    bool is_wanted = call->rank && gpu_aside_is_wanted(caller);
+    bool is_wanted = call->rank && gpu_offload_is_wanted(caller);
     int hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
     CUresult result;
 
     launch->config.hStream = call->stream;
     if (call->rank)
-        launch->aside.drain_tries = gpu_guard_tries(launch->function);
+        launch->offload.drain_tries = gpu_guard_tries(launch->function);
     if (is_wanted && call->is_of_thread)
         gpu_guard_load(launch->function);
-    result = gpu_aside_call(&launch->aside, is_wanted && !call->is_of_thread);
+    result = gpu_offload_call(&launch->offload, is_wanted && !call->is_of_thread);
     gpu_resident_release(hold);
     if (result == CUDA_SUCCESS && call->rank && call->rank->n_captures == 0)
         add(&call->rank->launched, launch->function);
@@ -174,7 +175,7 @@ static CUresult launch_again(struct launch *launch, const void *caller)
     CUresult result;
 
     gpu_submit_begin(caller);
-    result = gpu_aside_call(&launch->aside, false);
+    result = gpu_offload_call(&launch->offload, false);
     gpu_submit_end();
     return result;
 }
@@ -250,7 +251,7 @@ static CUresult launch_cooperative(struct launch *launch, CUstream stream, bool 
 
     if (result != CUDA_SUCCESS)
         return result;
-    launch->aside.run = run_cooperative;
+    launch->offload.run = run_cooperative;
     launch->config.hStream = call.stream;
     return is_loaded(&call, launch->function) ? launch_again(launch, caller)
                                               : launch_first(launch, &call, caller);

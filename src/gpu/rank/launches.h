@@ -3,8 +3,8 @@
  * launches.h: kernel launches, the first of which may load the kernel. For the files of src/gpu alone.
  *
  * CUDA loads a kernel when it is first launched, and gives it memory for its stacks; both wait in the
- * driver for all that runs on the GPU. So the first launch of a kernel by a rank in a context is made aside
- * (aside.h). A hash table per rank records launched kernels: one look-up per launch.
+ * driver for all that runs on the GPU. So the first launch of a kernel by a rank in a context is offloaded
+ * (offload.h). A hash table per rank records launched kernels: one look-up per launch.
  */
 #ifndef GPU_LAUNCHES_H
 #define GPU_LAUNCHES_H

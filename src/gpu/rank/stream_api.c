@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "gpu/rank/aside.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/waits.h"
 
@@ -306,21 +306,22 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
 
 /* The driver's wait for all work in a context that the program created. */
 struct synchronize_call {
-    struct gpu_aside aside;
+    struct gpu_offload offload;
     CUcontext context;
 };
 
-static void run_synchronize(struct gpu_aside *aside)
+static void run_synchronize(struct gpu_offload *offload)
 {
-    aside->result = gpu_guard_synchronize();
+    offload->result = gpu_guard_synchronize();
 }
 
-static void run_synchronize_v2(struct gpu_aside *aside)
+static void run_synchronize_v2(struct gpu_offload *offload)
 {
-    aside->result = gpu_guard_synchronize_v2(BASE_CONTAINER(aside, struct synchronize_call, aside)->context);
+    offload->result =
+        gpu_guard_synchronize_v2(BASE_CONTAINER(offload, struct synchronize_call, offload)->context);
 }
 
-static CUresult synchronize_context(CUcontext context, const void *caller, void (*run)(struct gpu_aside *))
+static CUresult synchronize_context(CUcontext context, const void *caller, void (*run)(struct gpu_offload *))
 {
     struct synchronize_call call = {{.run = run}, context};
     CUresult result;
@@ -328,7 +329,7 @@ static CUresult synchronize_context(CUcontext context, const void *caller, void 
     gpu_guard_prepare();
     return gpu_streams_synchronize(context, caller, &result)
                ? result
-               : gpu_aside_call(&call.aside, gpu_aside_is_wanted(caller));
+               : gpu_offload_call(&call.offload, gpu_offload_is_wanted(caller));
 }
 
 CUresult CUDAAPI gpu_api_context_synchronize(void)

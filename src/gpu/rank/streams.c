@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "gpu/rank/aside.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
@@ -275,26 +275,26 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
 /* ---- Calls ---- */
 
 /* Creates a stream in the current context, non-blocking for the driver. At times this waits for the whole
- * GPU (seen on H200s). So it runs aside if a call from this code may do so. */
+ * GPU (seen on H200s). So it is offloaded if a call from this code may do so. */
 struct creation {
-    struct gpu_aside aside;
+    struct gpu_offload offload;
     CUstream stream;
     int priority;
 };
 
-static void run_creation(struct gpu_aside *aside)
+static void run_creation(struct gpu_offload *offload)
 {
-    struct creation *creation = BASE_CONTAINER(aside, struct creation, aside);
+    struct creation *creation = BASE_CONTAINER(offload, struct creation, offload);
 
-    aside->result =
+    offload->result =
         gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING, creation->priority);
 }
 
 static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
 {
-    struct creation creation = {.aside = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
+    struct creation creation = {.offload = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
                                 .priority = priority};
-    CUresult result = gpu_aside_call(&creation.aside, caller && gpu_aside_is_wanted(caller));
+    CUresult result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
     *stream_out = creation.stream;
     return result;
 }

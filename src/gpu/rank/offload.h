@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * aside.h: runs calls that wait inside CUDA's driver beside the PE. For the files of src/gpu alone.
+ * offload.h: runs calls that wait inside CUDA's driver beside the PE. For the files of src/gpu alone.
  *
  * Some calls wait in the driver, and no query tells when they will be done (cuMemFree, loading of modules,
  * the first launch of a kernel). On the PE's thread they would keep all ranks of the PE from running, and a
@@ -10,16 +10,16 @@
  * Each call in progress has its own thread: it may wait for an action of another rank that comes after that
  * rank's own call. Threads are created on demand, and kept.
  */
-#ifndef GPU_ASIDE_H
-#define GPU_ASIDE_H
+#ifndef GPU_OFFLOAD_H
+#define GPU_OFFLOAD_H
 
 #include <cuda.h>
 
 #include "ult/ult.h"
 
 /* A call, followed by its arguments; on the stack of the rank that waits for it. */
-struct gpu_aside {
-    void (*run)(struct gpu_aside *aside); /* calls the driver and stores the result; any thread */
+struct gpu_offload {
+    void (*run)(struct gpu_offload *offload); /* calls the driver and stores the result; any thread */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */
@@ -27,18 +27,18 @@ struct gpu_aside {
     struct ult_wakeup wakeup;
 };
 
-/* True if a call from this code must run aside. False if the rank may not be suspended there, if no other
+/* True if a call from this code must be offloaded. False if the rank may not be suspended there, if no other
  * rank could run meanwhile, or if it captures: then the driver is called directly. */
-bool gpu_aside_is_wanted(const void *caller);
+bool gpu_offload_is_wanted(const void *caller);
 
 /* The same for a call of MPI that may switch. */
-bool gpu_aside_is_wanted_in_mpi(void);
+bool gpu_offload_is_wanted_in_mpi(void);
 
-/* Makes the call, aside or directly, and returns its result. May switch if is_wanted. */
-CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted);
+/* Makes the call, offloaded or directly, and returns its result. May switch if is_wanted. */
+CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted);
 
-/* Makes the call aside in this context, without a rank that waits for it. `run` frees the memory of the
+/* Offloads the call in this context, without a rank that waits for it. `run` frees the memory of the
  * call. On a PE; never switches. */
-void gpu_aside_post(struct gpu_aside *aside, CUcontext context);
+void gpu_offload_post(struct gpu_offload *offload, CUcontext context);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * aside.c: see aside.h.
+ * offload.c: see offload.h.
  */
-#include "gpu/rank/aside.h"
+#include "gpu/rank/offload.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 
 /* A thread. */
 struct helper {
-    struct helper *next;    /* of the idle ones */
-    struct gpu_aside *call; /* its next call; NULL: none */
+    struct helper *next;      /* of the idle ones */
+    struct gpu_offload *call; /* its next call; NULL: none */
     pthread_cond_t wanted;
 };
 
@@ -37,12 +37,12 @@ static bool is_useful(void)
     return rank && rank->n_captures == 0 && !gpu_wait_is_alone();
 }
 
-bool gpu_aside_is_wanted(const void *caller)
+bool gpu_offload_is_wanted(const void *caller)
 {
     return gpu_wait_may_suspend(caller) && is_useful();
 }
 
-bool gpu_aside_is_wanted_in_mpi(void)
+bool gpu_offload_is_wanted_in_mpi(void)
 {
     return gpu_wait_may_suspend_in_mpi() && is_useful();
 }
@@ -52,15 +52,15 @@ bool gpu_aside_is_wanted_in_mpi(void)
 /* On the rank's PE. */
 static void wake(struct ult_wakeup *wakeup)
 {
-    struct gpu_aside *call = BASE_CONTAINER(wakeup, struct gpu_aside, wakeup);
+    struct gpu_offload *call = BASE_CONTAINER(wakeup, struct gpu_offload, wakeup);
 
     gpu_pe_self()->source.pending--;
     ult_ready(call->u);
 }
 
-static struct gpu_aside *wait_for_call(struct helper *self)
+static struct gpu_offload *wait_for_call(struct helper *self)
 {
-    struct gpu_aside *call;
+    struct gpu_offload *call;
 
     pthread_mutex_lock(&lock);
     while (!self->call)
@@ -81,7 +81,7 @@ static void be_idle(struct helper *self)
 
 /* Runs the call in its context. The context is closed only if ranks share it, because otherwise no other
  * rank is affected. */
-static void run_call(struct gpu_aside *call)
+static void run_call(struct gpu_offload *call)
 {
     struct gpu_drain drain;
     int hold;
@@ -105,7 +105,7 @@ static void *help(void *arg)
 
     pthread_setname_np(pthread_self(), "heddle gpu");
     for (;;) {
-        struct gpu_aside *call = wait_for_call(self);
+        struct gpu_offload *call = wait_for_call(self);
         struct ult *u = call->u;
         CUcontext context = call->context;
         if (context)
@@ -138,7 +138,7 @@ static bool start(struct helper *helper)
 }
 
 /* Returns false if there is no idle thread and none can be started. */
-static bool give_to_new(struct gpu_aside *call)
+static bool give_to_new(struct gpu_offload *call)
 {
     struct helper *made = base_calloc(1, sizeof *made, "a thread for calls that wait for a GPU");
 
@@ -152,7 +152,7 @@ static bool give_to_new(struct gpu_aside *call)
     return false;
 }
 
-static bool give(struct gpu_aside *call)
+static bool give(struct gpu_offload *call)
 {
     struct helper *helper;
     pid_t self = getpid(), nobody = 0;
@@ -172,35 +172,35 @@ static bool give(struct gpu_aside *call)
 
 /* ---- The rank ---- */
 
-CUresult gpu_aside_call(struct gpu_aside *aside, bool is_wanted)
+CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted)
 {
     struct gpu_pe *pe;
 
-    aside->result = CUDA_SUCCESS;
-    aside->context = gpu_context_current();
+    offload->result = CUDA_SUCCESS;
+    offload->context = gpu_context_current();
     if (!is_wanted) {
-        run_call(aside);
-        return aside->result;
+        run_call(offload);
+        return offload->result;
     }
     gpu_batch_start_now();
-    aside->u = ult_self();
-    aside->wakeup = (struct ult_wakeup){.handle = wake};
+    offload->u = ult_self();
+    offload->wakeup = (struct ult_wakeup){.handle = wake};
     pe = gpu_pe_self();
     pe->source.pending++;
-    if (!give(aside)) {
+    if (!give(offload)) {
         pe->source.pending--;
-        run_call(aside);
-        return aside->result;
+        run_call(offload);
+        return offload->result;
     }
     ult_suspend();
-    return aside->result;
+    return offload->result;
 }
 
-void gpu_aside_post(struct gpu_aside *aside, CUcontext context)
+void gpu_offload_post(struct gpu_offload *offload, CUcontext context)
 {
-    aside->result = CUDA_SUCCESS;
-    aside->context = context;
-    aside->u = NULL;
-    if (!give(aside))
-        run_call(aside);
+    offload->result = CUDA_SUCCESS;
+    offload->context = context;
+    offload->u = NULL;
+    if (!give(offload))
+        run_call(offload);
 }
