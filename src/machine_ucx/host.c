@@ -12,6 +12,22 @@
 
 #include "machine_ucx/ucxm.h"
 
+/* The text of an interface's address; false: it has none that other hosts use. */
+static bool write_address(const struct ifaddrs *interface, char *text_out, socklen_t size)
+{
+    const struct sockaddr *address = interface->ifa_addr;
+    const struct in6_addr *long_address;
+
+    if (!address || (interface->ifa_flags & IFF_LOOPBACK))
+        return false;
+    if (address->sa_family == AF_INET)
+        return inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text_out, size) != NULL;
+    if (address->sa_family != AF_INET6)
+        return false;
+    long_address = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    return !IN6_IS_ADDR_LINKLOCAL(long_address) && inet_ntop(AF_INET6, long_address, text_out, size) != NULL;
+}
+
 /* "node2 (10.1.0.2, 10.2.0.2)": as many addresses as fit; without loopback. */
 void ucxm_host_describe(char *text_out, size_t size)
 {
@@ -23,10 +39,8 @@ void ucxm_host_describe(char *text_out, size_t size)
     if (getifaddrs(&interfaces) != 0)
         interfaces = NULL;
     for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
-        char one[INET_ADDRSTRLEN];
-        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || (i->ifa_flags & IFF_LOOPBACK) ||
-            !inet_ntop(AF_INET, &((const struct sockaddr_in *)i->ifa_addr)->sin_addr, one, sizeof one) ||
-            used + strlen(one) + 3 > sizeof addresses)
+        char one[INET6_ADDRSTRLEN];
+        if (!write_address(i, one, sizeof one) || used + strlen(one) + 3 > sizeof addresses)
             continue;
         used += (size_t)snprintf(addresses + used, sizeof addresses - used, "%s%s", used ? ", " : "", one);
     }

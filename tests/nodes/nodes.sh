@@ -5,7 +5,8 @@
 # a host name and an /etc/hosts of its own; the nodes are connected by veth pairs and a bridge.
 #
 #   nodes_need               exits with 77 where the kernel or the user's rights forbid namespaces
-#   nodes_up NUM             makes NUM nodes; they and all they run go when the script ends
+#   nodes_up NUM [PREFIX]    makes NUM nodes; they and all they run go when the script ends. PREFIX: of their only
+#                            addresses, 10.77.0. or fd77:: for example
 #   nodes_run I command...   runs a command on node I (from 1 on), whose name is nodeI
 #   nodes_names NUM          node1,node2,...
 #   nodes_ssh                prints the path of a program that is to ssh what nodes_run is to a shell
@@ -17,6 +18,7 @@
 nodes_dir=
 nodes_num=0
 nodes_tag=
+nodes_prefix=
 nodes_pids=()
 
 nodes_need() {
@@ -61,7 +63,9 @@ nodes_must() {
 }
 
 nodes_up() {
-    local num=$1 i
+    local num=$1 i length=(/24)
+    nodes_prefix=${2:-10.77.0.}
+    [ "${nodes_prefix%:}" = "$nodes_prefix" ] || length=(/64 nodad) # at once, without looking for duplicates
     nodes_tag=hd$$
     nodes_dir=$(mktemp -d)
     trap nodes_down EXIT
@@ -71,7 +75,7 @@ nodes_up() {
     nodes_must ip -n $nodes_tag-hub link set hub up
     {
         echo 127.0.0.1 localhost
-        for i in $(seq "$num"); do echo "10.77.0.$i node$i"; done
+        for i in $(seq "$num"); do echo "$nodes_prefix$i node$i"; done
     } >"$nodes_dir/hosts"
     for i in $(seq "$num"); do
         nodes_must ip netns add "$nodes_tag-$i"
@@ -80,7 +84,7 @@ nodes_up() {
         cp "$nodes_dir/hosts" "/etc/netns/$nodes_tag-$i/hosts"
         nodes_must ip link add name "v$i" netns "$nodes_tag-hub" type veth peer name eth0 netns "$nodes_tag-$i"
         nodes_must ip -n $nodes_tag-hub link set "v$i" master hub up
-        nodes_must ip -n "$nodes_tag-$i" addr add "10.77.0.$i/24" dev eth0
+        nodes_must ip -n "$nodes_tag-$i" addr add "$nodes_prefix$i${length[0]}" dev eth0 "${length[@]:1}"
         nodes_must ip -n "$nodes_tag-$i" link set eth0 up
         nodes_must ip -n "$nodes_tag-$i" link set lo up
     done
@@ -140,7 +144,7 @@ nodes_slurm_up() {
     nodes_pids+=($!)
     cat >"$dir/slurm.conf" <<END
 ClusterName=heddle
-SlurmctldHost=node1(10.77.0.1)
+SlurmctldHost=node1(${nodes_prefix}1)
 SlurmUser=$(id -un)
 AuthType=auth/munge
 AuthInfo=socket=$dir/munge.sock
@@ -161,6 +165,7 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 NodeName=node[1-$num] CPUs=8 RealMemory=100 State=UNKNOWN
+$(case $nodes_prefix in *:) echo CommunicationParameters=EnableIPv6,DisableIPv4 ;; esac)
 PartitionName=all Nodes=node[1-$num] Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 END
     export SLURM_CONF=$dir/slurm.conf

@@ -3,9 +3,12 @@
 #
 # Shows that jobs run across nodes: through Open MPI's mpirun, srun, and Heddle's mpirun, which hands over to them. With
 # MPI programs (Open MPI, then Heddle) the bytes go through TCP.
-# Usage: nodes_test.sh NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM.c...]. Each MPI_PROGRAM, which is compiled with the mpicc beside
-# MPIRUN, must end with 0 when it is run as 8 ranks in as many processes as there are nodes, with one and with two per node.
+# Usage: nodes_test.sh [--ipv6] NUM MPIRUN PMIX_CLIENT [MPI_PROGRAM.c...]. --ipv6: the nodes have no other addresses.
+# Each MPI_PROGRAM, which is compiled with the mpicc beside MPIRUN, must end with 0 when it is run as 8 ranks in as many
+# processes as there are nodes, with one and with two per node.
 set -u
+prefix=10.77.0.
+[ "$1" = --ipv6 ] && prefix=fd77:: && shift
 num=$1
 mpirun=$2
 client=$3
@@ -21,7 +24,7 @@ for source in "$@"; do
     programs+=("$expect_dir/$(basename "$source" .c)")
     "$(dirname "$mpirun")/mpicc" -o "${programs[-1]}" "$source" || exit 1
 done
-nodes_up "$num"
+nodes_up "$num" "$prefix"
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
 EXPECT_TIMEOUT=60
