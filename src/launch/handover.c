@@ -109,7 +109,8 @@ static void use_prrte(const struct launch_command *command, const struct place *
         add_word(words, "--tag-output");
     add_word(words, "-x");
     add_word(words, "HEDDLE_OPTIONS");
-    static const char *const passed[] = {"LD_LIBRARY_PATH", "HEDDLE_COLL"};
+    static const char *const passed[] = {"LD_LIBRARY_PATH", "HEDDLE_COLL", "HEDDLE_LAUNCHER_TIMEOUT",
+                                         "HEDDLE_SILENCE_LIMIT"};
     for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
         if (getenv(passed[i]) != NULL)
             add_word(words, "-x"), add_word(words, "%s", passed[i]);

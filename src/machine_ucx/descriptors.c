@@ -48,8 +48,7 @@ static void note_epoll(int fd)
         fds.epolls[fds.n_epolls++] = fd;
 }
 
-/* Calls fn for each open descriptor. */
-static void each_open(void (*fn)(int fd))
+void ucxm_descriptors_each(void (*fn)(int fd))
 {
     DIR *listing = opendir("/proc/self/fd");
     const struct dirent *entry;
@@ -71,7 +70,7 @@ static void note_open(int fd)
 void ucxm_descriptors_begin(void)
 {
     memset(fds.was_open, 0, sizeof fds.was_open);
-    each_open(note_open);
+    ucxm_descriptors_each(note_open);
 }
 
 static void protect_new(int fd)
@@ -93,7 +92,7 @@ void ucxm_descriptors_end(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    each_open(protect_new);
+    ucxm_descriptors_each(protect_new);
     pthread_once(&once, watch_forks);
 }
 

@@ -23,6 +23,8 @@ static bool open_machine(int n_pes, const struct machine_client *client, const c
     ucxm_descriptors_begin();
     *error_out = ucxm_ports_open(n_pes);
     ucxm_descriptors_end();
+    if (!*error_out)
+        ucxm_silence_begin();
     return *error_out == NULL;
 }
 
@@ -33,6 +35,7 @@ static void close_machine(double limit_s)
         ucxm_room_remove();
         if (!is_flushed)
             return;
+        ucxm_silence_end();
         if (!ucxm_has_failed_peers()) /* otherwise UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
     }

@@ -80,11 +80,12 @@ int ucxm_n_pes_of(int proc_id)
 #define LAUNCHER_LOOKS 200
 #define LAUNCHER_LOOK_NS 10000000
 
-static void note_failed(int proc_id, ucs_status_t status)
+/* what: "", or words before UCX's error. */
+static void note_failed(int proc_id, const char *what, ucs_status_t status)
 {
     char why[UCXM_HOST_BYTES + 128];
 
-    snprintf(why, sizeof why, "host %s: %s", ucxm.processes[proc_id].published->host,
+    snprintf(why, sizeof why, "host %s: %s%s", ucxm.processes[proc_id].published->host, what,
              ucs_status_string(status));
     if (!__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
         ucxm_peer_failed(proc_id, why);
@@ -96,7 +97,7 @@ static void handle_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     const struct ucxm_peer *peer = arg;
 
     (void)ep;
-    note_failed(peer->proc_id, status);
+    note_failed(peer->proc_id, "connection lost: ", status);
 }
 
 /* Creates an endpoint. A process of this node that cannot be reached has usually ended: then the launcher reports that, and
@@ -152,7 +153,7 @@ static ucp_ep_h connect_peer(struct ucxm_port *port, int proc_id, int pe_id)
                      ? " (UCX_TLS=all lets UCX use all its transports)"
                      : "");
         peer->ep = NULL;
-        note_failed(proc_id, status); /* not tried again */
+        note_failed(proc_id, "", status); /* not tried again */
         return NULL;
     }
     peer->ring = ucxm_ring_connect(port, proc_id, pe_id, &ucxm.processes[proc_id].published->rings);

@@ -5,6 +5,7 @@
  *      table.c         the table of functions, attach and close
  *      launcher.c      PMIx: place, publishing and looking up, fence, abort
  *      watchdog.c      time limits for requests to the launcher
+ *      silence.c       reports nodes that do not answer
  *      host.c          description of this host for error messages of others
  *      transports.c    chooses UCX's transports and network devices
  *      descriptors.c   keeps UCX's and PMIx's descriptors from children of ranks
@@ -188,6 +189,17 @@ void ucxm_watchdog_begin(struct ucxm_watchdog *watch_out, const char *what);
 void ucxm_watchdog_end(struct ucxm_watchdog *watch);
 /* The launcher's time limit for a reply. */
 int ucxm_watchdog_limit_s(void);
+/* A time limit in seconds from the environment; preset_s: the variable is not set. A wrong value ends the
+ * process. */
+int ucxm_watchdog_read(const char *variable, int preset_s);
+/* Starts a thread on which the program's signal handlers do not run; false: there is none. */
+bool ucxm_watchdog_thread(pthread_t *thread_out, void *(*function)(void *), void *arg);
+
+/* ---- silence.c ---- */
+
+/* From now on other nodes that do not answer are reported. Once the ports are open. */
+void ucxm_silence_begin(void);
+void ucxm_silence_end(void);
 
 /* ---- host.c ---- */
 void ucxm_host_describe(char *text_out, size_t size);
@@ -234,6 +246,8 @@ void ucxm_descriptors_begin(void);
 void ucxm_descriptors_end(void);
 /* The same for descriptors that UCX has opened to connect to other ports. */
 void ucxm_descriptors_connected(void);
+/* Calls fn for each open descriptor. Any thread. */
+void ucxm_descriptors_each(void (*fn)(int fd));
 
 /* ---- port.c ---- */
 const char *ucxm_ports_open(int n_pes);

@@ -19,26 +19,40 @@
 #define LIMIT_S 60
 #define LIMIT_MAX_S 1000000
 
-static int read_limit(const char *given)
+int ucxm_watchdog_read(const char *variable, int preset_s)
 {
+    const char *given = secure_getenv(variable);
     char *end;
     long limit_s;
 
+    if (!given)
+        return preset_s;
     errno = 0;
     limit_s = strtol(given, &end, 10);
     if (end == given || *end || errno || limit_s < 1 || limit_s > LIMIT_MAX_S)
-        base_fatal(2, "HEDDLE_LAUNCHER_TIMEOUT=%s: expected whole seconds from 1 to %d", given, LIMIT_MAX_S);
+        base_fatal(2, "%s=%s: expected whole seconds from 1 to %d", variable, given, LIMIT_MAX_S);
     return (int)limit_s;
 }
 
 int ucxm_watchdog_limit_s(void)
 {
     static int limit_s; /* first needed by PMIx_Init, before there are other threads */
-    const char *given = limit_s ? NULL : secure_getenv("HEDDLE_LAUNCHER_TIMEOUT");
 
     if (!limit_s)
-        limit_s = given ? read_limit(given) : LIMIT_S;
+        limit_s = ucxm_watchdog_read("HEDDLE_LAUNCHER_TIMEOUT", LIMIT_S);
     return limit_s;
+}
+
+bool ucxm_watchdog_thread(pthread_t *thread_out, void *(*function)(void *), void *arg)
+{
+    sigset_t all, before;
+    bool is_created;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    is_created = pthread_create(thread_out, NULL, function, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_created;
 }
 
 /* Counts seconds instead of reading the clock: a stopped process has not waited. Must not read the
@@ -68,17 +82,13 @@ static void *watch(void *arg)
 void ucxm_watchdog_begin(struct ucxm_watchdog *watch_out, const char *what)
 {
     const char *rank = secure_getenv("PMIX_RANK");
-    sigset_t all, before;
 
     *watch_out = (struct ucxm_watchdog){.what = what,
                                         .limit_s = ucxm_watchdog_limit_s(),
                                         .lock = PTHREAD_MUTEX_INITIALIZER,
                                         .ended = PTHREAD_COND_INITIALIZER};
     snprintf(watch_out->who, sizeof watch_out->who, "%s", rank ? rank : "?");
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signal handlers do not run on that thread */
-    watch_out->has_thread = pthread_create(&watch_out->thread, NULL, watch, watch_out) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    watch_out->has_thread = ucxm_watchdog_thread(&watch_out->thread, watch, watch_out);
 }
 
 void ucxm_watchdog_end(struct ucxm_watchdog *watch)

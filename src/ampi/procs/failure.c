@@ -24,8 +24,8 @@
  * process does it with less information. */
 #define LAUNCHER_US 300000
 
-/* Maximum length of a reason. */
-#define WHY_MAX 160
+/* Maximum length of a reason: a host with its addresses, and an error. */
+#define WHY_MAX 384
 
 struct failed_process {
     _Atomic bool is_failed;

@@ -159,7 +159,7 @@ bool ampi_failed_is_rank(int world_rank);
 uint32_t ampi_failed_fingerprint(const bool *is_failed);
 
 /* "process 2 of 4 (ranks 4 to 5) has failed: it was ...": into a buffer of AMPI_FAILED_TEXT_MAX bytes. */
-#define AMPI_FAILED_TEXT_MAX 320
+#define AMPI_FAILED_TEXT_MAX 512
 void ampi_failed_describe_process(int proc_id, char *text);
 
 /* In the PE's loop: handles new failures, which ends its ranks' communication with those processes. Returns
