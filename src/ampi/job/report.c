@@ -144,10 +144,9 @@ static bool describe_call(const struct ult *u, char *text, size_t size_bytes)
     return true;
 }
 
-/* Appends the function of the operation that the ULT runs, with its place if that is known. */
-static BASE_COLD void append_user_fn(char *text, size_t size_bytes, const struct ult *u)
+/* Appends the function of the operation that a ULT runs, with its place if that is known. */
+static BASE_COLD void append_user_fn(char *text, size_t size_bytes, const struct image_place *place)
 {
-    const struct image_place *place = find_place(u->user_fn);
     size_t len;
 
     append(text, size_bytes, "in the function ");
@@ -163,11 +162,14 @@ static BASE_COLD void append_user_fn(char *text, size_t size_bytes, const struct
 void ampi_report_errand(const struct ult *u)
 {
     char text[600] = "called ";
+    struct image_place place; /* find_place is for one PE at a time */
 
-    if (u->user_fn)
-        append_user_fn(text, sizeof text, u);
-    else
+    if (u->user_fn) {
+        image_places_find(&u->user_fn, 1, &place);
+        append_user_fn(text, sizeof text, &place);
+    } else {
         append(text, sizeof text, "while the rank waits in another call");
+    }
     ampi_report_on(u, "%s", text);
     ampi_job_abort(1);
 }
@@ -199,7 +201,7 @@ static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
         append(text, size_bytes, "; called at %s", place);
     if (u->user_fn) {
         append(text, size_bytes, "; ");
-        append_user_fn(text, size_bytes, u);
+        append_user_fn(text, size_bytes, find_place(u->user_fn));
     }
     if (rank->coll_refused)
         append(text, size_bytes, "; it did not take part in an earlier collective: %s", rank->coll_refused);
