@@ -46,14 +46,14 @@ struct known {
     uint64_t map_count;
 };
 
-struct slot {
+struct entry {
     uintptr_t page;
     uint64_t map_count;
     const struct gpu_range *range; /* one of `ranges`, or `host` */
 };
 
 struct cache {
-    struct slot slots[SETS][WAYS];
+    struct entry entries[SETS][WAYS];
     struct known ranges[RANGES]; /* overwritten round-robin */
     unsigned next_range;
     struct known *last; /* the range found last */
@@ -97,7 +97,7 @@ static BASE_COLD struct cache *make_cache(void)
 
     cache->last = &cache->ranges[0];
     for (unsigned i = 0; i < SETS * WAYS; i++)
-        cache->slots[i / WAYS][i % WAYS].page = UINTPTR_MAX;
+        cache->entries[i / WAYS][i % WAYS].page = UINTPTR_MAX;
     cache_of_thread = cache;
     return cache;
 }
@@ -108,19 +108,19 @@ static inline struct cache *cache_self(void)
 }
 
 /* The set of a page. Ranks' stacks and copies are at equal distances, so higher bits count, too. */
-static inline struct slot *slots_of(struct cache *cache, uintptr_t page)
+static inline struct entry *set_of(struct cache *cache, uintptr_t page)
 {
-    return cache->slots[(page ^ page >> 9 ^ page >> 18) & (SETS - 1)];
+    return cache->entries[(page ^ page >> 9 ^ page >> 18) & (SETS - 1)];
 }
 
 /* Stores the range of a page's addresses, in place of its set's oldest entry. */
 static void remember(struct cache *cache, uintptr_t page, uint64_t map_count, const struct gpu_range *range)
 {
-    struct slot *slots = slots_of(cache, page);
+    struct entry *entries = set_of(cache, page);
 
-    if (slots[0].page != page)
-        slots[1] = slots[0];
-    slots[0] = (struct slot){page, map_count, range};
+    if (entries[0].page != page)
+        entries[1] = entries[0];
+    entries[0] = (struct entry){page, map_count, range};
 }
 
 static inline bool is_inside(const struct gpu_range *range, uintptr_t at)
@@ -165,14 +165,14 @@ const struct gpu_range *gpu_find(const void *addr)
     struct cache *cache = cache_self();
     uintptr_t at = (uintptr_t)addr;
     uint64_t map_count = atomic_load_explicit(&gpu_map_count, memory_order_acquire);
-    const struct slot *slot = slots_of(cache, at >> PAGE_SHIFT);
+    const struct entry *entry = set_of(cache, at >> PAGE_SHIFT);
 
-    if (slot->page != at >> PAGE_SHIFT)
-        slot++;
-    if (BASE_LIKELY(slot->page == at >> PAGE_SHIFT && slot->map_count == map_count &&
-                    is_inside(slot->range, at))) {
+    if (entry->page != at >> PAGE_SHIFT)
+        entry++;
+    if (BASE_LIKELY(entry->page == at >> PAGE_SHIFT && entry->map_count == map_count &&
+                    is_inside(entry->range, at))) {
         cache->counts.hits++;
-        return slot->range;
+        return entry->range;
     }
     return find_slowly(cache, at, map_count);
 }

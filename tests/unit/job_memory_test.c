@@ -38,9 +38,9 @@ END_TEST
 /* All stacks at the same place of a page would compete for the same sets of a cache. */
 START_TEST(few_stacks_begin_at_different_cache_lines)
 {
-    for (int slot = 1; slot < 16; slot++)
-        for (int other = 0; other < slot; other++)
-            ck_assert_uint_ne(ampi_memory_colour_bytes(64, slot) / 64,
+    for (int region = 1; region < 16; region++)
+        for (int other = 0; other < region; other++)
+            ck_assert_uint_ne(ampi_memory_colour_bytes(64, region) / 64,
                               ampi_memory_colour_bytes(64, other) / 64);
     ck_assert_uint_lt(ampi_memory_colour_bytes(64, 63), 4096);
 }
@@ -48,8 +48,8 @@ END_TEST
 
 START_TEST(many_stacks_begin_at_a_page)
 {
-    for (int slot = 0; slot < 20000; slot++)
-        ck_assert_uint_eq(ampi_memory_colour_bytes(20000, slot), 0);
+    for (int region = 0; region < 20000; region++)
+        ck_assert_uint_eq(ampi_memory_colour_bytes(20000, region), 0);
 }
 END_TEST
 

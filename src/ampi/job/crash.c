@@ -105,7 +105,7 @@ static bool is_stack_full(const struct crash *crash)
 
     if (!is_memory_fault(crash) || !(crash->is_on_ult || ampi_job.is_forked) || !u->stack_lo)
         return false;
-    return (crash->sp < u->stack_lo && ampi_memory_slot_of(crash->sp) >= 0) ||
+    return (crash->sp < u->stack_lo && ampi_memory_region_of(crash->sp) >= 0) ||
            ampi_memory_guard_of(crash->info->si_addr) == crash->rank->world_rank - ampi_job.first_rank;
 }
 
@@ -239,7 +239,7 @@ static void find_rank(struct crash *crash)
 {
     const struct ult *u = ult_self();
     const struct image *image;
-    int slot;
+    int region;
 
     if (u) {
         crash->rank = u->owner;
@@ -248,8 +248,8 @@ static void find_rank(struct crash *crash)
         return;
     }
     image = ampi_job.is_virtual ? image_of_thread() : NULL;
-    slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
-    crash->rank = slot >= 0 ? &ampi_job.ranks[slot] : NULL;
+    region = image ? ampi_memory_region_of(image_base(image)) : -1;
+    crash->rank = region >= 0 ? &ampi_job.ranks[region] : NULL;
 }
 
 static void end_by(int signal_number) BASE_NORETURN;

@@ -196,7 +196,7 @@ static void send_last_errand(struct ult_wakeup *wakeup)
 static void exit_by_thread(struct image *image, int code) BASE_NORETURN;
 static void exit_by_thread(struct image *image, int code)
 {
-    struct ampi_rank *rank = &ampi_job.ranks[ampi_memory_slot_of(image_base(image))];
+    struct ampi_rank *rank = &ampi_job.ranks[ampi_memory_region_of(image_base(image))];
     struct last_errand *last = base_calloc(1, sizeof *last, "the end of a rank");
 
     if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED) {

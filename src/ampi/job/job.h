@@ -83,9 +83,9 @@ void ampi_memory_plan(int n_ranks);
 size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes);
 
 /* The distance of a rank's stack from the end of its last page, of n_ranks in the process. */
-size_t ampi_memory_colour_bytes(int n_ranks, int slot);
+size_t ampi_memory_colour_bytes(int n_ranks, int region);
 
-/* The address of the ranks' slots (job_arena.c): [the address, + len_bytes) is free address space. */
+/* The address of the ranks' regions (job_arena.c): [the address, + len_bytes) is free address space. */
 char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
 
 /* Maps the stack of a rank: outputs its lowest byte, and one past the highest. The copy of the program goes
@@ -98,7 +98,7 @@ void ampi_memory_make_stacks_executable(void);
 
 /* The rank, counted from the process's first, whose stack, copy of the program or guard contains the
  * address; -1: none. */
-int ampi_memory_slot_of(const void *addr);
+int ampi_memory_region_of(const void *addr);
 
 /* The rank whose stack's guard contains the address; -1: none. */
 int ampi_memory_guard_of(const void *addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * job_arena.c: chooses the address of the ranks' slots.
+ * job_arena.c: chooses the address of the ranks' regions.
  *
  * The address is random in each run (a multiple of 2 MiB between 17 and 80 TiB, some 25 bits), like the
  * kernel's for programs, libraries and stacks, so an observer of one run cannot predict the next. It is fixed where the kernel's are fixed (setarch -R, gdb),

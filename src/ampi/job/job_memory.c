@@ -2,11 +2,11 @@
  *
  * job_memory.c: the memory layout of ranks' stacks and copies of the program.
  *
- * All ranks have slots of one size, contiguous, in a part of the address space that the kernel does not use
+ * All ranks have regions of one size, contiguous, in a part of the address space that the kernel does not use
  * by itself (job_arena.c):
  *
- *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the slot's end)
- *      slot                                       stack_hi^
+ *      | guard (a hole, nothing mapped) | stack ......... | copy of the program | (up to the region's end)
+ *      region                                     stack_hi^
  *
  * A hole costs no mapping, of which a process has few (vm.max_map_count); an overflowing stack runs into
  * it. Code that does not touch each page of a large frame in turn (-fstack-clash-protection, which mpicc
@@ -33,7 +33,7 @@
 #include "base/log.h"
 #include "image/image.h"
 
-/* Address space for all slots. */
+/* Address space for all regions. */
 #define ARENA_BYTES ((size_t)10 << 40)
 
 /* All guards together take at most GUARDS_BYTES. If that leaves less than GUARD_MIN_BYTES for each, stacks
@@ -41,7 +41,7 @@
 #define GUARDS_BYTES ((size_t)2 << 40)
 #define GUARD_MIN_BYTES ((size_t)1 << 20)
 #define GUARD_MAX_BYTES ((size_t)4 << 30)
-#define SLOT_ALIGN ((size_t)2 << 20) /* size covered by one page table */
+#define REGION_ALIGN ((size_t)2 << 20) /* size covered by one page table */
 #define PAGE_BYTES ((size_t)4096)
 
 /* Address space of a rank for libraries that it opens: as much as fits, with a total of LATE_BYTES for all
@@ -63,11 +63,11 @@
 #define COLOURED_RANKS_MAX 4096
 
 static struct {
-    char *arena; /* the first slot */
+    char *arena; /* the first region */
     size_t stack_bytes;
     _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
-    size_t slot_bytes;
-    size_t image_offset; /* offset of the copy in the slot */
+    size_t region_bytes;
+    size_t image_offset; /* offset of the copy in the region */
     int n_ranks;
 } memory;
 
@@ -144,9 +144,9 @@ size_t ampi_memory_guard_bytes(size_t n_ranks, size_t room_bytes, size_t rest_by
     return guard_bytes;
 }
 
-size_t ampi_memory_colour_bytes(int n_ranks, int slot)
+size_t ampi_memory_colour_bytes(int n_ranks, int region)
 {
-    return n_ranks > COLOURED_RANKS_MAX ? 0 : (size_t)(slot % COLOURS) * COLOUR_BYTES;
+    return n_ranks > COLOURED_RANKS_MAX ? 0 : (size_t)(region % COLOURS) * COLOUR_BYTES;
 }
 
 /* Space for opened libraries: room_bytes for all ranks, of which each needs rest_bytes for other purposes.
@@ -163,7 +163,7 @@ static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
 void ampi_memory_plan(int n_ranks)
 {
     size_t image_bytes, image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
-    size_t slot_align = image_align > SLOT_ALIGN ? image_align : SLOT_ALIGN;
+    size_t region_align = image_align > REGION_ALIGN ? image_align : REGION_ALIGN;
     size_t rest_bytes;
 
     memory.n_ranks = n_ranks;
@@ -171,28 +171,29 @@ void ampi_memory_plan(int n_ranks)
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
-    image_set_late_bytes(late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + slot_align));
+    image_set_late_bytes(
+        late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + region_align));
     image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
     rest_bytes = memory.stack_bytes + image_bytes + image_align;
-    memory.slot_bytes = base_round_up(
-        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + slot_align) + rest_bytes,
-        slot_align);
-    memory.image_offset = (memory.slot_bytes - image_bytes) / image_align * image_align;
-    if (memory.slot_bytes > ARENA_BYTES / (size_t)n_ranks)
+    memory.region_bytes = base_round_up(
+        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + region_align) + rest_bytes,
+        region_align);
+    memory.image_offset = (memory.region_bytes - image_bytes) / image_align * image_align;
+    if (memory.region_bytes > ARENA_BYTES / (size_t)n_ranks)
         base_fatal(
             1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
             n_ranks, memory.stack_bytes >> 20);
-    memory.arena = ampi_memory_arena((size_t)n_ranks * memory.slot_bytes, slot_align);
+    memory.arena = ampi_memory_arena((size_t)n_ranks * memory.region_bytes, region_align);
 }
 
-static char *slot_of(int world_rank)
+static char *region_of(int world_rank)
 {
-    return memory.arena + (size_t)world_rank * memory.slot_bytes;
+    return memory.arena + (size_t)world_rank * memory.region_bytes;
 }
 
 char *ampi_memory_image_base(int world_rank)
 {
-    return slot_of(world_rank) + memory.image_offset;
+    return region_of(world_rank) + memory.image_offset;
 }
 
 static void make_executable(int world_rank)
@@ -235,21 +236,22 @@ void ampi_memory_make_stacks_executable(void)
         make_executable(i);
 }
 
-int ampi_memory_slot_of(const void *addr)
+int ampi_memory_region_of(const void *addr)
 {
     uintptr_t offset = (uintptr_t)addr - (uintptr_t)memory.arena;
 
-    if (!memory.slot_bytes || (const char *)addr < memory.arena ||
-        offset / memory.slot_bytes >= (size_t)memory.n_ranks)
+    if (!memory.region_bytes || (const char *)addr < memory.arena ||
+        offset / memory.region_bytes >= (size_t)memory.n_ranks)
         return -1;
-    return (int)(offset / memory.slot_bytes);
+    return (int)(offset / memory.region_bytes);
 }
 
 int ampi_memory_guard_of(const void *addr)
 {
-    int slot = ampi_memory_slot_of(addr);
+    int region = ampi_memory_region_of(addr);
 
-    return slot >= 0 && (const char *)addr < ampi_memory_image_base(slot) - memory.stack_bytes ? slot : -1;
+    return region >= 0 && (const char *)addr < ampi_memory_image_base(region) - memory.stack_bytes ? region
+                                                                                                   : -1;
 }
 
 size_t ampi_memory_stack_bytes(void)

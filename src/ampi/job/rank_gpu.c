@@ -35,9 +35,9 @@ void ampi_rank_gpu_rebind(void)
 static struct ult *rank_of_thread(void)
 {
     struct image *image = image_of_thread();
-    int slot = image ? ampi_memory_slot_of(image_base(image)) : -1;
+    int region = image ? ampi_memory_region_of(image_base(image)) : -1;
 
-    return slot >= 0 ? &ampi_job.ranks[slot].ult : NULL;
+    return region >= 0 ? &ampi_job.ranks[region].ult : NULL;
 }
 
 static bool is_code_of_rank(const void *address)

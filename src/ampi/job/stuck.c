@@ -129,7 +129,7 @@ static const char *library_of(const struct blocked *blocked, int rank)
     if (dladdr((void *)blocked->args[0], &info) && info.dli_fbase != c_library.dli_fbase)
         return info.dli_fname;
     for (int i = 0;
-         i < STACK_WORDS && ampi_memory_slot_of(word + i) == rank && ampi_memory_guard_of(word + i) < 0 &&
+         i < STACK_WORDS && ampi_memory_region_of(word + i) == rank && ampi_memory_guard_of(word + i) < 0 &&
          (const char *)(word + i) < ampi_memory_image_base(rank);
          i++)
         if (dladdr((void *)word[i], &info) && info.dli_fbase != c_library.dli_fbase &&
@@ -138,14 +138,14 @@ static const char *library_of(const struct blocked *blocked, int rank)
     return NULL;
 }
 
-static void say_lock(int pe_id, int slot, const struct blocked *blocked)
+static void say_lock(int pe_id, int local_rank, const struct blocked *blocked)
 {
-    const char *library = library_of(blocked, slot);
+    const char *library = library_of(blocked, local_rank);
 
     base_log("rank %d of %d waits for a lock of %s, and blocks all ranks of PE %d: if another rank of the PE "
              "holds the lock while it waits for a message, this is for ever; +private gives each rank a copy "
              "of the library",
-             ampi_job.first_rank + slot, ampi_job.n_ranks, library ? library : "a library", pe_id);
+             ampi_job.first_rank + local_rank, ampi_job.n_ranks, library ? library : "a library", pe_id);
 }
 
 /* ---- Other calls ---- */
@@ -227,22 +227,22 @@ static void describe(const struct blocked *blocked, char *text, size_t size_byte
 }
 
 /* True if the PE has other ranks that could run. */
-static bool has_company(int pe_id, int slot)
+static bool has_company(int pe_id, int local_rank)
 {
     for (int i = 0; i < ampi_job.n_local; i++)
-        if (i != slot && ampi_job.ranks[i].pe_id == pe_id &&
+        if (i != local_rank && ampi_job.ranks[i].pe_id == pe_id &&
             __atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED)
             return true;
     return false;
 }
 
-static void say_call(int pe_id, int slot, const struct blocked *blocked)
+static void say_call(int pe_id, int local_rank, const struct blocked *blocked)
 {
     char text[400];
 
     describe(blocked, text, sizeof text);
     base_log("rank %d of %d has not returned from %s for %ld s; all other ranks of PE %d are waiting",
-             ampi_job.first_rank + slot, ampi_job.n_ranks, text, watched.call_limit_s, pe_id);
+             ampi_job.first_rank + local_rank, ampi_job.n_ranks, text, watched.call_limit_s, pe_id);
 }
 
 /* ---- The thread ---- */
@@ -274,20 +274,20 @@ static void look_at(int pe_id, struct seen *seen)
     struct ult_pe *pe = ult_pe_get(pe_id);
     const struct blocked *blocked = &seen->blocked;
     bool is_lock_late, is_call_late;
-    int slot;
+    int local_rank;
 
     if (!is_still_there(pe, seen))
         return;
     is_lock_late = watched.lock_looks > 0 && is_lock(blocked) && seen->n_looks >= watched.lock_looks;
     is_call_late = seen->n_looks >= watched.call_looks;
-    slot = ampi_memory_slot_of((const void *)blocked->stack);
-    if ((!is_lock_late && !is_call_late) || slot < 0 || ult_pe_switches_seen(pe) != seen->n_switches)
+    local_rank = ampi_memory_region_of((const void *)blocked->stack);
+    if ((!is_lock_late && !is_call_late) || local_rank < 0 || ult_pe_switches_seen(pe) != seen->n_switches)
         return;
     seen->is_said = true;
     if (is_lock_late)
-        say_lock(pe_id, slot, blocked);
-    else if (has_company(pe_id, slot))
-        say_call(pe_id, slot, blocked);
+        say_lock(pe_id, local_rank, blocked);
+    else if (has_company(pe_id, local_rank))
+        say_call(pe_id, local_rank, blocked);
 }
 
 static void *watch(void *arg)

@@ -26,15 +26,15 @@ struct ampi_rank *ampi_rank_of_thread(const void *caller)
 {
     struct ampi_rank *self = ampi_self();
     const struct image *image;
-    int slot;
+    int region;
 
     if (self)
         return self;
     if (!ampi_job.is_virtual)
         return ampi_job.ranks;
     image = image_of_thread();
-    slot = ampi_memory_slot_of(image ? image_base(image) : caller);
-    return slot >= 0 ? &ampi_job.ranks[slot] : NULL;
+    region = ampi_memory_region_of(image ? image_base(image) : caller);
+    return region >= 0 ? &ampi_job.ranks[region] : NULL;
 }
 
 /* ---- Functions for any thread ---- */
