@@ -47,7 +47,7 @@ for procs in 2 3 8; do
     fails "mpirun --procs $procs" "$mpirun" --procs $procs -n 8 "$app" fail 9
 done
 same "mpirun --procs 8, a rank each" "$mpirun" --procs 8 "$app" one two
-expect "fewer ranks than processes: mpirun" 2 '' '2 ranks' "$mpirun" --procs 4 -n 2 "$app"
+expect "fewer ranks than processes: mpirun" 2 '' 'each process needs at least one rank, but -n is 2' "$mpirun" --procs 4 -n 2 "$app"
 
 # ---- Others. PMIx tells the processes who they are ----
 # told what VARIABLES command...: 8 ranks, and each finds its own numbers in the variables.
