@@ -27,6 +27,10 @@ extern "C" {
 /* Lets the other ranks that are ready on this rank's PE run first. Never fails. May switch. */
 int AMPI_Yield(void);
 
+/* The rank of the caller in MPI_COMM_WORLD, for tools: at any time, on any thread, also before MPI_Init. -1: it is not known
+ * (a thread that belongs to no rank; before MPI_Init in a process that runs one rank). Never fails, never switches. */
+int AMPI_World_rank(void);
+
 /* Work of a GPU as an operation of MPI. The types are CUDA's: a cudaStream_t or CUstream (NULL: the calling
  * rank's default stream), a cudaEvent_t or CUevent.
  *

@@ -73,7 +73,7 @@ check_sources() {
     check_maps "${code_files[@]}"
     check_includes "${src_files[@]}"
     check_names "${src_files[@]}"
-    search '#\s*include\s*[<"](cuda|cu[a-z]*_runtime|nvml|nvToolsExt)' "${src_files[@]}" | grep -v '^src/gpu/' |
+    search '#\s*include\s*[<"](cuda|cu[a-z]*_runtime|nvml|(nvtx3/)?nvToolsExt)' "${src_files[@]}" | grep -Ev '^src/(gpu|nvtx)/' |
         report "CUDA headers outside src/gpu"
     search '#\s*include\s*[<"](uc[ptsm]/|pmix)' "${src_files[@]}" | grep -Ev '^src/(machine_ucx|launch)/' |
         report "UCX and PMIx headers outside src/machine_ucx"
@@ -139,6 +139,7 @@ check_includes() {
             may["gpu"] = "base ult gpu"
             may["launch"] = "base launch"
             may["mpifort"] = "mpifort"
+            may["nvtx"] = "nvtx"
             add_rooms("image", "arch copy libc", "image.h")
             add_rooms("ampi", "object datatype op match procs comm p2p p2p/thread p2p/partitioned meet coll/engine coll/device coll/between coll/plan create " \
                       "enqueue handlers topo rma io dynamic tool fortran job")

@@ -111,4 +111,5 @@ def main():
             out.write(gate(name, ret, params))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,7 @@ enum effect {
     TAG_OUTPUT,
     OUTPUT_AS, /* --output tag */
     KEEP_GOING,
+    SHOW_CALLS, /* --nvtx */
     PRINT_HELP,
     PRINT_VERSION,
     NOTHING,    /* no meaning here, and harmless */
@@ -72,6 +73,7 @@ static const struct option options[] = {
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process fails, let the others continue"},
+    {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
     {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
@@ -410,6 +412,9 @@ static void apply(struct launch_command *command, const struct option *option, c
     case KEEP_GOING:
         command->keeps_going = true;
         break;
+    case SHOW_CALLS:
+        command->shows_calls = true;
+        break;
     case ALLOW_ROOT:
         command->allows_root = true;
         break;
@@ -467,6 +472,26 @@ static int read_option(struct launch_command *command, char **argv, int i)
     return i;
 }
 
+/* --nvtx: the program loads nvtx.so in front of MPI and of other preloaded libraries. */
+static void preload_nvtx(struct launch_command *command)
+{
+    static const char *const places[] = {"../lib/heddle/nvtx.so", HEDDLE_LIB_FROM_BIN "/heddle/nvtx.so"};
+    const char *name = "LD_PRELOAD", *before = getenv(name);
+    char *file = launch_own_file(places), *list;
+    if (file == NULL)
+        launch_fail(
+            LAUNCH_EXIT_CANNOT_RUN,
+            "--nvtx: lib/heddle/nvtx.so is missing: no headers of NVTX 3 were found when it was built");
+    if (file[strcspn(file, " :")] != '\0')
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "--nvtx: cannot preload %s: a path with a blank or a colon",
+                    file);
+    if (asprintf(&list, "%s%s%s", file, before ? ":" : "", before ? before : "") < 0)
+        launch_fail(1, "out of memory");
+    set_variable(command, "--nvtx", name, strlen(name), list);
+    free(list);
+    free(file);
+}
+
 /* Checks the command as a whole: there is a program, and the options are consistent. */
 static void check_command(const struct launch_command *command)
 {
@@ -509,4 +534,6 @@ void launch_args_read(int argc, char **argv, struct launch_command *command_out)
     command_out->program_argv = argv + i;
     answer_help(command_out);
     check_command(command_out);
+    if (command_out->shows_calls)
+        preload_nvtx(command_out);
 }

@@ -2,6 +2,7 @@
  *
  * extensions.c: the functions of mpi-ext.h, and of heddle_mpi_gpu.h, which it includes.
  */
+#include "ampi/job/job.h"
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 #include "gpu/gpu.h"
@@ -21,6 +22,13 @@ BASE_FLATTEN int AMPI_Yield(void)
         ult_leave(u);
     }
     return MPI_SUCCESS;
+}
+
+int AMPI_World_rank(void)
+{
+    const struct ampi_rank *rank = ampi_rank_of_thread(__builtin_return_address(0));
+
+    return rank ? rank->world_rank : -1;
 }
 
 int MPIX_Query_cuda_support(void)
