@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Locks that ranks must get: an exclusive one beside ranks that lock all targets again and again, and beside ranks that do
- * so with a shared lock while they hold another lock; locks of all targets beside ranks that hold one exclusive lock and ask
- * for another one, in either order; a shared one that a rank takes many times in front of a waiter, because a holder waits
+ * so with a shared lock while they hold another lock; locks of all targets beside ranks that hold one lock and ask for another,
+ * exclusive one, in either order, once and for ever; a shared one that a rank takes many times in front of a waiter, because a holder waits
  * for the rank's other lock; and any lock beside epochs with MPI_MODE_NOCHECK, which hold none.
  *
  * usage: rma_lock_progress [created]
@@ -108,6 +108,33 @@ static void check_two_locks(int first, int second)
     }
 }
 
+/* Rank 0 ends the others when it has locked all 100 times. The odd ranks hold the last target's lock and ask for the first
+ * one's. */
+static void check_all_beside_two_locks(int lock_type, int cell)
+{
+    long is_over = 0;
+    int last = mtest_size - 1;
+
+    for (int i = 0; !is_over; i++)
+        if (mtest_rank % 2 == 0) {
+            MTEST_OK(MPI_Win_lock_all(0, win));
+            is_over = mtest_rank == 0 ? i == 100 : load(0, cell);
+            MTEST_OK(MPI_Win_unlock_all(win));
+        } else {
+            MTEST_OK(MPI_Win_lock(lock_type, last, 0, win));
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+            is_over = load(0, cell);
+            MTEST_OK(MPI_Win_unlock(0, win));
+            MTEST_OK(MPI_Win_unlock(last, win));
+        }
+    if (mtest_rank == 0) {
+        MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win));
+        store(0, cell, 1);
+        MTEST_OK(MPI_Win_unlock(0, win));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* Rank 0 holds `one` and passes rank 2, which waits for the target `two`, again and again: rank 1, the holder of `two`, waits
  * for `one`. */
 static void check_many_passes(int one, int two)
@@ -165,8 +192,8 @@ int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 2);
     mrma_init(&argc, argv);
-    MTEST_OK(mrma_window(5 * sizeof(long), sizeof(long), &window, &win));
-    memset(window, 0, 5 * sizeof(long));
+    MTEST_OK(mrma_window(7 * sizeof(long), sizeof(long), &window, &win));
+    memset(window, 0, 7 * sizeof(long));
     MPI_Barrier(MPI_COMM_WORLD);
     check_nocheck(0, 3);
     check_nocheck(mtest_size - 1, 4);
@@ -176,6 +203,8 @@ int main(int argc, char **argv)
         check_many_passes(0, mtest_size - 1);
         check_many_passes(mtest_size - 1, 0);
     }
+    check_all_beside_two_locks(MPI_LOCK_EXCLUSIVE, 5);
+    check_all_beside_two_locks(MPI_LOCK_SHARED, 6);
     check_beside_lock_all();
     check_beside_holders();
     MTEST_OK(mrma_free(window, &win));

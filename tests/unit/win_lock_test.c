@@ -2,7 +2,7 @@
  *
  * Shows that the locks of windows are granted first come, first served, that exclusive holders of a process's lock
  * exclude only shared ones, and that a waiter that holds other locks passes the queue as soon as the holders allow it, and
- * is told so when it has done that too often.
+ * is told so when it has done that too often; and that ranks get through a gate between two that close it.
  */
 #include <check.h>
 
@@ -126,6 +126,30 @@ START_TEST(a_rank_that_passes_a_waiter_too_often_is_told_so)
 }
 END_TEST
 
+/* A gate is not free while it is closed or somebody waits at it; those who go through it hold it for a moment. */
+START_TEST(a_gate_lets_ranks_through_between_two_that_close_it)
+{
+    begin(false);
+    ck_assert(ampi_win_lock_is_free(&lock));
+    ck_assert_int_eq(take(0, AMPI_LOCK_EXCLUSIVE, false), AMPI_LOCK_TAKEN);
+    ck_assert(!ampi_win_lock_is_free(&lock));
+    ck_assert_int_eq(take(1, AMPI_LOCK_SHARED, false), AMPI_LOCK_QUEUED);
+    ck_assert_int_eq(take(2, AMPI_LOCK_EXCLUSIVE, false), AMPI_LOCK_QUEUED);
+    ck_assert_int_eq(take(3, AMPI_LOCK_SHARED, false), AMPI_LOCK_QUEUED);
+    ck_assert_int_eq(ampi_win_lock_holders(&lock).rank, 0);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_EXCLUSIVE);
+    ck_assert(place_of(1) == 0 && n_granted == 1);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ck_assert(place_of(2) == 1 && n_granted == 2);
+    ck_assert(!ampi_win_lock_is_free(&lock));
+    ampi_win_lock_drop(&lock, AMPI_LOCK_EXCLUSIVE);
+    ck_assert(place_of(3) == 2 && n_granted == 3);
+    ampi_win_lock_drop(&lock, AMPI_LOCK_SHARED);
+    ck_assert(ampi_win_lock_is_free(&lock));
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("win_lock");
@@ -137,6 +161,7 @@ int main(void)
     tcase_add_test(tests, exclusive_holders_of_a_group_exclude_shared_ones);
     tcase_add_test(tests, a_waiter_with_other_locks_passes_the_queue);
     tcase_add_test(tests, a_rank_that_passes_a_waiter_too_often_is_told_so);
+    tcase_add_test(tests, a_gate_lets_ranks_through_between_two_that_close_it);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

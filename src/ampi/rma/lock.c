@@ -10,10 +10,23 @@
  *                                then the target's, exclusive
  *      MPI_Win_lock_all          each process's, shared
  *
- * MPI_Win_lock_all does not wait for a process while it holds others, since an exclusive holder in one of them may ask for a
- * lock in another. It waits for one process and then asks all others at once; if one of them cannot grant the lock at once,
- * it releases all and waits for this one. After TRIES_MAX failures it takes the processes in the order of their first
- * members, because many exclusive holders could keep it trying for ever.
+ * MPI_Win_lock_all waits for one process and then asks all others at once; if one of them cannot grant the lock at once, it
+ * releases all and waits for this one. Exclusive holders could keep it trying for ever. So after TRIES_MAX failures it closes
+ * the gates of all processes, each a lock that it takes exclusively, and tries on. Meanwhile a rank that begins to lock waits
+ * at its own process's gate, so the holders become fewer until none is left. A rank that holds a lock does not wait there; it
+ * pauses before further requests for exclusive locks, and waits there when it has released all. Cost of the gates: one round
+ * trip for each process.
+ *
+ * Invariant: ranks wait in a circle only if the program demands it, because a rank waits only for ranks further down:
+ *   1. ranks that wait at a gate. They hold no lock. MPI_Win_lock_all may hold gates: those before it, in the order of the
+ *      processes' first members;
+ *   2. ranks that stand in the queue of a process. They hold gates at most. They wait for those before them in this one queue,
+ *      and for the process's holders: 3 to 5;
+ *   3. ranks without a lock of a target that stand in the queue of a target. They hold the target's process at most. They wait
+ *      for those before them in this one queue, and for the target's holders;
+ *   4. ranks with a lock of a target. They pass gates and queues (win_lock.h), so they wait for holders only: for ranks of 5,
+ *      or for others of 4 as the program demands;
+ *   5. ranks in MPI_Win_lock_all with some or all processes. They wait for nothing but answers, which come at once.
  *
  * With MPI_MODE_NOCHECK no lock is taken: the program asserts that there is no conflict. Some programs,
  * which use only atomic operations, hold such an epoch while other ranks lock exclusively.
@@ -33,7 +46,9 @@ struct ampi_rank_waiter {
     struct ampi_request request;
     struct ult_wakeup wakeup;
     struct ampi_win_lock *lock;
-    int target; /* -1: all */
+    enum ampi_win_lock_as as; /* the lock that the program asks for */
+    bool is_at_gate;          /* lock is a gate */
+    int target;               /* -1: all */
 };
 
 void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
@@ -51,15 +66,18 @@ void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, si
 static void describe_lock(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     const struct ampi_rank_waiter *waiting = request->u.extra;
+    struct ampi_win_holders holders = ampi_win_lock_holders(waiting->lock);
     size_t n;
 
     if (waiting->target >= 0)
         n = (size_t)snprintf(text, size_bytes, "MPI_Win_lock %s on rank %d",
-                             waiting->waiter.as == AMPI_LOCK_SHARED ? "shared" : "exclusive",
-                             waiting->target);
+                             waiting->as == AMPI_LOCK_SHARED ? "shared" : "exclusive", waiting->target);
     else
         n = (size_t)snprintf(text, size_bytes, "MPI_Win_lock_all");
-    ampi_epoch_describe_holders(ampi_win_lock_holders(waiting->lock), text, size_bytes, n);
+    if (!waiting->is_at_gate)
+        ampi_epoch_describe_holders(holders, text, size_bytes, n);
+    else if (holders.rank >= 0 && n < size_bytes)
+        snprintf(text + n, size_bytes - n, ", behind MPI_Win_lock_all of rank %d", holders.rank);
 }
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
@@ -82,29 +100,33 @@ static void granted(struct ampi_win_waiter *waiter)
     }
 }
 
-/* MPI_ERR_PROC_ABORTED: its exclusive holder has failed. */
-static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
-                                     enum ampi_win_lock_as as, int target)
+/* Takes the lock with waiting->waiter, or waits for it. MPI_ERR_PROC_ABORTED: its exclusive holder has failed. */
+static int await_lock(struct ampi_win *win, struct ampi_rank_waiter *waiting)
 {
-    struct ampi_rank_waiter waiting;
-
-    waiting.waiter = (struct ampi_win_waiter){
-        .as = as, .rank = win->rank, .has_others = win->n_open > 0, .granted = granted};
-    waiting.lock = lock;
-    waiting.target = target;
-    ampi_request_init_on_stack(&waiting.request, win->owner, &lock_kind, NULL);
-    waiting.request.u.extra = &waiting;
-    switch (ampi_win_lock_take(lock, &waiting.waiter)) {
+    waiting->waiter.rank = win->rank;
+    waiting->waiter.has_others = win->n_open > 0;
+    waiting->waiter.granted = granted;
+    ampi_request_init_on_stack(&waiting->request, win->owner, &lock_kind, NULL);
+    waiting->request.u.extra = waiting;
+    switch (ampi_win_lock_take(waiting->lock, &waiting->waiter)) {
     case AMPI_LOCK_QUEUED:
-        ampi_request_await(&waiting.request);
+        ampi_request_await(&waiting->request);
         break;
     case AMPI_LOCK_REFUSED:
         return MPI_ERR_PROC_ABORTED;
     case AMPI_LOCK_TAKEN:
         break;
     }
-    win->has_passed |= waiting.waiter.has_passed;
-    return waiting.waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+    win->has_passed |= waiting->waiter.has_passed;
+    return waiting->waiter.is_refused ? MPI_ERR_PROC_ABORTED : MPI_SUCCESS;
+}
+
+static BASE_NOINLINE int take_slowly(struct ampi_win *win, struct ampi_win_lock *lock,
+                                     enum ampi_win_lock_as as, int target)
+{
+    struct ampi_rank_waiter waiting = {.waiter.as = as, .lock = lock, .as = as, .target = target};
+
+    return await_lock(win, &waiting);
 }
 
 static inline int take(struct ampi_win *win, struct ampi_win_lock *lock, enum ampi_win_lock_as as, int target)
@@ -177,12 +199,25 @@ static BASE_COLD void pause_for_waiters(struct ampi_win *win)
     uint32_t n_turns = 1u << win->n_pauses;
 
     win->has_passed = false;
-    if (win->n_open == 0)
-        return;
     if (win->n_pauses < PAUSE_SHIFT_MAX)
         win->n_pauses++;
     for (uint32_t i = 0; i < n_turns; i++)
         ult_yield();
+}
+
+/* Before a lock is requested while the gate is not free. May switch. */
+static BASE_COLD void meet_gate(struct ampi_win *win, enum ampi_win_lock_as as, int target)
+{
+    struct ampi_win_lock *gate = &win->shared->gate;
+    struct ampi_rank_waiter waiting = {
+        .waiter.as = AMPI_LOCK_SHARED, .lock = gate, .as = as, .is_at_gate = true, .target = target};
+
+    if (win->n_open > 0) {
+        win->has_passed |= as == AMPI_LOCK_EXCLUSIVE;
+    } else if (as == AMPI_LOCK_EXCLUSIVE || win->has_passed) {
+        await_lock(win, &waiting); /* a gate is never refused */
+        ampi_win_lock_drop(gate, AMPI_LOCK_SHARED);
+    }
 }
 
 AMPI_EXPORT(Win_lock);
@@ -201,6 +236,8 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
         return error;
     if (BASE_UNLIKELY(rank == MPI_PROC_NULL))
         return MPI_SUCCESS;
+    if (BASE_UNLIKELY(!ampi_win_lock_is_free(&object->shared->gate)) && !(assert &MPI_MODE_NOCHECK))
+        meet_gate(object, lock_type == MPI_LOCK_EXCLUSIVE ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED, rank);
     if (BASE_UNLIKELY(object->has_passed))
         pause_for_waiters(object);
     if (BASE_UNLIKELY(assert &MPI_MODE_NOCHECK)) {
@@ -253,7 +290,8 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
     ampi_win_clear_bit(object->open_to, rank);
     if (--object->n_open == 0) {
         object->access = AMPI_ACCESS_NONE;
-        object->n_pauses = 0;
+        if (BASE_LIKELY(!object->has_passed))
+            object->n_pauses = 0;
     }
     if (BASE_UNLIKELY(ampi_win_bit(object->unchecked, rank)))
         ampi_win_clear_bit(object->unchecked, rank);
@@ -273,7 +311,7 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
 static int lock_process(struct ampi_win *win, int first)
 {
     return first == OWN_PROCESS ? take(win, &win->shared->everybody, AMPI_LOCK_SHARED, -1)
-                                : ampi_rma_remote_lock_process(win, first);
+                                : ampi_rma_remote_lock_process(win, first, AMPI_LOCK_SHARED);
 }
 
 static void unlock_process(struct ampi_win *win, int first)
@@ -281,7 +319,7 @@ static void unlock_process(struct ampi_win *win, int first)
     if (first == OWN_PROCESS)
         ampi_win_lock_drop(&win->shared->everybody, AMPI_LOCK_SHARED);
     else
-        ampi_rma_remote_unlock_process(win, first);
+        ampi_rma_remote_unlock_process(win, first, AMPI_LOCK_SHARED);
 }
 
 static BASE_NOINLINE void unlock_processes(struct ampi_win *win)
@@ -311,8 +349,25 @@ static bool try_others(struct ampi_win *win, int first, int *busy_out, int *erro
     return false;
 }
 
-/* Waits for one process after the other, in the order of their first members. */
-static int lock_in_order(struct ampi_win *win)
+static int close_own_gate(struct ampi_win *win)
+{
+    struct ampi_rank_waiter waiting = {
+        .waiter.as = AMPI_LOCK_EXCLUSIVE, .lock = &win->shared->gate, .is_at_gate = true, .target = -1};
+
+    return await_lock(win, &waiting);
+}
+
+/* Opens those of the first n other processes, and the own one. */
+static void open_gates(struct ampi_win *win, int n, bool has_own)
+{
+    for (int i = 0; i < n; i++)
+        ampi_rma_remote_unlock_process(win, win->shared->others[i], AMPI_LOCK_EXCLUSIVE);
+    if (has_own)
+        ampi_win_lock_drop(&win->shared->gate, AMPI_LOCK_EXCLUSIVE);
+}
+
+/* One after the other, in the order of the processes' first members. If it fails, all are open again. May switch. */
+static BASE_COLD int close_gates(struct ampi_win *win)
 {
     const struct ampi_win_shared *shared = win->shared;
     int own = shared->handles[0].rank, error = MPI_SUCCESS, n = 0;
@@ -320,32 +375,30 @@ static int lock_in_order(struct ampi_win *win)
 
     while (!error && (n < shared->n_others || !has_own)) {
         bool is_own = !has_own && (n == shared->n_others || own < shared->others[n]);
-        error = lock_process(win, is_own ? OWN_PROCESS : shared->others[n]);
+        error = is_own ? close_own_gate(win)
+                       : ampi_rma_remote_lock_process(win, shared->others[n], AMPI_LOCK_EXCLUSIVE);
         has_own |= is_own && !error;
         n += !is_own && !error;
     }
-    if (error) {
-        for (int i = 0; i < n; i++)
-            unlock_process(win, shared->others[i]);
-        if (has_own)
-            unlock_process(win, OWN_PROCESS);
-    }
+    if (error)
+        open_gates(win, n, has_own);
     return error;
 }
 
 /* Raises nothing. May switch. */
 static BASE_NOINLINE int lock_processes(struct ampi_win *win)
 {
-    int error, first = OWN_PROCESS, busy, n_tries = 0;
+    int error, first = OWN_PROCESS, busy = first, n_tries = 0;
 
     do {
-        error = lock_process(win, first);
-        if (error || try_others(win, first, &busy, &error))
-            break;
+        if (BASE_UNLIKELY(n_tries == TRIES_MAX) && (error = close_gates(win)))
+            return error;
+        n_tries++;
         first = busy;
-    } while (!error && ++n_tries < TRIES_MAX);
-    if (n_tries == TRIES_MAX)
-        error = lock_in_order(win);
+        error = lock_process(win, first);
+    } while (!error && !try_others(win, first, &busy, &error) && !error);
+    if (BASE_UNLIKELY(n_tries > TRIES_MAX))
+        open_gates(win, win->shared->n_others, true);
     /* A process may fail after it has granted its part. */
     if (BASE_LIKELY(error || !ampi_failed_in_group(win->comm->local->layout->group)))
         return error;

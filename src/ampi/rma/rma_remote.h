@@ -16,7 +16,8 @@
  *      LOCK    shared or exclusive           -->  stands in the target's queue
  *                                            <--  GRANT
  *      UNLOCK                                -->  releases the lock
- *      LOCK_ALL, UNLOCK_ALL                       the same with a process's lock for all its members
+ *      LOCK_ALL, UNLOCK_ALL                       the same with a process's lock for all its members; exclusive: with
+ *                                                 its gate (lock.c)
  *      KEY_WANTED                            -->
  *                                            <--  KEY  of the target's memory: rma_access.c
  *      POST, COMPLETE                        -->  epoch.c's signals
@@ -67,10 +68,10 @@ int ampi_rma_raise_remote(struct ampi_win *win, int error) BASE_COLD;
 /* Locks a member. May switch until it is granted; raises errors. */
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as);
 
-/* Locks the process of this first member (shared->others) for MPI_Win_lock_all. Raises nothing. May switch until it is
- * granted. */
-int ampi_rma_remote_lock_process(struct ampi_win *win, int first);
-void ampi_rma_remote_unlock_process(struct ampi_win *win, int first);
+/* Locks the process of this first member (shared->others) for MPI_Win_lock_all, or, exclusive, its gate. Raises nothing. May
+ * switch until it is granted. */
+int ampi_rma_remote_lock_process(struct ampi_win *win, int first, enum ampi_win_lock_as as);
+void ampi_rma_remote_unlock_process(struct ampi_win *win, int first, enum ampi_win_lock_as as);
 
 /* Locks all other processes, except that of the member `except` (-1: none), if all grant it at once.
  * *busy_out is -1: all are locked; else the first member of a process that did not grant it, and none is

@@ -150,18 +150,19 @@ int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as a
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(win, error);
 }
 
-int ampi_rma_remote_lock_process(struct ampi_win *win, int first)
+int ampi_rma_remote_lock_process(struct ampi_win *win, int first, enum ampi_win_lock_as as)
 {
     struct ampi_epoch_wait wait = begin_locking(win, -1);
 
-    ask_for_lock(win, &wait, first, AMPI_LOCK_SHARED, 0);
+    ask_for_lock(win, &wait, first, as, 0);
     return await_grants(win, &wait);
 }
 
-void ampi_rma_remote_unlock_process(struct ampi_win *win, int first)
+void ampi_rma_remote_unlock_process(struct ampi_win *win, int first, enum ampi_win_lock_as as)
 {
     struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_UNLOCK_ALL, first);
 
+    am.flags = as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0;
     ampi_rma_post(win->shared, &am, NULL, 0);
 }
 
@@ -184,7 +185,7 @@ int ampi_rma_remote_try_processes(struct ampi_win *win, int except, int *busy_ou
         if (ampi_win_bit(win->busy, first))
             ampi_win_clear_bit(win->busy, first);
         else if ((error || *busy_out >= 0) && first != except)
-            ampi_rma_remote_unlock_process(win, first);
+            ampi_rma_remote_unlock_process(win, first, AMPI_LOCK_SHARED);
     }
     return error;
 }

@@ -27,7 +27,7 @@ struct ampi_remote_holder {
     struct ampi_remote_holder *next;
     struct ampi_win *at; /* LOCK: the target; LOCK_ALL: a member of the process */
     int rank;            /* of the origin */
-    bool is_all;         /* LOCK_ALL */
+    bool is_all;         /* LOCK_ALL: of the process's lock or, exclusive, of its gate */
     enum ampi_win_lock_as as;
 };
 
@@ -233,14 +233,14 @@ static void add_holder(const struct remote_waiter *remote)
 /* Takes a holder out of the list; NULL: it has failed and is not there any more. at NULL: any whose process has
  * failed. */
 static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, const struct ampi_win *at,
-                                              int rank, bool is_all)
+                                              int rank, bool is_all, enum ampi_win_lock_as as)
 {
     const struct ampi_group *group = shared->comm->side[0].layout->group;
     struct ampi_remote_holder **link = &shared->holders, *holder;
 
     pthread_mutex_lock(&shared->members_lock);
     for (; (holder = *link); link = &holder->next)
-        if (at ? holder->at == at && holder->rank == rank && holder->is_all == is_all
+        if (at ? holder->at == at && holder->rank == rank && holder->is_all == is_all && holder->as == as
                : ampi_failed_is_rank(ampi_group_world_rank(group, holder->rank)))
             break;
     if (holder)
@@ -253,7 +253,7 @@ static struct ampi_remote_holder *take_holder(struct ampi_win_shared *shared, co
 static void release_lock(struct ampi_win *at, bool is_all, enum ampi_win_lock_as as, bool has_failed)
 {
     if (is_all) {
-        ampi_win_lock_drop(&at->shared->everybody, as);
+        ampi_win_lock_drop(as == AMPI_LOCK_EXCLUSIVE ? &at->shared->gate : &at->shared->everybody, as);
         return;
     }
     if (has_failed && as == AMPI_LOCK_EXCLUSIVE)
@@ -273,7 +273,8 @@ static void grant(struct remote_waiter *remote)
     answer.flags = remote->waiter.has_passed ? AMPI_RMA_PASSED : 0;
     add_holder(remote); /* the answer to the grant may be handled on another PE at once */
     if (BASE_UNLIKELY(!ampi_rma_post(remote->at->shared, &answer, NULL, 0)) &&
-        (holder = take_holder(remote->at->shared, remote->at, remote->am.source, is_all))) {
+        (holder =
+             take_holder(remote->at->shared, remote->at, remote->am.source, is_all, remote->waiter.as))) {
         ampi_win_lock_close(&remote->at->shared->everybody);
         release_lock(remote->at, is_all, remote->waiter.as,
                      false); /* the failed origin has written nothing */
@@ -310,10 +311,14 @@ static void granted(struct ampi_win_waiter *waiter)
     }
 }
 
-/* Takes the process's lock for LOCK_ALL and, for exclusive locks, before the target's. */
+/* Takes the process's lock for LOCK_ALL and, for exclusive locks, before the target's; or the gate. */
 static void take_next(struct remote_waiter *remote)
 {
-    struct ampi_win_lock *lock = remote->has_process ? &remote->at->lock : &remote->at->shared->everybody;
+    struct ampi_win_shared *shared = remote->at->shared;
+    bool is_gate = remote->am.tag == AMPI_RMA_LOCK_ALL && remote->waiter.as == AMPI_LOCK_EXCLUSIVE;
+    struct ampi_win_lock *lock = is_gate               ? &shared->gate
+                                 : remote->has_process ? &remote->at->lock
+                                                       : &shared->everybody;
 
     switch (ampi_win_lock_take(lock, &remote->waiter)) {
     case AMPI_LOCK_TAKEN:
@@ -368,11 +373,12 @@ static void handle_unlock(const struct ampi_am_header *am)
 {
     struct ampi_win *at = find_target(am);
     bool is_all = am->tag == AMPI_RMA_UNLOCK_ALL;
-    struct ampi_remote_holder *holder = at ? take_holder(at->shared, at, am->source, is_all) : NULL;
+    enum ampi_win_lock_as as = am->flags & AMPI_RMA_EXCLUSIVE ? AMPI_LOCK_EXCLUSIVE : AMPI_LOCK_SHARED;
+    struct ampi_remote_holder *holder = at ? take_holder(at->shared, at, am->source, is_all, as) : NULL;
 
     if (!holder)
         return;
-    release_lock(at, is_all, holder->as, false);
+    release_lock(at, is_all, as, false);
     free(holder);
 }
 
@@ -482,7 +488,7 @@ static void break_locks(struct ampi_win_shared *shared)
 {
     struct ampi_remote_holder *holder;
 
-    while ((holder = take_holder(shared, NULL, -1, false))) {
+    while ((holder = take_holder(shared, NULL, -1, false, AMPI_LOCK_SHARED))) {
         release_lock(holder->at, holder->is_all, holder->as, true);
         free(holder);
     }

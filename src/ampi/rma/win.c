@@ -184,6 +184,7 @@ static struct ampi_win_shared *build(struct ampi_comm_shared *comm,
         return NULL;
     }
     ampi_win_lock_init(&shared->everybody, true, shared->n_ranks);
+    ampi_win_lock_init(&shared->gate, false, shared->n_ranks);
     for (int i = 0; i < shared->n_ranks; i++)
         if (layout->pe_of[i] != AMPI_PE_REMOTE) {
             shared->targets[i].handle = &shared->handles[n++];
@@ -332,6 +333,7 @@ void ampi_win_destroy(struct ampi_win_shared *shared)
     for (int i = 0; i < shared->n_local; i++)
         ampi_win_lock_fini(&shared->handles[i].lock);
     ampi_win_lock_fini(&shared->everybody);
+    ampi_win_lock_fini(&shared->gate);
     retire(shared);
 }
 

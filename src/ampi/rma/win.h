@@ -81,6 +81,7 @@ struct ampi_win_shared {
     size_t alignment_bytes;         /* the largest that a member has asked for */
     struct ampi_win_lock everybody; /* the process's lock: MPI_Win_lock_all excludes exclusive locks of its
                                      * members */
+    struct ampi_win_lock gate;      /* ranks wait here while a MPI_Win_lock_all needs quiet: lock.c */
     struct ampi_win_shared *next, **link; /* in the list of windows across processes */
     pthread_mutex_t members_lock;         /* guards the next three */
     struct ampi_remote_holder *holders;   /* of locks, in other processes: rma_remote_target.c */
@@ -107,8 +108,8 @@ struct ampi_win {
     bool is_exposed;        /* between MPI_Win_post and the MPI_Win_wait for it */
     bool has_no_locks;      /* hint no_locks */
     bool is_unchecked;      /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
-    bool has_passed;        /* LOCK: a waiter too often, with the last locks: win_lock.h */
-    uint8_t n_pauses;       /* LOCK: pauses because of that, while it has held a lock */
+    bool has_passed;        /* LOCK: a waiter too often, with the last locks: win_lock.h; or a closed gate */
+    uint8_t n_pauses;       /* LOCK: pauses because of that, since it last did without */
     bool is_unordered;      /* hint accumulate_ordering = none */
     uint32_t n_polls;       /* synchronisation calls, some of which let others run: ampi_win_take_turns */
     uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */

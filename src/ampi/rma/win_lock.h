@@ -92,6 +92,12 @@ struct ampi_win_holders {
 void ampi_win_lock_init(struct ampi_win_lock *lock, bool is_group, int n_ranks);
 void ampi_win_lock_fini(struct ampi_win_lock *lock);
 
+/* True if nobody holds the lock or waits for it. */
+static inline bool ampi_win_lock_is_free(const struct ampi_win_lock *lock)
+{
+    return atomic_load_explicit(&lock->word, memory_order_relaxed) == 0;
+}
+
 /* Takes the lock if that is possible at once. */
 bool ampi_win_lock_try(struct ampi_win_lock *lock, enum ampi_win_lock_as as, int rank);
 
