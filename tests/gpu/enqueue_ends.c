@@ -35,7 +35,7 @@ static struct buffers alloc(enum way way)
         memcpy(made.out, image, n * sizeof *image);
     else
         GTEST_CU(cuMemcpyHtoD((CUdeviceptr)made.out, image, n * sizeof *image));
-    GTEST_CU(cuCtxSynchronize()); /* a copy from pageable memory may return early, and the streams do not wait for it */
+    GTEST_CU(cuCtxSynchronize()); /* copies from pageable memory may return early, and no stream waits */
     free(image);
     return made;
 }
