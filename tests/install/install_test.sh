@@ -78,9 +78,10 @@ try_fortran() {
     expect "$name: with mpifort as the compiler" 0 'HEDDLE_FORTRAN_MODULES=TRUE' '*' "$cmake" -S "$here/../wrappers/config_project" \
         -B "$name/cmake_mpifort" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran" "-DCMAKE_Fortran_COMPILER=$prefix/bin/mpifort"
     expect "$name: builds" 0 '*' '' "$cmake" --build "$name/cmake_mpifort"
-    # A compiler without module files of its own (its name is not gfortran's): mpif.h works, and how to make them is said.
+    # A compiler without module files of its own (it does not say that it is gfortran): mpif.h works, and how to make them
+    # is said.
     fc=$work/$name/another_fc
-    printf '#!/bin/sh\nexec gfortran "$@"\n' >"$fc" && chmod +x "$fc"
+    printf '#!/bin/sh\n[ "$1" = --version ] && echo "another Fortran 1.0" && exit\nexec gfortran "$@"\n' >"$fc" && chmod +x "$fc"
     expect "$name: a compiler without modules" 0 "no module files for .*another_fc.* -rebuild-modules.*HEDDLE_FORTRAN_MODULES=FALSE" '' \
         "$cmake" -S "$here/../wrappers/config_project" -B "$name/cmake_another" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran" \
         "-DCMAKE_Fortran_COMPILER=$fc"
