@@ -81,7 +81,12 @@ try_fortran() {
     # A compiler without module files of its own (it does not say that it is gfortran): mpif.h works, and how to make them
     # is said.
     fc=$work/$name/another_fc
-    printf '#!/bin/sh\n[ "$1" = --version ] && echo "another Fortran 1.0" && exit\nexec gfortran "$@"\n' >"$fc" && chmod +x "$fc"
+    cat >"$fc" <<'END'
+#!/bin/sh
+[ "$1" = --version ] && echo "another Fortran 1.0" && exit
+exec gfortran "$@"
+END
+    chmod +x "$fc"
     expect "$name: a compiler without modules" 0 "no module files for .*another_fc.* -rebuild-modules.*HEDDLE_FORTRAN_MODULES=FALSE" '' \
         "$cmake" -S "$here/../wrappers/config_project" -B "$name/cmake_another" "-DCMAKE_PREFIX_PATH=$prefix" "-DLANGUAGES=C;Fortran" \
         "-DCMAKE_Fortran_COMPILER=$fc"
