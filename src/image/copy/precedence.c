@@ -37,7 +37,7 @@ static const struct {
 /* ---- The order of look-up ---- */
 
 /* The load address of the module that contains this function. */
-static uintptr_t base_of(const void *function)
+BASE_NO_SANITIZE static uintptr_t base_of(const void *function)
 {
     Dl_info info = {0};
 
@@ -45,7 +45,7 @@ static uintptr_t base_of(const void *function)
 }
 
 /* True if the C library precedes this one. ld.so's list is in the order of look-up. */
-static bool is_behind(void)
+BASE_NO_SANITIZE static bool is_behind(void)
 {
     static _Atomic int answer; /* 1: no, 2: yes */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
@@ -63,7 +63,7 @@ static bool is_behind(void)
     return known == 2;
 }
 
-void *image_precedence_next(const char *name)
+BASE_NO_SANITIZE void *image_precedence_next(const char *name)
 {
     return dlsym(is_behind() ? RTLD_DEFAULT : RTLD_NEXT, name);
 }
