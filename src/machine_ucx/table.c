@@ -38,6 +38,8 @@ static void close_machine(double limit_s)
         ucxm_silence_end();
         if (!ucxm_has_failed_peers()) /* otherwise UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
+    } else if (ucxm.place.n_procs > 1) {
+        (void)ucxm_launcher_fence(NULL, limit_s > 0 ? ucxm_now_s() + limit_s : 0);
     }
     ucxm_launcher_detach();
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ampi/object/error.h"
 #include "base/settings.h"
@@ -76,6 +77,18 @@ static bool handle_termination(int pe_id, const struct ampi_am_header *am, const
 
 /* ---- Life ---- */
 
+/* All processes come here. They disconnect from the launcher together: one that ended while others still connect makes
+ * Open MPI's mpirun wait for ever. */
+static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n_ranks,
+                                           const struct machine_place *place)
+{
+    machine->close(10);
+    if (place->proc_id != 0)
+        _exit(2);
+    base_fatal(2, "%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
+               place->n_procs);
+}
+
 void ampi_procs_attach(long n_ranks)
 {
     const struct machine *machine;
@@ -95,8 +108,7 @@ void ampi_procs_attach(long n_ranks)
     if (n_ranks == 0)
         n_ranks = place.n_procs;
     if (n_ranks < place.n_procs)
-        base_fatal(2, "%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
-                   place.n_procs);
+        refuse_few_ranks(machine, n_ranks, &place);
     ampi_machine = machine;
     ampi_job.n_procs = place.n_procs;
     ampi_job.proc_id = place.proc_id;
