@@ -28,6 +28,9 @@
 #define BASE_LAUNCHED_OUTPUT_ENV "HEDDLE_OUTPUT"
 #define BASE_LAUNCHED_OUTPUT_MAX ((size_t)16 << 10)
 
+/* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
+#define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
+
 /* Folders of single processes are named heddle-UID-, this, and a random suffix. */
 #define BASE_LAUNCHED_ROOM "ucx-"
 

@@ -25,6 +25,9 @@
 /* True if this library was built with CUDA. */
 bool gpu_is_built(void);
 
+/* True if the library was built with CUDA and this machine has its driver, whether or not the program has used CUDA. */
+bool gpu_is_possible(void);
+
 /* The number of devices; 0 without a driver. Opens the driver if it is present. */
 int gpu_device_count(void);
 

@@ -62,6 +62,11 @@ bool gpu_is_built(void)
     return false;
 }
 
+bool gpu_is_possible(void)
+{
+    return false;
+}
+
 int gpu_device_count(void)
 {
     return 0;

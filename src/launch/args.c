@@ -5,6 +5,7 @@
  */
 #include "launch/launch.h"
 
+#include "base/launched.h"
 #include "base/settings.h"
 
 #include <ctype.h>
@@ -32,7 +33,8 @@ enum effect {
     ONE_PER_NODE, /* -pernode */
     BIND,
     TAG_OUTPUT,
-    OUTPUT_AS, /* --output tag */
+    OUTPUT_AS,    /* --output tag */
+    MEMORY_KINDS, /* MPI 5.0, section 11.4.3 */
     KEEP_GOING,
     SHOW_CALLS, /* --nvtx */
     PRINT_HELP,
@@ -73,6 +75,8 @@ static const struct option options[] = {
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process fails, let the others continue"},
+    {"-memory-alloc-kinds --memory-alloc-kinds", "LIST", MEMORY_KINDS,
+     "request these kinds of memory: system,mpi,cuda:device"},
     {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
     {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
@@ -367,6 +371,9 @@ static void apply_environment(struct launch_command *command, enum effect effect
         break;
     case EXPORT_LIST:
         export_list(command, name, values[0]);
+        break;
+    case MEMORY_KINDS:
+        set_variable(command, name, BASE_MEMORY_KINDS_ENV, strlen(BASE_MEMORY_KINDS_ENV), values[0]);
         break;
     case CHANGE_DIR:
         change_dir(name, values[0]);

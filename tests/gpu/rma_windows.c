@@ -311,11 +311,23 @@ static void allocate(int hint)
     MPI_Info_free(&info);
 }
 
+/* CUDA's kinds are listed before the program's first call of CUDA. */
+static void check_listed(void)
+{
+    char kinds[MPI_MAX_INFO_VAL] = "";
+    int length = sizeof kinds, has_kinds;
+
+    MTEST_OK(MPI_Info_get_string(MPI_INFO_ENV, "mpi_memory_alloc_kinds", &length, kinds, &has_kinds));
+    MTEST_CHECK(strcmp(kinds, "mpi,system,cuda,cuda:device,cuda:host,cuda:managed") == 0, "the kinds are %s",
+                kinds);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Datatype every_other;
 
     mtest_init(&argc, &argv, 1);
+    check_listed();
     gtest_init();
     next = (mtest_rank + 1) % mtest_size;
     previous = (mtest_rank + mtest_size - 1) % mtest_size;

@@ -2,12 +2,14 @@
  *
  * The hint mpi_memory_alloc_kinds: the first kind of its list that there is is taken, unknown ones are passed over, and
  * a list of kinds that CUDA would have to provide is an error in a program without CUDA; at all members of a window,
- * even if only one has given the hint. Sessions, communicators and windows tell the kinds that there are, whatever was
- * asked for, and communicators and windows keep mpi_assert_memory_alloc_kinds if it names such kinds.
+ * even if only one has given the hint. MPI_INFO_ENV, sessions, communicators and windows list the supported kinds, the
+ * requested ones first (of MPI_Session_init's info, of mpirun's -memory-alloc-kinds), and communicators and windows keep
+ * mpi_assert_memory_alloc_kinds if it names such kinds.
  */
 #include "mtest.h"
 
 static MPI_Info info;
+static const char *job_kinds; /* the supported ones if a session requests none */
 
 static void set(const char *kinds)
 {
@@ -41,17 +43,18 @@ static void check_refused(const char *kinds)
 }
 
 /* Frees the info of an object. asserted NULL: it has no assertion. */
-static void check_told(const char *of, MPI_Info used, const char *asserted)
+static void check_told(const char *of, MPI_Info used, const char *expected, const char *asserted)
 {
     char kinds[100] = "", assertion[100] = "";
     int has_kinds, has_assertion;
 
     MPI_Info_get(used, "mpi_memory_alloc_kinds", 99, kinds, &has_kinds);
     MPI_Info_get(used, "mpi_assert_memory_alloc_kinds", 99, assertion, &has_assertion);
-    MTEST_CHECK(has_kinds && strcmp(kinds, "mpi,system") == 0, "the kinds of %s: '%s'", of, kinds);
+    MTEST_CHECK(has_kinds && strcmp(kinds, expected) == 0, "the kinds of %s: '%s'", of, kinds);
     MTEST_CHECK(asserted ? has_assertion && strcmp(assertion, asserted) == 0 : !has_assertion,
                 "the assertion of %s: '%s'", of, assertion);
-    MPI_Info_free(&used);
+    if (used != MPI_INFO_ENV)
+        MPI_Info_free(&used);
 }
 
 static void check_comm(const char *of, MPI_Comm comm, const char *asserted)
@@ -59,7 +62,7 @@ static void check_comm(const char *of, MPI_Comm comm, const char *asserted)
     MPI_Info used;
 
     MTEST_OK(MPI_Comm_get_info(comm, &used));
-    check_told(of, used, asserted);
+    check_told(of, used, job_kinds, asserted);
 }
 
 static void check_win(const char *of, MPI_Win win, const char *asserted)
@@ -67,10 +70,10 @@ static void check_win(const char *of, MPI_Win win, const char *asserted)
     MPI_Info used;
 
     MTEST_OK(MPI_Win_get_info(win, &used));
-    check_told(of, used, asserted);
+    check_told(of, used, job_kinds, asserted);
 }
 
-static void check_objects(void)
+static void check_objects(const char *session_kinds)
 {
     MPI_Session session;
     MPI_Comm comm, copy;
@@ -78,10 +81,11 @@ static void check_objects(void)
     MPI_Win win;
     void *memory;
 
-    set("system,unknown:kind");
+    set("system,unknown:kind,mpi:win_allocate,system");
     MTEST_OK(MPI_Session_init(info, MPI_ERRORS_RETURN, &session));
     MTEST_OK(MPI_Session_get_info(session, &used));
-    check_told("a session", used, NULL);
+    check_told("a session", used, session_kinds, NULL);
+    check_told("MPI_INFO_ENV", MPI_INFO_ENV, job_kinds, NULL);
     MTEST_OK(MPI_Session_finalize(&session));
     check_comm("MPI_COMM_WORLD", MPI_COMM_WORLD, NULL);
     check_comm("MPI_COMM_SELF", MPI_COMM_SELF, NULL);
@@ -119,6 +123,7 @@ int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
     mtest_errors_return(MPI_COMM_WORLD);
+    job_kinds = argc > 1 ? argv[1] : "mpi,system";
     MPI_Info_create(&info);
     check_given("system");
     check_given("mpi:alloc_mem");
@@ -129,7 +134,7 @@ int main(int argc, char **argv)
     check_refused("cuda");
     check_refused("cuda:device");
     check_refused("unknown,cuda:managed,cuda:host");
-    check_objects();
+    check_objects(argc > 1 ? argv[2] : "system,mpi:win_allocate,mpi");
     MPI_Info_free(&info);
     return mtest_end();
 }

@@ -6,11 +6,16 @@
 #include "ampi/datatype/program_memory.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/launched.h"
 #include "base/log.h"
 
 /* ---- The hint ---- */
+
+#define KINDS_KEY "mpi_memory_alloc_kinds"
 
 static const struct {
     const char *name;
@@ -36,7 +41,7 @@ static bool find_kind(const char *name, size_t length, enum gpu_memory *kind_out
 
 bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kind_out)
 {
-    const char *at = ampi_info_get(info, "mpi_memory_alloc_kinds");
+    const char *at = ampi_info_get(info, KINDS_KEY);
     bool is_missed = false;
 
     for (size_t length; at && *at; at += length + (at[length] == ',')) {
@@ -58,17 +63,48 @@ bool ampi_program_memory_are_kinds(const char *value)
 
     do {
         length = strcspn(value, ",");
-        if (!find_kind(value, length, &kind) || (kind != GPU_MEMORY_HOST && !gpu_is_used()))
+        if (!find_kind(value, length, &kind) || (kind != GPU_MEMORY_HOST && !gpu_is_possible()))
             return false;
         value += length + 1;
     } while (value[-1]);
     return true;
 }
 
+/* True if the list, whose parts are separated by commas, has this part. */
+static bool has_part(const char *list, const char *part, size_t length)
+{
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        if (n == length && strncmp(list, part, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Appends those parts of `from` that name supported kinds and are not in the list yet. */
+static void add_supported(char list[MPI_MAX_INFO_VAL], const char *from)
+{
+    bool has_cuda = gpu_is_possible();
+    enum gpu_memory kind;
+
+    for (size_t n; from && *from; from += n + (from[n] == ',')) {
+        size_t length = strlen(list);
+        n = strcspn(from, ",");
+        if (!find_kind(from, n, &kind) || (kind != GPU_MEMORY_HOST && !has_cuda) || has_part(list, from, n) ||
+            length + n + 2 > MPI_MAX_INFO_VAL)
+            continue;
+        snprintf(list + length, MPI_MAX_INFO_VAL - length, "%s%.*s", length ? "," : "", (int)n, from);
+    }
+}
+
 void ampi_program_memory_tell(struct ampi_info *info)
 {
-    ampi_info_set(info, "mpi_memory_alloc_kinds",
-                  gpu_is_used() ? "mpi,system,cuda,cuda:device,cuda:host,cuda:managed" : "mpi,system");
+    char list[MPI_MAX_INFO_VAL] = "";
+
+    add_supported(list, ampi_info_get(info, KINDS_KEY));
+    add_supported(list, secure_getenv(BASE_MEMORY_KINDS_ENV));
+    add_supported(list, "mpi,system,cuda,cuda:device,cuda:host,cuda:managed");
+    ampi_info_set(info, KINDS_KEY, list);
 }
 
 /* ---- Memory of CUDA ---- */

@@ -88,6 +88,9 @@ static int create_session(struct ampi_rank *self, MPI_Info info, MPI_Errhandler 
     object->thread_level = levels[level].level;
     object->info = ampi_info_create();
     ampi_info_set(object->info, "thread_level", levels[level].name);
+    if (ampi_info_get(hints, "mpi_memory_alloc_kinds"))
+        ampi_info_set(object->info, "mpi_memory_alloc_kinds", ampi_info_get(hints, "mpi_memory_alloc_kinds"));
+    ampi_program_memory_tell(object->info);
     ampi_gate_set_level(self, object->thread_level);
     ampi_rank_open_session(self);
     *session = (MPI_Session)object;
@@ -145,7 +148,6 @@ int PMPI_Session_get_info(MPI_Session session, MPI_Info *info_used)
     if (!info_used)
         return raise_null(object, "info_used");
     used = ampi_info_dup(object->info);
-    ampi_program_memory_tell(used);
     *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }

@@ -8,6 +8,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/gpu_upper.h"
@@ -24,6 +27,18 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 bool gpu_is_built(void)
 {
     return true;
+}
+
+bool gpu_is_possible(void)
+{
+    void *driver;
+
+    if (gpu_is_used() || access("/dev/nvidiactl", F_OK) == 0)
+        return true;
+    driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver)
+        dlclose(driver);
+    return driver != NULL;
 }
 
 int gpu_device_count(void)
