@@ -221,9 +221,12 @@ static void run_with_needed(const struct image_module *modules, size_t count, si
     if (is_seen[index])
         return;
     is_seen[index] = true;
-    for (size_t i = 1; i < count; i++)
-        if (image_module_needs(&modules[index], &modules[i]))
-            run_with_needed(modules, count, i, is_seen);
+    for (size_t i = 0; i < modules[index].n_needed; i++) {
+        size_t needed = image_modules_index(modules, count, modules[index].needed[i]);
+
+        if (needed < count)
+            run_with_needed(modules, count, needed, is_seen);
+    }
     if (d && !d->has_run)
         run_one(d);
 }

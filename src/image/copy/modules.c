@@ -328,43 +328,6 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
     return module;
 }
 
-/* The last component of a path. */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
-bool image_module_needs(const struct image_module *module, const struct image_module *other)
-{
-    if (!module->dynamic || !other->soname)
-        return false;
-    for (const ElfW(Dyn) *d = module->dynamic; d->d_tag != DT_NULL; d++) {
-        const char *needed = d->d_tag == DT_NEEDED && d->d_un.d_val < module->strtab_bytes
-                                 ? file_name(module->strtab + d->d_un.d_val)
-                                 : NULL;
-
-        if (needed && (strcmp(needed, other->soname) == 0 || strcmp(needed, file_name(other->name)) == 0))
-            return true;
-    }
-    return false;
-}
-
-/* Appends a module's private dependencies, and then itself, to the order of constructors. */
-static void add_init_order(struct image_program *program, size_t index, bool *is_seen, size_t *count)
-{
-    const struct image_module *module = &program->modules[index];
-
-    if (is_seen[index])
-        return;
-    is_seen[index] = true;
-    for (size_t i = 0; i < program->n_modules; i++)
-        if (image_module_needs(module, &program->modules[i]))
-            add_init_order(program, i, is_seen, count);
-    program->init_order[(*count)++] = index;
-}
-
 /* Records the addresses of the unwinders' libraries (unwind.c). */
 static void note_unwinder(struct image_program *program, const struct image_module *module)
 {
@@ -401,6 +364,7 @@ void image_modules_list(struct image_module **modules_out, size_t *count_out)
         image_module_read(&loaded.modules[i]);
         loaded.modules[i].link_map = link_map_of(&loaded.modules[i]);
     }
+    image_modules_resolve(loaded.modules, loaded.count);
     *modules_out = loaded.modules;
     *count_out = loaded.count;
 }
@@ -419,20 +383,6 @@ bool image_wants_executable_stacks(void)
 
     dl_iterate_phdr(find_executable_stack, &is_found);
     return is_found;
-}
-
-void image_modules_order(struct image_program *program)
-{
-    bool *is_seen = base_calloc(program->n_modules, sizeof *is_seen, "the order of constructors");
-    size_t n_ordered = 0;
-
-    program->init_order =
-        base_calloc(program->n_modules, sizeof *program->init_order, "the order of constructors");
-    /* Last first: modules without a DT_NEEDED entry elsewhere (opened by a constructor) come before the
-     * program, too. */
-    for (size_t i = program->n_modules; i-- > 0;)
-        add_init_order(program, i, is_seen, &n_ordered);
-    free(is_seen);
 }
 
 bool image_modules_find(struct image_program *program, const char **error_out)

@@ -137,7 +137,7 @@ static void add_needed(struct walk *walk, const struct link_map *map)
         if (i < walk->n_seen || walk->n_seen == MAPS_MAX)
             continue;
         image_module_read_dynamic(&needed, other->l_ld);
-        if (image_module_needs(&module, &needed))
+        if (image_module_names(&module, &needed))
             walk->seen[walk->n_seen++] = other;
     }
 }

@@ -68,10 +68,12 @@ struct image_module {
     size_t init_vaddr, fini_vaddr; /* DT_INIT, DT_FINI; 0: none */
     size_t preinit_array_vaddr, init_array_vaddr, fini_array_vaddr;
     size_t n_preinits, n_inits, n_finis;
-    const char *soname; /* DT_SONAME or the last part of the path */
-    bool is_pristine;   /* no constructor has run on the prototype */
-    bool is_symbolic;   /* DT_SYMBOLIC: its own definitions take precedence */
-    bool has_textrel;   /* relocations in read-only segments */
+    const char *soname;             /* DT_SONAME or the last part of the path */
+    const struct link_map **needed; /* the libraries that it needs, in the order of DT_NEEDED; never freed */
+    size_t n_needed;
+    bool is_pristine; /* no constructor has run on the prototype */
+    bool is_symbolic; /* DT_SYMBOLIC: its own definitions take precedence */
+    bool has_textrel; /* relocations in read-only segments */
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes, tls_align; /* PT_TLS; tls_bytes 0: none */
     size_t tls_number;                                      /* ld.so's, for __tls_get_addr */
@@ -196,11 +198,9 @@ void image_module_read(struct image_module *module);
 /* Reads the dynamic section alone: bias and name are set. Allocates no memory. */
 void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic);
 
-/* All modules of the process, the program first, with their headers read. The caller frees the array. */
+/* All modules of the process, the program first, with their headers read and their needed libraries found. The caller
+ * frees the array. */
 void image_modules_list(struct image_module **modules_out, size_t *count_out);
-
-/* Computes the order of constructors. */
-void image_modules_order(struct image_program *program);
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
@@ -212,12 +212,27 @@ bool image_module_can_copy(struct image_module *module, const char **why_out, co
 /* sound.c: a sentence about a damaged header of the module; NULL: no damage. */
 const char *image_module_flaw(const struct image_module *module);
 
-/* True if this module names the other one in DT_NEEDED: by its DT_SONAME or by its file's name. */
-bool image_module_needs(const struct image_module *module, const struct image_module *other);
-
 /* The module whose prototype contains this address, in the program or group or in a published group; NULL:
  * none. */
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr);
+
+/* ---- needed.c: dependencies ---- */
+
+/* True if this module names the other one in DT_NEEDED, by its DT_SONAME or by its file's name. Reads the dynamic sections
+ * alone. */
+bool image_module_names(const struct image_module *module, const struct image_module *other);
+
+/* Sets `needed` of all modules of the process. */
+void image_modules_resolve(struct image_module *modules, size_t count);
+
+/* True if the other module is in `needed` of this one. */
+bool image_module_needs(const struct image_module *module, const struct image_module *other);
+
+/* The index of the module with this descriptor of ld.so; count: none. */
+size_t image_modules_index(const struct image_module *modules, size_t count, const struct link_map *map);
+
+/* Computes the order of constructors. */
+void image_modules_order(struct image_program *program);
 
 /* ---- segments.c: mappings ---- */
 
