@@ -84,6 +84,7 @@ size_t image_libc_field_offset(int field)
         [IMAGE_TIMEZONE] = offsetof(struct image_libc, timezone),
         [IMAGE_DAYLIGHT] = offsetof(struct image_libc, daylight),
         [IMAGE_TZNAME] = offsetof(struct image_libc, tzname),
+        [IMAGE_SIGNGAM] = offsetof(struct image_libc, signgam),
     };
 
     return offsets[field];

@@ -23,6 +23,7 @@ enum image_libc_field {
     IMAGE_TIMEZONE,
     IMAGE_DAYLIGHT,
     IMAGE_TZNAME,
+    IMAGE_SIGNGAM,
     IMAGE_LIBC_FIELDS
 };
 
@@ -99,13 +100,15 @@ struct image_libc {
     long timezone;
     int daylight;
     char *tzname[2];
+    int signgam;
     const void *environ_array; /* the rank's own array of its environment; NULL: none */
     size_t environ_room;       /* its length */
     char *strtok_next;
-    struct image_random *random;              /* rand, random and drand48; NULL: unused so far */
-    _Atomic(struct image_buffers *) buffers;  /* of localtime and similar functions; NULL: unused so far */
-    int exit_status;                          /* passed to on_exit handlers */
-    struct image_fork_handler *fork_handlers; /* of pthread_atfork, in order */
+    struct image_random *random;                 /* rand, random and drand48; NULL: unused so far */
+    _Atomic(struct image_buffers *) buffers;     /* of localtime and similar functions; NULL: unused so far */
+    _Atomic(struct image_databases *) databases; /* of getpwnam and similar functions; NULL: unused so far */
+    int exit_status;                             /* passed to on_exit handlers */
+    struct image_fork_handler *fork_handlers;    /* of pthread_atfork, in order */
     size_t n_fork_handlers;
     pid_t *children; /* processes that the rank has forked but not waited for */
     size_t n_children;

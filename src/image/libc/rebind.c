@@ -241,6 +241,49 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("hcreate", image_libc_hcreate, "the hash table is the rank's"),
     FUNCTION("hdestroy", image_libc_hdestroy, "the hash table is the rank's"),
     FUNCTION("hsearch", image_libc_hsearch, "the hash table is the rank's"),
+    FUNCTION("inet_ntoa", image_libc_inet_ntoa, "returns the rank's storage"),
+    FUNCTION("strerror", image_libc_strerror, "returns the rank's storage"),
+    FUNCTION("strsignal", image_libc_strsignal, "returns the rank's storage"),
+    FUNCTION("tmpnam", image_libc_tmpnam, "returns the rank's storage"),
+    FUNCTION("ttyname", image_libc_ttyname, "returns the rank's storage"),
+    FUNCTION("getlogin", image_libc_getlogin, "returns the rank's storage"),
+    FUNCTION("mbrtowc", image_libc_mbrtowc, "a character's first bytes may be the rank's"),
+    FUNCTION("mbrlen", image_libc_mbrlen, "a character's first bytes may be the rank's"),
+    FUNCTION("__mbrlen", image_libc_mbrlen, "a character's first bytes may be the rank's"),
+    FUNCTION("mbrtoc16", image_libc_mbrtoc16, "a character's first bytes may be the rank's"),
+    FUNCTION("mbrtoc32", image_libc_mbrtoc32, "a character's first bytes may be the rank's"),
+    FUNCTION("mbtowc", image_libc_mbtowc, "a character's first bytes may be the rank's"),
+    FUNCTION("mblen", image_libc_mblen, "a character's first bytes may be the rank's"),
+
+    /* The same for users, hosts and others (rebind_databases.c) */
+    FUNCTION("getpwnam", image_libc_getpwnam, "returns the rank's storage"),
+    FUNCTION("getpwuid", image_libc_getpwuid, "returns the rank's storage"),
+    FUNCTION("getgrnam", image_libc_getgrnam, "returns the rank's storage"),
+    FUNCTION("getgrgid", image_libc_getgrgid, "returns the rank's storage"),
+    FUNCTION("gethostbyname", image_libc_gethostbyname, "returns the rank's storage"),
+    FUNCTION("gethostbyname2", image_libc_gethostbyname2, "returns the rank's storage"),
+    FUNCTION("gethostbyaddr", image_libc_gethostbyaddr, "returns the rank's storage"),
+    FUNCTION("getservbyname", image_libc_getservbyname, "returns the rank's storage"),
+    FUNCTION("getservbyport", image_libc_getservbyport, "returns the rank's storage"),
+    FUNCTION("getprotobyname", image_libc_getprotobyname, "returns the rank's storage"),
+    FUNCTION("getprotobynumber", image_libc_getprotobynumber, "returns the rank's storage"),
+    FUNCTION("getmntent", image_libc_getmntent, "returns the rank's storage"),
+    FUNCTION("getpwent", image_libc_getpwent, "keeps the rank's position"),
+    FUNCTION("setpwent", image_libc_setpwent, "keeps the rank's position"),
+    FUNCTION("endpwent", image_libc_endpwent, "keeps the rank's position"),
+    FUNCTION("getgrent", image_libc_getgrent, "keeps the rank's position"),
+    FUNCTION("setgrent", image_libc_setgrent, "keeps the rank's position"),
+    FUNCTION("endgrent", image_libc_endgrent, "keeps the rank's position"),
+
+    /* The sign of a logarithm of the gamma function (rebind_lgamma.c) */
+    FUNCTION("lgamma", image_libc_lgamma, "stores the sign for the rank"),
+    FUNCTION("gamma", image_libc_lgamma, "stores the sign for the rank"),
+    FUNCTION("lgammaf", image_libc_lgammaf, "stores the sign for the rank"),
+    FUNCTION("gammaf", image_libc_lgammaf, "stores the sign for the rank"),
+    FUNCTION("lgammal", image_libc_lgammal, "stores the sign for the rank"),
+    FUNCTION("gammal", image_libc_lgammal, "stores the sign for the rank"),
+    VARIABLE("signgam", IMAGE_SIGNGAM, "the sign of the rank's lgamma"),
+    VARIABLE("__signgam", IMAGE_SIGNGAM, "the sign of the rank's lgamma"),
 
     /* Data of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
     FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
@@ -379,8 +422,10 @@ static void fini(struct image_libc *libc)
         return;
     image_random_destroy(libc->random);
     image_buffers_destroy(libc->buffers);
+    image_databases_destroy(libc->databases);
     libc->random = NULL;
     libc->buffers = NULL;
+    libc->databases = NULL;
     free(libc->at_exit.items);
     free(libc->at_quick_exit.items);
     free(libc->fork_handlers);

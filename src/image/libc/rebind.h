@@ -9,7 +9,12 @@
 
 #include <signal.h>
 #include <dlfcn.h>
+#include <grp.h>
+#include <mntent.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <pwd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <search.h>
@@ -27,15 +32,17 @@
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
+#include <uchar.h>
 #include <unwind.h>
 
 /* Excludes the rank's other threads. Does nothing if it has none. */
 void image_libc_lock(struct image_libc *libc);
 void image_libc_unlock(struct image_libc *libc);
 
-/* Frees the generators (rebind_random.c) and buffers (rebind_buffers.c). */
+/* Frees the generators (rebind_random.c), buffers (rebind_buffers.c) and records (rebind_databases.c). */
 void image_random_destroy(struct image_random *random);
 void image_buffers_destroy(struct image_buffers *buffers);
+void image_databases_destroy(struct image_databases *databases);
 
 /* ---- rebind_env.c, rebind_time.c ---- */
 
@@ -325,6 +332,41 @@ char *image_libc_ctime(const time_t *when);
 int image_libc_hcreate(size_t n_entries);
 void image_libc_hdestroy(void);
 ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
+char *image_libc_inet_ntoa(struct in_addr address);
+char *image_libc_strerror(int number);
+char *image_libc_strsignal(int number);
+char *image_libc_tmpnam(char *file);
+char *image_libc_ttyname(int fd);
+char *image_libc_getlogin(void);
+size_t image_libc_mbrtowc(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *state);
+size_t image_libc_mbrlen(const char *text, size_t n_bytes, mbstate_t *state);
+size_t image_libc_mbrtoc16(char16_t *wide, const char *text, size_t n_bytes, mbstate_t *state);
+size_t image_libc_mbrtoc32(char32_t *wide, const char *text, size_t n_bytes, mbstate_t *state);
+int image_libc_mbtowc(wchar_t *wide, const char *text, size_t n_bytes);
+int image_libc_mblen(const char *text, size_t n_bytes);
+
+struct passwd *image_libc_getpwnam(const char *name);
+struct passwd *image_libc_getpwuid(uid_t uid);
+struct passwd *image_libc_getpwent(void);
+void image_libc_setpwent(void);
+void image_libc_endpwent(void);
+struct group *image_libc_getgrnam(const char *name);
+struct group *image_libc_getgrgid(gid_t gid);
+struct group *image_libc_getgrent(void);
+void image_libc_setgrent(void);
+void image_libc_endgrent(void);
+struct hostent *image_libc_gethostbyname(const char *name);
+struct hostent *image_libc_gethostbyname2(const char *name, int family);
+struct hostent *image_libc_gethostbyaddr(const void *addr, socklen_t addr_bytes, int family);
+struct servent *image_libc_getservbyname(const char *name, const char *protocol);
+struct servent *image_libc_getservbyport(int port, const char *protocol);
+struct protoent *image_libc_getprotobyname(const char *name);
+struct protoent *image_libc_getprotobynumber(int number);
+struct mntent *image_libc_getmntent(FILE *stream);
+
+double image_libc_lgamma(double x);
+float image_libc_lgammaf(float x);
+long double image_libc_lgammal(long double x);
 
 void *image_libc_dlopen(const char *path, int mode);
 int image_libc_dlclose(void *handle);

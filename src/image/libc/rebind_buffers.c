@@ -1,19 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_buffers.c: functions whose result or position is in static storage of libc: per rank here.
+ * rebind_buffers.c: functions whose result or position is in storage of libc, one per process or thread: per rank here.
  */
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
 #include "base/log.h"
 
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <search.h>
+#include <stdio.h>
 #include <string.h>
+#include <uchar.h>
+#include <unistd.h>
+#include <wchar.h>
 
 struct image_buffers {
-    struct tm tm;              /* of localtime and gmtime */
-    char text[64];             /* of ctime and asctime */
-    struct hsearch_data table; /* of hcreate */
+    struct tm tm;                  /* of localtime and gmtime */
+    char text[64];                 /* of ctime and asctime */
+    struct hsearch_data table;     /* of hcreate */
+    char address[INET_ADDRSTRLEN]; /* of inet_ntoa */
+    char error[256];               /* of strerror, for numbers without a fixed text */
+    char signal[256];              /* of strsignal */
+    char file[L_tmpnam];           /* of tmpnam */
+    char terminal[256];            /* of ttyname */
+    char login[256];               /* of getlogin */
+    /* The incomplete characters of functions that were called without a state of the program's: */
+    mbstate_t mblen_state, mbtowc_state, mbrlen_state, mbrtowc_state, mbrtoc16_state, mbrtoc32_state;
 };
 
 void image_buffers_destroy(struct image_buffers *buffers)
@@ -101,4 +116,124 @@ ENTRY *image_libc_hsearch(ENTRY item, ACTION action)
         return hsearch(item, action);
     hsearch_r(item, action, &found, &buffers->table);
     return found;
+}
+
+/* ---- Texts ---- */
+
+char *image_libc_inet_ntoa(struct in_addr address)
+{
+    struct image_buffers *buffers = current();
+
+    return buffers ? (char *)inet_ntop(AF_INET, &address, buffers->address, sizeof buffers->address)
+                   : inet_ntoa(address);
+}
+
+char *image_libc_strerror(int number)
+{
+    struct image_buffers *buffers = current();
+
+    return buffers ? strerror_r(number, buffers->error, sizeof buffers->error) : strerror(number);
+}
+
+char *image_libc_strsignal(int number)
+{
+    struct image_buffers *buffers = current();
+
+    if (!buffers)
+        return strsignal(number);
+    snprintf(buffers->signal, sizeof buffers->signal, "%s", strsignal(number));
+    return buffers->signal;
+}
+
+/* Found at run time: the linker warns of each reference to libc's functions. */
+char *image_libc_tmpnam(char *file)
+{
+    struct image_buffers *buffers = file ? NULL : current();
+    char *(*real)(char *);
+
+    *(void **)&real = dlsym(RTLD_DEFAULT, "tmpnam");
+    return real ? real(buffers ? buffers->file : file) : NULL;
+}
+
+char *image_libc_ttyname(int fd)
+{
+    struct image_buffers *buffers = current();
+    int error;
+
+    if (!buffers)
+        return ttyname(fd);
+    error = ttyname_r(fd, buffers->terminal, sizeof buffers->terminal);
+    if (error)
+        errno = error;
+    return error ? NULL : buffers->terminal;
+}
+
+char *image_libc_getlogin(void)
+{
+    struct image_buffers *buffers = current();
+    int error;
+
+    if (!buffers)
+        return getlogin();
+    error = getlogin_r(buffers->login, sizeof buffers->login);
+    if (error)
+        errno = error;
+    return error ? NULL : buffers->login;
+}
+
+/* ---- Multibyte characters ---- */
+
+size_t image_libc_mbrtowc(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
+{
+    struct image_buffers *buffers = state ? NULL : current();
+
+    return mbrtowc(wide, text, n_bytes, buffers ? &buffers->mbrtowc_state : state);
+}
+
+size_t image_libc_mbrlen(const char *text, size_t n_bytes, mbstate_t *state)
+{
+    struct image_buffers *buffers = state ? NULL : current();
+
+    return mbrlen(text, n_bytes, buffers ? &buffers->mbrlen_state : state);
+}
+
+size_t image_libc_mbrtoc16(char16_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
+{
+    struct image_buffers *buffers = state ? NULL : current();
+
+    return mbrtoc16(wide, text, n_bytes, buffers ? &buffers->mbrtoc16_state : state);
+}
+
+size_t image_libc_mbrtoc32(char32_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
+{
+    struct image_buffers *buffers = state ? NULL : current();
+
+    return mbrtoc32(wide, text, n_bytes, buffers ? &buffers->mbrtoc32_state : state);
+}
+
+/* mbtowc with a state. Without a text it forgets the state, and tells whether the encoding has one. */
+static int convert(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
+{
+    size_t used;
+
+    if (!text) {
+        memset(state, 0, sizeof *state);
+        return mbtowc(NULL, NULL, 0);
+    }
+    used = mbrtowc(wide, text, n_bytes, state);
+    return used >= (size_t)-2 ? -1 : (int)used;
+}
+
+int image_libc_mbtowc(wchar_t *wide, const char *text, size_t n_bytes)
+{
+    struct image_buffers *buffers = current();
+
+    return buffers ? convert(wide, text, n_bytes, &buffers->mbtowc_state) : mbtowc(wide, text, n_bytes);
+}
+
+int image_libc_mblen(const char *text, size_t n_bytes)
+{
+    struct image_buffers *buffers = current();
+
+    return buffers ? convert(NULL, text, n_bytes, &buffers->mblen_state) : mblen(text, n_bytes);
 }
