@@ -224,7 +224,7 @@ CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode)
     CUstreamCaptureMode before;
 
     gpu_guard_prepare();
-    rank = ult_self() ? gpu_streams_of_self() : NULL;
+    rank = gpu_streams_of_main();
     if (!rank || !mode || !is_mode(*mode))
         return real.r_cuThreadExchangeStreamCaptureMode(mode);
     before = rank->mode;

@@ -65,7 +65,7 @@ void gpu_current_begin(void)
     struct gpu_rank_context *rank;
     CUcontext now = NULL;
 
-    if (!gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
+    if (!gpu_rank_is_main() || !gpu_is_used() || gpu_call(cuInit, (0)) || gpu_call(cuCtxGetCurrent, (&now)))
         return;
     rank = gpu_rank_context_of(ult_self());
     if (rank->has_begun)

@@ -122,7 +122,7 @@ void gpu_flow_count(const struct gpu_call *call, const void *caller)
 
 static struct gpu_flows *flows_of_self(void)
 {
-    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+    struct gpu_rank_streams *rank = gpu_streams_of_main();
 
     return rank && rank->flows.n_places > 0 ? &rank->flows : NULL;
 }

@@ -65,7 +65,7 @@ static void add(struct gpu_launched *launched, CUfunction function)
 
 static struct gpu_launched *launched_of_self(void)
 {
-    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+    struct gpu_rank_streams *rank = gpu_streams_of_main();
 
     return rank ? &rank->launched : NULL;
 }

@@ -22,13 +22,11 @@ struct gpu_contexts_real gpu_contexts_real;
 
 /* ---- The rank's stack ---- */
 
-/* The state of the calling rank; NULL: the thread has no rank, or the driver is unavailable. */
+/* The state of the calling rank; NULL: the thread is not a rank's own, or the driver is unavailable. */
 static struct gpu_rank_context *own(void)
 {
-    struct ult *self = ult_self();
-
     gpu_guard_prepare();
-    return self && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(self) : NULL;
+    return gpu_rank_is_main() && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(ult_self()) : NULL;
 }
 
 /* Pushes the previously current context below the new one. */

@@ -40,7 +40,16 @@ struct gpu_rank_context {
                                       * access to */
 };
 
-/* The state of the rank, created at the first call. */
+/* True on a rank's own ULT. The other threads of a rank have ULTs inside MPI, and none outside; their contexts are the
+ * driver's in both. */
+static inline bool gpu_rank_is_main(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && !self->main;
+}
+
+/* The state of the rank with this ULT of its own, created at the first call. */
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
 
 /* The rank's view of these functions; on any thread. Calls on threads of no rank go to the driver, except

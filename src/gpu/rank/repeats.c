@@ -489,7 +489,7 @@ struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream
 
     if (!gpu_repeats_are_on || !self || !ult_has_pe(self))
         return NULL;
-    rank = gpu_streams_of_self();
+    rank = gpu_streams_of_main();
     if (!rank || rank->n_captures > 0)
         return NULL;
     repeats = rank->repeats ? rank->repeats : create(rank);
@@ -550,7 +550,7 @@ void gpu_repeats_end_outside(void)
 
 void gpu_repeats_forget(void)
 {
-    struct gpu_rank_streams *rank = gpu_repeats_are_on && ult_self() ? gpu_streams_of_self() : NULL;
+    struct gpu_rank_streams *rank = gpu_repeats_are_on ? gpu_streams_of_main() : NULL;
 
     gpu_count_change();
     if (rank && rank->repeats)

@@ -91,7 +91,14 @@ struct gpu_rank_streams *gpu_streams_of_self(void)
         return NULL;
     if (!u)
         u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
+    else if (u->main)
+        u = u->main;
     return u && u->world_rank >= 0 ? streams_of(gpu_rank_context_of(u)) : NULL;
+}
+
+struct gpu_rank_streams *gpu_streams_of_main(void)
+{
+    return gpu_rank_is_main() ? gpu_streams_of_self() : NULL;
 }
 
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context)
@@ -359,7 +366,7 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
 
     if (!rank)
         return CUDA_SUCCESS;
-    if (BASE_LIKELY(ult_self() && gpu_waits_suspend))
+    if (BASE_LIKELY(gpu_waits_suspend && gpu_rank_is_main()))
         call->rank = rank;
     if (call->stream != NULL && call->stream != CU_STREAM_LEGACY && call->stream != CU_STREAM_PER_THREAD) {
         if (BASE_LIKELY(kind != GPU_CALL_SUBMIT || rank->n_blocking == 0))
@@ -372,7 +379,7 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
         return result;
     }
     is_thread = call->stream == CU_STREAM_PER_THREAD || (call->stream == NULL && is_per_thread);
-    if (is_thread && !ult_self())
+    if (is_thread && !gpu_rank_is_main())
         return CUDA_SUCCESS; /* an OS thread of the rank has the driver's own per-thread stream */
     pthread_mutex_lock(&rank->lock);
     result = order_special(rank, call, is_thread, kind, caller);
@@ -382,22 +389,34 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
 
 void gpu_streams_record_early(const struct gpu_call *call)
 {
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct gpu_face *face = call->face;
 
-    if (!face->early && gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return;
-    face->has_early = gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS;
+    pthread_mutex_lock(&rank->lock);
+    if ((face->early || gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
+        gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS)
+        face->n_early++;
+    pthread_mutex_unlock(&rank->lock);
 }
 
 void gpu_streams_settle(void)
 {
-    struct gpu_rank_streams *rank = ult_self() ? gpu_streams_of_self() : NULL;
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
 
-    for (struct gpu_face *face = rank ? rank->faces : NULL; face; face = face->next) {
-        if (face->has_early)
-            gpu_driver.cuEventSynchronize(face->early);
-        face->has_early = false;
+    if (!rank)
+        return;
+    pthread_mutex_lock(&rank->lock);
+    for (struct gpu_face *face = rank->faces; face; face = face->next) {
+        uint64_t n_early = face->n_early;
+        if (n_early == face->n_settled)
+            continue;
+        pthread_mutex_unlock(&rank->lock); /* other threads may make more such calls meanwhile */
+        gpu_driver.cuEventSynchronize(face->early);
+        pthread_mutex_lock(&rank->lock);
+        if (face->n_settled < n_early)
+            face->n_settled = n_early;
     }
+    pthread_mutex_unlock(&rank->lock);
 }
 
 /* ---- Streams that a rank creates ---- */

@@ -57,13 +57,14 @@ struct gpu_face {
     struct gpu_stream thread;   /* the per-thread stream */
     struct gpu_stream *streams; /* created by the rank */
     struct gpu_orphan *orphans;
-    CUstream joined; /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
-    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: none */
-    CUevent early;   /* after the last synchronous call that did not wait; NULL: not created yet */
-    bool has_early;  /* such a call was made since the rank last waited for it */
-    uint64_t n_base; /* number of operations on the default stream */
-    uint64_t marked; /* the last one before base.mark */
-    int n_blocking;  /* of streams, and of thread if it is created */
+    CUstream joined;    /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
+    CUevent gate;       /* new streams wait for it: cuCtxWaitEvent; NULL: none */
+    CUevent early;      /* after the last synchronous call that did not wait; NULL: not created yet */
+    uint64_t n_early;   /* number of such calls ... */
+    uint64_t n_settled; /* ... and of those that the rank has waited for */
+    uint64_t n_base;    /* number of operations on the default stream */
+    uint64_t marked;    /* the last one before base.mark */
+    int n_blocking;     /* of streams, and of thread if it is created */
 };
 
 #define GPU_STREAM_BUCKETS 64
@@ -128,8 +129,11 @@ static inline void gpu_call_make_room(const struct gpu_call *call, const void *c
         gpu_flow_count(call, caller);
 }
 
-/* The calling rank's streams, on its ULT or one of its threads; NULL: none. */
+/* The calling rank's streams, on its ULT or one of its threads, inside MPI or outside; NULL: none. */
 struct gpu_rank_streams *gpu_streams_of_self(void);
+
+/* The same on the rank's own ULT only, for state that it does not share with its other threads. */
+struct gpu_rank_streams *gpu_streams_of_main(void);
 
 /* The created stream with this handle; NULL: it is not the rank's. Lock held. */
 struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
