@@ -3,7 +3,8 @@
  * A capture affects only the capturing rank: two of three ranks of a PE capture in mode GLOBAL, interleaved
  * with other ranks, while each third rank allocates and frees memory, copies in its stream NULL and waits for
  * the GPU. The launched graphs then do the captured work. With the argument "refused": calls that CUDA
- * forbids to the capturing rank are refused.
+ * forbids to the capturing rank are refused. "destroyed": a rank that has destroyed a stream while it was
+ * captured captures no longer: a free that waits for another rank's kernel lets that rank run.
  */
 #include "kernels.h"
 
@@ -144,6 +145,31 @@ static void check_refused(void)
     GTEST_CU(cuCtxSynchronize());
 }
 
+/* ---- A capture that ends with its stream ---- */
+
+static void destroy_captured(void)
+{
+    CUstream captured;
+
+    GTEST_CU(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    GTEST_CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    GTEST_CU(cuStreamDestroy(captured));
+    let_others_run(); /* rank 0's kernel runs */
+    MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 6, MPI_COMM_WORLD));
+    GTEST_CU(cuMemFree(other));
+}
+
+static void run_kernel_meanwhile(void)
+{
+    volatile unsigned *flag = gtest_flag();
+
+    gtest_launch_spin((CUdeviceptr)flag, NULL);
+    let_others_run();
+    MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    *flag = 1;
+    GTEST_CU(cuCtxSynchronize());
+}
+
 static void set_up(void)
 {
     GTEST_CU(cuMemAlloc(&memory, N * sizeof(unsigned)));
@@ -164,6 +190,13 @@ int main(int argc, char **argv)
     gtest_init();
     gtest_load_kernels();
     set_up();
+    if (argc > 1 && strcmp(argv[1], "destroyed") == 0) {
+        if (mtest_rank == 0)
+            run_kernel_meanwhile();
+        else
+            destroy_captured();
+        return mtest_end();
+    }
     is_refused = argc > 1 && strcmp(argv[1], "refused") == 0;
     for (int round = 0; round < ROUNDS && !is_refused; round++) {
         let_others_run();

@@ -8,6 +8,7 @@
  * capture may end on another thread. As a consequence, calls that CUDA would forbid to the capturing rank
  * itself are not refused.
  */
+#include "base/log.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
@@ -38,16 +39,37 @@ static void announce(const void *caller)
 }
 
 /* Counts a capture if it has begun successfully. */
-static CUresult count(struct gpu_rank_streams *rank, CUresult result)
+static CUresult count(struct gpu_rank_streams *rank, CUstream origin, CUresult result)
 {
-    if (result == CUDA_SUCCESS) {
-        pthread_mutex_lock(&rank->lock);
-        rank->n_captures++;
-        pthread_mutex_unlock(&rank->lock);
-    } else {
+    struct gpu_capture *made;
+
+    if (result != CUDA_SUCCESS) {
         atomic_fetch_sub(&gpu_drain_n_captures, 1);
+        return result;
     }
+    made = base_malloc(sizeof *made, "a capture of a stream");
+    made->origin = origin;
+    pthread_mutex_lock(&rank->lock);
+    made->next = rank->captures;
+    rank->captures = made;
+    rank->n_captures++;
+    pthread_mutex_unlock(&rank->lock);
     return result;
+}
+
+void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin)
+{
+    struct gpu_capture **link = &rank->captures, *found;
+
+    while (*link && (*link)->origin != origin)
+        link = &(*link)->next;
+    found = *link;
+    if (!found)
+        return;
+    *link = found->next;
+    free(found);
+    rank->n_captures--;
+    atomic_fetch_sub(&gpu_drain_n_captures, 1);
 }
 
 /* The driver's function of this kind for a mapped stream: NULL no longer means a default stream. */
@@ -61,7 +83,7 @@ static CUresult count(struct gpu_rank_streams *rank, CUresult result)
     result = stream_to_capture(rank, &stream, twin, GPU_CALLER);                    \
     if (result == CUDA_SUCCESS)                                                     \
         announce(GPU_CALLER);                                                       \
-    return result != CUDA_SUCCESS ? result : count(rank, real.mapped_function mapped_arguments)
+    return result != CUDA_SUCCESS ? result : count(rank, stream, real.mapped_function mapped_arguments)
 
 CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream)
 {
@@ -155,8 +177,7 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
     result = function(call.stream, graph_out);
     if (was_captured && !gpu_stream_is_captured(call.stream, NULL)) {
         pthread_mutex_lock(&rank->lock);
-        rank->n_captures--;
-        atomic_fetch_sub(&gpu_drain_n_captures, 1);
+        gpu_capture_forget(rank, call.stream);
         is_spoiled = take_spoiled(rank, id, true);
         rank->captured_last = call.stream;
         pthread_mutex_unlock(&rank->lock);

@@ -521,6 +521,7 @@ static void forget_stream(CUstream handle)
             gpu_driver.cuEventDestroy(stream->mark);
         free(stream);
     }
+    gpu_capture_forget(rank, handle);
     pthread_mutex_unlock(&rank->lock);
 }
 

@@ -67,6 +67,12 @@ struct gpu_face {
     int n_blocking;     /* of streams, and of thread if it is created */
 };
 
+/* A capture that has begun and not ended. */
+struct gpu_capture {
+    struct gpu_capture *next; /* the rank's next one */
+    CUstream origin;          /* where it began: it ends there, or when that stream is destroyed */
+};
+
 #define GPU_STREAM_BUCKETS 64
 #define GPU_SPOILED_MAX 8
 
@@ -76,7 +82,8 @@ struct gpu_rank_streams {
     struct gpu_face *faces;
     struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* created streams, by handle */
     int n_blocking;                               /* in all faces */
-    int n_captures;                               /* begun and not ended */
+    struct gpu_capture *captures;                 /* begun and not ended ... */
+    int n_captures;                               /* ... and their number */
     CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
     CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
     cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
@@ -148,6 +155,10 @@ CUresult gpu_streams_mark(struct gpu_stream *stream);
 /* Invalidates the captures of all the face's streams, or of those ordered with the default stream. Returns
  * false if none is being captured. Lock held. */
 bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all);
+
+/* Forgets the capture that began in this stream, if there is one: it has ended, or the stream is destroyed.
+ * Lock held. (capture.c) */
+void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
 
 /* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);
