@@ -70,6 +70,10 @@ extern bool (*gpu_is_code_of_rank)(const void *address);
 /* True if the running rank has no pending MPI request. On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 
+/* True once streams or kernels of this process wait for PEs although waits in CUDA do not let PEs make progress:
+ * each PE whose rank has such streams needs a progress thread. */
+extern bool gpu_needs_progress;
+
 /* A query that the PE repeats until the driver answers it. Private to src/gpu/rank/waits.h. */
 struct gpu_question {
     struct gpu_question *next;

@@ -118,6 +118,7 @@ const struct gpu_guarded *gpu_guarded_at(size_t i)
 struct ult *(*gpu_rank_of_thread)(void);
 bool (*gpu_is_code_of_rank)(const void *address);
 bool (*gpu_has_no_messages)(void);
+bool gpu_needs_progress;
 
 void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs) {}
 

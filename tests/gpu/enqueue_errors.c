@@ -2,7 +2,7 @@
  *
  * Wrong uses of streams and of operations in them are errors of MPICH's classes, and change nothing. An operation
  * that fails when its stream comes to it: its status has the error, the error handler is called, and the next
- * call with that stream returns the error. Arguments: fatal: such an operation ends the job; streams: no operations.
+ * call with that stream returns the error. Argument: fatal: such an operation ends the job.
  */
 #include "enqueue.h"
 #include "mpi-ext.h"
@@ -176,8 +176,6 @@ int main(int argc, char **argv)
                 "streams that wait for messages share few connections to the GPU");
     if (!is_fatal)
         streams();
-    if (argc > 1 && strcmp(argv[1], "streams") == 0)
-        return mtest_end();
     if (!is_fatal) {
         waits();
         unsupported();

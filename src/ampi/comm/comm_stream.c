@@ -167,7 +167,7 @@ int MPIX_Stream_create(MPI_Info info, MPIX_Stream *stream)
     struct ult *gate = ampi_gate_pass("MPIX_Stream_create", __builtin_return_address(0));
     int error = create_stream(ampi_enter("MPIX_Stream_create"), info, stream);
 
-    ampi_gate_leave(gate);
+    ampi_gate_leave_waiting(gate);
     return error;
 }
 

@@ -201,7 +201,7 @@ int AMPI_GPU_Handlers_create(MPI_Comm comm, MPI_Info info, AMPI_GPU_Handlers *ha
     struct ult *gate = ampi_gate_pass("AMPI_GPU_Handlers_create", __builtin_return_address(0));
     int error = check_and_create(ampi_enter("AMPI_GPU_Handlers_create"), comm, info, handlers);
 
-    ampi_gate_leave(gate);
+    ampi_gate_leave_waiting(gate);
     return error;
 }
 

@@ -29,6 +29,7 @@ static void connect_rooms(void)
         .adopt_caller = ampi_rank_or_adopt,
         .rank_of_thread = ampi_rank_of_thread,
         .has_threads = ampi_rank_has_threads,
+        .start_progress = ampi_thread_start_progress,
         .end_job = ampi_job_end,
         .report_blocked = ampi_report_blocked,
         .report_overlap = ampi_report_overlap,

@@ -44,8 +44,9 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank);
  * thread, or the rank's own ULT blocks its PE for seconds and does not wait by a function that lets other ranks run. */
 struct ult *ampi_thread_start_mpi(const char *call, const void *from);
 
-/* With +progress-thread: starts the progress thread of the PE whose first rank initializes MPI. The last step of that
- * call, on the rank's main thread. */
+/* With +progress-thread, or if waits in CUDA do not make progress (gpu_needs_progress): starts the progress thread of the
+ * calling rank's PE, once. The last step of a call that initializes MPI, or of one from which on streams may wait for the
+ * PE. */
 void ampi_thread_start_progress(void);
 
 /* Count the library's own threads in a process with one rank: called before and after the start of MPI. */

@@ -20,6 +20,7 @@
 #include "base/settings.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
+#include "gpu/gpu.h"
 #include "image/image.h"
 
 struct ampi_rank *ampi_rank_of_thread(const void *caller)
@@ -201,11 +202,12 @@ void ampi_thread_start_progress(void)
 {
     int error;
 
-    if (BASE_LIKELY(!base_settings.progress_thread) || ult_progress_is_started())
+    if (BASE_LIKELY(!base_settings.progress_thread && !gpu_needs_progress) || ult_progress_is_started())
         return;
+    __atomic_store_n(&ampi_gate_is_on, true, __ATOMIC_RELAXED);
     error = ult_progress_start();
     if (error)
-        base_fatal(1, "+progress-thread: PE %d cannot start its thread: %s; raise `ulimit -u`",
+        base_fatal(1, "PE %d cannot start its progress thread: %s; raise `ulimit -u`",
                    ult_pe_id(ult_self()->pe), strerror(error));
     if (n_own_threads >= 0)
         n_own_threads++;

@@ -8,6 +8,7 @@
 
 #include "ampi/object/error.h"
 #include "base/log.h"
+#include "gpu/gpu.h"
 #include "gpu_detect.h"
 
 bool ampi_gate_is_on;
@@ -168,6 +169,13 @@ void ampi_gate_leave(struct ult *entered)
     thread = BASE_CONTAINER(entered, struct ampi_thread, ult);
     ult_leave_bound(entered);
     pthread_setcancelstate(thread->cancel_state, NULL);
+}
+
+void ampi_gate_leave_waiting(struct ult *entered)
+{
+    if (__atomic_load_n(&gpu_needs_progress, __ATOMIC_RELAXED) && ult_self())
+        ampi_upper.start_progress();
+    ampi_gate_leave(entered);
 }
 
 bool ampi_gate_is_main(void)

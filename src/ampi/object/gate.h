@@ -31,6 +31,10 @@ extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 struct ult *ampi_gate_enter(const char *call, const void *from);
 void ampi_gate_leave(struct ult *entered);
 
+/* ampi_gate_leave of a call from which on streams or kernels may wait for the PE: starts a progress thread if waits in CUDA
+ * do not let the PE make progress (gpu_needs_progress). */
+void ampi_gate_leave_waiting(struct ult *entered);
+
 /* ampi_gate_enter for a thread that starts MPI for its rank, whose PE is shared. From then on the thread may
  * call MPI, whatever level it requests. Followed by ampi_gate_leave. */
 struct ult *ampi_gate_admit(struct ampi_rank *rank, const char *call, const void *from);

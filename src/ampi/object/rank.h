@@ -222,6 +222,8 @@ struct ampi_upper {
     struct ampi_rank *(*rank_of_thread)(const void *caller);
     /* True if the rank's program is known to have threads besides its main thread. */
     bool (*has_threads)(const struct ampi_rank *rank);
+    /* Starts the progress thread of the calling rank's PE, if one is wanted and there is none. */
+    void (*start_progress)(void);
     /* Ends the whole job at once with this exit code, after what was printed so far has been flushed. */
     void (*end_job)(int exit_code) BASE_NORETURN;
     /* Prints the blocking call of every rank of this process. */

@@ -23,6 +23,7 @@
 bool gpu_streams_are_private;
 int gpu_streams_n_ranks;
 struct ult *(*gpu_rank_of_thread)(void);
+bool gpu_needs_progress;
 
 /* The choice of gpu_streams_choose. */
 static bool is_private_wanted = true, is_suspending_wanted = true, are_graphs_wanted = true;
@@ -50,7 +51,6 @@ void gpu_streams_begin(int n_ranks)
 
 void gpu_waits_make_progress(void)
 {
-    static atomic_flag has_said = ATOMIC_FLAG_INIT;
     bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_has_given();
 
     atomic_store_explicit(&gpu_streams_wait_for_pes, true, memory_order_relaxed);
@@ -58,10 +58,8 @@ void gpu_waits_make_progress(void)
         return;
     if (can_suspend)
         gpu_waits_suspend = gpu_waits_are_of_all_code = true;
-    else if (!atomic_flag_test_and_set(&has_said))
-        base_log(
-            "operations of MPI in CUDA streams go on only within calls of MPI, since this process's waits in "
-            "CUDA are not intercepted: use +progress-thread");
+    else
+        __atomic_store_n(&gpu_needs_progress, true, __ATOMIC_RELAXED);
 }
 
 /* ---- The streams of a rank ---- */

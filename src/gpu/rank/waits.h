@@ -24,7 +24,8 @@ struct ult;
 /* Called when streams begin to wait for operations of PEs. From then on no wait in CUDA stops a PE: the
  * stream of another PE's rank may wait for a message that this PE sends. In a process with one rank, whose
  * waits are CUDA's own otherwise, they let the PE make progress, also those of libraries, because there is
- * no other rank that could enter the library. (streams.c) */
+ * no other rank that could enter the library. Where waits are not intercepted, a progress thread is needed
+ * (gpu_needs_progress). (streams.c) */
 void gpu_waits_make_progress(void);
 extern bool gpu_waits_are_of_all_code;
 extern _Atomic bool gpu_streams_wait_for_pes;

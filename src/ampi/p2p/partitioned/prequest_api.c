@@ -149,7 +149,7 @@ int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *prequest)
 
     ampi_enter("MPIX_Prequest_create");
     error = create(request, prequest);
-    ampi_gate_leave(gate);
+    ampi_gate_leave_waiting(gate);
     return error;
 }
 
