@@ -19,6 +19,7 @@
  *      another process       has membarrier (c); is_asleep         for senders too (c); turn          (UCX)
  *      a message, UCX        UCX's                                 a poll of UCX in vain, nothing     UCX's fd
  *                                                                  started since; UCX is armed (d)
+ *      a call has returned   a wake-up (above)                     n_offloaded, with the PE           event_fd
  *      time                  -                                     timer_first, with the PE           the limit
  *      a full inbox, a GPU   -                                     n_backlogged, pending, must_poll   the limit
  *      A thread of a shared PE sleeps on its bell (sharing.c)
@@ -257,7 +258,8 @@ static enum under_way find_under_way(void)
 
     for (int i = 0; i < ult_job.n_pes; i++) {
         struct ult_pe *pe = &ult_job.pes[i];
-        if (ult_inbox_has_mail(&pe->inbox) || pe->timer_first || pe->n_backlogged || pe->queue_first)
+        if (ult_inbox_has_mail(&pe->inbox) || pe->timer_first || pe->n_backlogged || pe->n_offloaded ||
+            pe->queue_first)
             return MORE;
         for (const struct ult_source *source = pe->sources; source; source = source->next)
             if (source->pending && source->fd < 0)

@@ -536,6 +536,7 @@ void ult_job_share_node(int node_index, int node_n_procs)
 void ult_job_init(int n_pes, const struct ult_hooks *hooks)
 {
     ult_asan_init();
+    ult_offload_init();
     ult_job.n_pes = n_pes;
     if (hooks)
         ult_job.hooks = *hooks;

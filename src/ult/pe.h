@@ -73,6 +73,7 @@ struct ult_pe {
     struct ult *timer_last;
     struct ult_backlog *backlogs; /* by destination PE */
     int n_backlogged;             /* entries in all of them */
+    int n_offloaded;              /* calls in progress on other threads (offload_threads.c) */
     bool must_poll;               /* asleep, but a sender may not see it: membarrier failed */
     struct ult_ring **rings_to;   /* by destination PE: this PE's ring in its inbox; NULL: nothing sent yet */
     struct ult_carrier *carrier;  /* the OS thread that runs its ULTs now */
@@ -140,6 +141,9 @@ void ult_pe_run(struct ult_carrier *carrier);
 
 /* Names the calling OS thread, one of this PE's, for perf, top and gdb: "PE 3" for the role "PE". (carrier.c) */
 void ult_pe_name_thread(const struct ult_pe *pe, const char *role);
+
+/* Notes the cores of this process for the threads of offload_threads.c, before a PE is pinned. (offload_threads.c) */
+void ult_offload_init(void);
 
 /* Starts an OS thread of this library's own; returns an error number. */
 int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;

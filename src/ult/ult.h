@@ -293,6 +293,28 @@ struct ult_fence {
  * caller provides the fence's memory. Any thread. */
 void ult_post_fence(struct ult_pe *dest, struct ult_fence *fence);
 
+/* ---- Calls that may block (offload_threads.c) ---- */
+
+/* A function that may block, which a thread of the library runs. Memory of the caller, who must not change it until done is
+ * called. */
+struct ult_offload {
+    void (*run)(struct ult_offload
+                    *work); /* on another thread, which is not a PE: must not use what belongs to a PE */
+    void (*done)(
+        struct ult_offload *work); /* then, on the PE that started it, from its progress; may free it; may not
+                                             * switch */
+    struct ult_offload *next;      /* private, like the other fields: next in the queue of waiting work */
+    struct ult_wakeup wakeup;      /* brings it back to the PE */
+    struct ult_pe *pe;             /* that started it */
+};
+
+/* Starts it; work begins in the order of the starts. No deadlock is reported before done has been called. If there is no
+ * thread and none can be created, the PE runs it at once. On a PE. Never switches otherwise. */
+void ult_offload_start(struct ult_offload *work);
+
+/* The most calls that run at the same time. */
+int ult_offload_width(void);
+
 #include "ult/sharing.h"
 #include "ult/ult_inline.h"
 
