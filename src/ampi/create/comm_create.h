@@ -8,6 +8,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/object/info.h"
 #include "ampi/comm/topo.h"
+#include "ampi/meet/meet.h"
 
 struct ampi_coll_plan;
 
@@ -26,6 +27,20 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
  * switch. */
 int ampi_comm_create_split(struct ampi_comm *old, int color, int key, struct ampi_topo *topo,
                            const struct ampi_info *hints, MPI_Comm *newcomm);
+
+/* How the leader of a group finds that of another one. */
+struct ampi_comm_leader {
+    int rank;              /* of the leader; equal at all members. The rest is used at the leader only */
+    int error;             /* of the leader, for all members: they do not meet */
+    int remote_world_rank; /* the other leader */
+    struct ampi_meet key;  /* distinguishes this meeting: function, context_id, tag, stringtag */
+};
+
+/* Collective over local, and over the other leader's communicator: creates an intercommunicator of the two. Returns
+ * the error of the leaders, without raising it: MPI_ERR_GROUP if the groups have a rank in common. *made_out is the
+ * caller's handle, for ampi_comm_adopt. May switch. */
+int ampi_comm_create_inter(struct ampi_comm *local, const struct ampi_comm_leader *leader,
+                           struct ampi_comm **made_out);
 
 /* Attaches a topology to a new communicator: the first member's is kept. Takes over the reference. */
 void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo);

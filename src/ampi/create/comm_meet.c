@@ -309,21 +309,41 @@ static void hand_out_pack(const struct ampi_coll_slot *slot, const struct ampi_c
 static const struct ampi_coll_plan hand_out_plan = {
     .name = "intercommunicator creation", .pack = hand_out_pack, .middle = hand_out_middle};
 
-/* The leader's part: finds and meets the other leader. */
-static int lead(struct ampi_rank *self, struct ampi_comm *local, MPI_Comm peer_comm, int remote_leader,
-                int tag, struct ampi_comm_side **side_out, struct agreement **agreement_out)
+int ampi_comm_create_inter(struct ampi_comm *local, const struct ampi_comm_leader *leader,
+                           struct ampi_comm **made_out)
+{
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&hand_out_plan), .comm = local,
+                                  .key = {leader->rank, MPI_SUCCESS}};
+    struct ampi_comm_side *side = NULL;
+    struct agreement *agreement = NULL;
+    int error;
+
+    if (local->rank == leader->rank) {
+        args.key[1] = leader->error;
+        if (!leader->error)
+            args.key[1] = meet_leader(local->owner, leader->remote_world_rank, local->local->layout,
+                                      &leader->key, &side, &agreement);
+        args.send.buf = ampi_machine ? (void *)agreement : side;
+    }
+    error = ampi_coll_run(&args);
+    free(agreement);
+    *made_out = args.extra;
+    return error;
+}
+
+/* The leader's part: finds the other leader. */
+static void find_leader(struct ampi_rank *self, MPI_Comm peer_comm, int remote_leader, int tag,
+                        struct ampi_comm_leader *leader)
 {
     struct ampi_comm *peer = ampi_comm_of(self, peer_comm);
-    struct ampi_meet key = {.function = "intercomm_create", .tag = tag};
-    int remote_world_rank;
 
-    if (!peer)
-        return MPI_ERR_COMM;
-    if (remote_leader < 0 || remote_leader >= peer->peer->n_ranks)
-        return MPI_ERR_RANK;
-    remote_world_rank = ampi_group_world_rank(peer->peer->layout->group, remote_leader);
-    key.context_id = peer->shared->context_id;
-    return meet_leader(self, remote_world_rank, local->local->layout, &key, side_out, agreement_out);
+    leader->key = (struct ampi_meet){.function = "intercomm_create", .tag = tag};
+    if (!peer || remote_leader < 0 || remote_leader >= peer->peer->n_ranks) {
+        leader->error = peer ? MPI_ERR_RANK : MPI_ERR_COMM;
+        return;
+    }
+    leader->remote_world_rank = ampi_group_world_rank(peer->peer->layout->group, remote_leader);
+    leader->key.context_id = peer->shared->context_id;
 }
 
 static int raise_inter(struct ampi_comm *local, int error)
@@ -346,10 +366,8 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 {
     struct ampi_rank *self = ampi_enter("MPI_Intercomm_create");
     struct ampi_comm *local = ampi_comm_of(self, local_comm);
-    struct ampi_coll_args args = {AMPI_COLL_PLAN(&hand_out_plan), .comm = local,
-                                  .key = {local_leader, MPI_SUCCESS}};
-    struct ampi_comm_side *side = NULL;
-    struct agreement *agreement = NULL;
+    struct ampi_comm_leader leader = {.rank = local_leader};
+    struct ampi_comm *made;
     int error;
 
     if (!local)
@@ -363,13 +381,10 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
         return ampi_raise(local, MPI_ERR_TAG, "the tag is %d", tag);
     if (!newintercomm)
         return ampi_raise(local, MPI_ERR_ARG, "newintercomm is NULL");
-    if (local->rank == local_leader) {
-        args.key[1] = lead(self, local, peer_comm, remote_leader, tag, &side, &agreement);
-        args.send.buf = ampi_machine ? (void *)agreement : side;
-    }
-    error = ampi_coll_run(&args);
-    free(agreement);
-    return error ? raise_inter(local, error) : ampi_comm_adopt(local, args.extra, false, newintercomm);
+    if (local->rank == local_leader)
+        find_leader(self, peer_comm, remote_leader, tag, &leader);
+    error = ampi_comm_create_inter(local, &leader, &made);
+    return error ? raise_inter(local, error) : ampi_comm_adopt(local, made, false, newintercomm);
 }
 
 /* ---- MPI_Intercomm_create_from_groups: a meeting of the local group distributes the handles ---- */
