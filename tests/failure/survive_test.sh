@@ -77,6 +77,15 @@ for call in lock lock_shared lock_late lock_all start wait test fence flush requ
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
 done
 
+# Connections.
+survive_ports=$expect_dir/survive_ports
+"$mpicc" -O1 -o "$survive_ports" "$here/survive_ports.c" -lpthread || exit 1
+for mode in home waiting; do
+    # shellcheck disable=SC2059
+    expect "a port, $mode" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)$going_on $" \
+        "$mpirun" --procs 4 -n 4 +p 1 "$survive_ports" "$mode"
+done
+
 expect "a window, killed within an accumulate" 139 "$(survivors 3)" \
     '^mpirun: process 3 of 4 \(rank 3\) was ended by signal 11 \(Segmentation fault\)'"$going_on $" \
     "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" torn

@@ -10,6 +10,7 @@
 #include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/slot.h"
 #include "ampi/comm/comm.h"
+#include "ampi/dynamic/registry.h"
 #include "ampi/enqueue/enqueue.h"
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
@@ -46,6 +47,7 @@ static void connect_rooms(void)
     ampi_coll_connect();
     ampi_coll_between_connect();
     ampi_coll_device_connect();
+    ampi_registry_connect();
     ampi_enqueue_connect();
     ampi_rma_connect();
 }

@@ -21,6 +21,7 @@
  *      AMPI_AM_RMA    one-sided communication              rma/rma_remote_target.c
  *      AMPI_AM_NODE_MEMORY  location of node memory        procs/node_memory.c
  *      AMPI_AM_COLL_COPIED  data was copied from here      coll/between/exchange_direct.c
+ *      AMPI_AM_REGISTRY  ports and published names         dynamic/registry.c
  *
  * In a job of one process ampi_machine is NULL, and of this folder only launcher_env.h is used.
  */
@@ -47,6 +48,7 @@ enum ampi_am_kind {
     AMPI_AM_RMA,
     AMPI_AM_NODE_MEMORY,
     AMPI_AM_COLL_COPIED,
+    AMPI_AM_REGISTRY,
     AMPI_AM_KINDS,
 };
 

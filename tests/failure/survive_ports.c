@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that a lost process ends the wait of ranks at its port (`home`), and that a connect of a lost process is
+ * dropped: the next one is accepted (`waiting`). Of 4 processes with one rank each, the last one kills itself.
+ */
+#include <mpi-ext.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "../mpi_conformance/mtest.h"
+
+static void *kill_self(void *arg)
+{
+    kill(getpid(), SIGKILL);
+    return arg;
+}
+
+static void lose_home(void)
+{
+    char port[MPI_MAX_PORT_NAME];
+    MPI_Comm inter;
+
+    if (mtest_rank == 3) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        for (int i = 0; i < 3; i++)
+            MPI_Ssend(port, MPI_MAX_PORT_NAME, MPI_CHAR, i, 0, MPI_COMM_WORLD);
+        kill(getpid(), SIGKILL);
+    }
+    MTEST_OK(MPI_Recv(port, MPI_MAX_PORT_NAME, MPI_CHAR, 3, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_CLASS(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter), MPI_ERR_PROC_FAILED);
+    MTEST_CLASS(MPI_Close_port(port), MPI_ERR_PROC_FAILED);
+}
+
+static void lose_waiting(void)
+{
+    char port[MPI_MAX_PORT_NAME];
+    pthread_t thread;
+    MPI_Comm inter;
+    int error;
+
+    if (mtest_rank == 0)
+        MTEST_OK(MPI_Open_port(MPI_INFO_NULL, port));
+    MTEST_OK(MPI_Bcast(port, MPI_MAX_PORT_NAME, MPI_CHAR, 0, MPI_COMM_WORLD));
+    if (mtest_rank == 3 && pthread_create(&thread, NULL, kill_self, NULL) != 0)
+        abort();
+    if (mtest_rank == 1) /* until the loss is known */
+        MTEST_CLASS(MPI_Recv(&error, 1, MPI_INT, 3, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                    MPI_ERR_PROC_FAILED);
+    if (mtest_rank == 1 || mtest_rank == 3)
+        MTEST_OK(MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter));
+    if (mtest_rank != 0)
+        return;
+    do { /* the lost process may have been accepted */
+        error = MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+        if (!error)
+            error = MPI_Send(&error, 0, MPI_INT, 0, 0, inter);
+    } while (mtest_class(error) == MPI_ERR_PROC_FAILED);
+    MTEST_OK(error);
+}
+
+int main(int argc, char **argv)
+{
+    mtest_init(&argc, &argv, 4);
+    mtest_errors_return(MPI_COMM_WORLD);
+    if (argc > 1 && strcmp(argv[1], "home") == 0)
+        lose_home();
+    else
+        lose_waiting();
+    if (mtest_errors == 0)
+        printf("survived\n");
+    fflush(stdout);
+    MPI_Finalize();
+    return mtest_errors > 0;
+}
