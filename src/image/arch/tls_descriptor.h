@@ -7,7 +7,7 @@
 
 /* Offsets that the .S files use; tls_descriptors.c checks them. */
 #define IMAGE_ARCH_ULT_THREAD_STATE 216 /* struct ult, thread_state */
-#define IMAGE_ARCH_THREAD_LAZY_TLS 96   /* struct image_thread, lazy_tls */
+#define IMAGE_ARCH_THREAD_LAZY_TLS 104  /* struct image_thread, lazy_tls */
 
 #ifndef __ASSEMBLER__
 

@@ -7,7 +7,11 @@
  *
  *   1 created    image_create
  *   2 running    image_run: constructors in dependency order, then main
- *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors.
+ *   3 ended      image_finish: thread_local destructors, atexit handlers, destructors, early handlers.
+ *
+ * As in a process, functions for exit that constructors of libraries have registered (destructors of static objects) are early
+ * ones: they run when the library's destructor functions have run, which may use such objects. The last of these functions
+ * calls __cxa_finalize for the library's own.
  *
  * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
  * runs, so the inner call continues where the outer one stopped.
@@ -217,8 +221,11 @@ int image_run(struct image *image, int argc, char **argv)
     for (size_t i = 0; i < main_module->n_preinits; i++)
         ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
                                                                                                envp);
-    for (size_t i = 0; i < program->n_modules; i++)
+    for (size_t i = 0; i < program->n_modules; i++) {
+        if (program->init_order[i] == 0)
+            image_handlers_begin(&image->libc.at_exit);
         image_construct(image, &program->modules[program->init_order[i]]);
+    }
     image_end_exclusive();
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
@@ -252,6 +259,7 @@ void image_finish(struct image *image)
         image_destruct(image, &program->modules[program->init_order[image->modules_to_end - 1]]);
         image->modules_to_end--;
     }
+    image_handlers_run_all(&libc->at_exit, libc->exit_status);
     image_end_exclusive();
     image_libc_room.fini(libc);
 }

@@ -35,9 +35,10 @@ int image_handlers_add(struct image_handlers *handlers, struct image_handler han
 
 static bool remove_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
 {
-    for (size_t i = handlers->count; i-- > 0;) {
+    for (size_t i = handlers->count; i-- > (dso ? 0 : handlers->n_early);) {
         if (dso && handlers->items[i].dso != dso)
             continue;
+        handlers->n_early -= i < handlers->n_early;
         *handler_out = handlers->items[i];
         handlers->count--;
         memmove(&handlers->items[i], &handlers->items[i + 1],
@@ -47,8 +48,8 @@ static bool remove_last(struct image_handlers *handlers, const void *dso, struct
     return false;
 }
 
-/* Removes the newest handler (of the module, if dso is not NULL) from the list. Returns false if there is
- * none. */
+/* Removes the newest handler from the list: of the module, or of those that are not early ones if dso is NULL. Returns
+ * false if there is none. */
 static bool take_last(struct image_handlers *handlers, const void *dso, struct image_handler *handler_out)
 {
     bool found;
@@ -57,6 +58,24 @@ static bool take_last(struct image_handlers *handlers, const void *dso, struct i
     found = remove_last(handlers, dso, handler_out);
     pthread_mutex_unlock(&handlers->lock);
     return found;
+}
+
+static void set_early(struct image_handlers *handlers, bool is_early)
+{
+    pthread_mutex_lock(&handlers->lock);
+    handlers->n_early = is_early ? handlers->count : 0;
+    pthread_mutex_unlock(&handlers->lock);
+}
+
+void image_handlers_begin(struct image_handlers *handlers)
+{
+    set_early(handlers, true);
+}
+
+void image_handlers_run_all(struct image_handlers *handlers, int status)
+{
+    set_early(handlers, false);
+    image_handlers_run(handlers, NULL, status);
 }
 
 void image_handlers_run(struct image_handlers *handlers, const void *dso, int status)

@@ -43,14 +43,22 @@ struct image_handlers {
     pthread_mutex_t lock; /* never held while a handler runs */
     struct image_handler *items;
     size_t count;
-    size_t room; /* allocated items */
+    size_t room;    /* allocated items */
+    size_t n_early; /* items[0 .. n_early) were registered before the program's own constructors */
 };
 
 /* Adds a function. Returns 0, or -1 if memory is exhausted. */
 int image_handlers_add(struct image_handlers *handlers, struct image_handler handler);
 
-/* Runs the functions of a list in reverse order, including those that they add; dso: only those of that module. */
+/* From now on functions that were added before are early ones. */
+void image_handlers_begin(struct image_handlers *handlers);
+
+/* Runs the functions of a list in reverse order, including those that they add. dso: those of that module; NULL: all but the
+ * early ones. */
 void image_handlers_run(struct image_handlers *handlers, const void *dso, int status);
+
+/* The same for all functions. */
+void image_handlers_run_all(struct image_handlers *handlers, int status);
 
 /* Replacement of the C library's per-thread state: one for the rank's ULT and one for each thread that its
  * program starts. */
