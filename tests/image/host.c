@@ -30,7 +30,7 @@
 
 struct copy {
     struct image *image;
-    struct ult ult;     /* only its thread_state */
+    struct ult ult;     /* only its thread_state and stack */
     ucontext_t context; /* where it continues */
     unsigned char *tls; /* its thread_local bytes while it does not run */
     bool is_ended;
@@ -267,6 +267,8 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
         if (!copy->image)
             base_fatal(4, "cannot create copy %d: %m", i);
         copy->ult.thread_state = image_main_thread(copy->image);
+        copy->ult.stack_lo = stacks + (size_t)i * STACK_BYTES;
+        copy->ult.stack_hi = copy->ult.stack_lo + STACK_BYTES;
         copy->tls = tls_saves + (size_t)i * host.tls_bytes;
         image_tls_init(copy->image, copy->tls);
         getcontext(&copy->context);

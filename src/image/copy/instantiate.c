@@ -217,6 +217,7 @@ int image_run(struct image *image, int argc, char **argv)
     image->argc = argc;
     image->argv = argv;
     image->libc.main_id = pthread_self();
+    image_libc_room.begin(&image->libc);
     image_begin_exclusive();
     for (size_t i = 0; i < main_module->n_preinits; i++)
         ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,

@@ -104,6 +104,7 @@ size_t image_libc_field_offset(int field)
         [IMAGE_DAYLIGHT] = offsetof(struct image_libc, daylight),
         [IMAGE_TZNAME] = offsetof(struct image_libc, tzname),
         [IMAGE_SIGNGAM] = offsetof(struct image_libc, signgam),
+        [IMAGE_STACK_END] = offsetof(struct image_libc, stack_end),
     };
 
     return offsets[field];

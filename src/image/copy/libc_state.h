@@ -24,6 +24,7 @@ enum image_libc_field {
     IMAGE_DAYLIGHT,
     IMAGE_TZNAME,
     IMAGE_SIGNGAM,
+    IMAGE_STACK_END,
     IMAGE_LIBC_FIELDS
 };
 
@@ -109,6 +110,8 @@ struct image_libc {
     int daylight;
     char *tzname[2];
     int signgam;
+    void *stack_end;           /* __libc_stack_end */
+    char *stack_lo, *stack_hi; /* the stack of its ULT; NULL: not known */
     const void *environ_array; /* the rank's own array of its environment; NULL: none */
     size_t environ_room;       /* its length */
     char *strtok_next;
@@ -153,6 +156,8 @@ struct image_libc_room {
     void (*open)(void);
     /* Sets the initial values; variables[] must have been set. */
     void (*init)(struct image_libc *libc);
+    /* Called on the rank's ULT before its constructors. */
+    void (*begin)(struct image_libc *libc);
     /* Frees memory held by the state. */
     void (*fini)(struct image_libc *libc);
     /* The rank's environment. */

@@ -232,6 +232,10 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("__dup2", image_libc_dup2, "releases the rank's locks of the file that it closes"),
     FUNCTION("dup3", image_libc_dup3, "releases the rank's locks of the file that it closes"),
 
+    /* The main thread's stack (rebind_stack.c) */
+    FUNCTION("pthread_getattr_np", image_libc_getattr, "the main thread's stack is a ULT's"),
+    VARIABLE("__libc_stack_end", IMAGE_STACK_END, "the main thread's stack is a ULT's"),
+
     /* Static storage of libc (rebind_buffers.c) */
     FUNCTION("strtok", image_libc_strtok, "keeps the rank's position"),
     FUNCTION("localtime", image_libc_localtime, "returns the rank's buffer; PEs run in parallel"),
@@ -399,6 +403,7 @@ static void init(struct image_libc *libc)
     pthread_mutex_init(&libc->critical, NULL);
     image_env_init(libc);
     image_zone_init(libc);
+    image_stack_init(libc);
 }
 
 void image_libc_lock(struct image_libc *libc)
@@ -446,6 +451,7 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .find_for = find_for,
                                                 .open = image_env_open,
                                                 .init = init,
+                                                .begin = image_stack_begin,
                                                 .fini = fini,
                                                 .environment = image_env_of,
                                                 .destroy_values = image_keys_destroy_values,

@@ -44,7 +44,7 @@ void image_random_destroy(struct image_random *random);
 void image_buffers_destroy(struct image_buffers *buffers);
 void image_databases_destroy(struct image_databases *databases);
 
-/* ---- rebind_env.c, rebind_time.c ---- */
+/* ---- rebind_env.c, rebind_time.c, rebind_stack.c ---- */
 
 /* Records the initial environment of ranks. Once, before the first copy. */
 void image_env_open(void);
@@ -52,6 +52,10 @@ void image_env_open(void);
 /* Sets the rank's environ, timezone and related variables to those of the process. */
 void image_env_init(struct image_libc *libc);
 void image_zone_init(struct image_libc *libc);
+
+/* Sets the rank's __libc_stack_end, initially and on the rank's ULT. */
+void image_stack_init(struct image_libc *libc);
+void image_stack_begin(struct image_libc *libc);
 
 /* The rank's environment. */
 char **image_env_of(struct image_libc *libc);
@@ -363,6 +367,8 @@ struct servent *image_libc_getservbyport(int port, const char *protocol);
 struct protoent *image_libc_getprotobyname(const char *name);
 struct protoent *image_libc_getprotobynumber(int number);
 struct mntent *image_libc_getmntent(FILE *stream);
+
+int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out);
 
 double image_libc_lgamma(double x);
 float image_libc_lgammaf(float x);
