@@ -35,6 +35,7 @@ static bool copy_by_pinned(const struct gpu_call *call, void *to, CUdeviceptr fr
     gpu_submit_begin(caller);
     *result_out = real.r_cuMemcpyDtoHAsync_v2(pinned, from, n_bytes, call->stream);
     gpu_submit_end();
+    gpu_call_end(call);
     if (*result_out == CUDA_SUCCESS)
         *result_out = gpu_wait_for_stream(call->stream, caller);
     if (*result_out == CUDA_SUCCESS)
@@ -67,6 +68,7 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
     gpu_submit_begin(caller);
     result = real.r_cuMemcpyDtoHAsync_v2(to, from, n_bytes, call.stream);
     gpu_submit_end();
+    gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         return result;
     return gpu_wait_for_stream(call.stream, caller);
@@ -94,6 +96,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     gpu_submit_begin(caller);
     result = real.r_cuMemcpyHtoDAsync_v2(to, from, n_bytes, call.stream);
     gpu_submit_end();
+    gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         return result;
     if (is_pageable && !gpu_memory_is_synchronous(to)) {

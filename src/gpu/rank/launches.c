@@ -164,19 +164,21 @@ static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_c
         gpu_guard_load(launch->function);
     result = gpu_offload_call(&launch->offload, is_wanted && !call->is_of_thread);
     gpu_resident_release(hold);
+    gpu_call_end(call);
     if (result == CUDA_SUCCESS && call->rank && call->rank->n_captures == 0)
         add(&call->rank->launched, launch->function);
     return result;
 }
 
 /* Launches a kernel that is loaded. */
-static CUresult launch_again(struct launch *launch, const void *caller)
+static CUresult launch_again(struct launch *launch, const struct gpu_call *call, const void *caller)
 {
     CUresult result;
 
     gpu_submit_begin(caller);
     result = gpu_offload_call(&launch->offload, false);
     gpu_submit_end();
+    gpu_call_end(call);
     return result;
 }
 
@@ -223,6 +225,7 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
         gpu_submit_begin(GPU_CALLER);                                                                    \
         result = real.driver_function(function, SIZE_ARGUMENTS, call.stream, parameters, extra);         \
         gpu_submit_end();                                                                                \
+        gpu_call_end(&call);                                                                             \
         return result;                                                                                   \
     }                                                                                                    \
     gpu_repeats_break();                                                                                 \
@@ -253,7 +256,7 @@ static CUresult launch_cooperative(struct launch *launch, CUstream stream, bool 
         return result;
     launch->offload.run = run_cooperative;
     launch->config.hStream = call.stream;
-    return is_loaded(&call, launch->function) ? launch_again(launch, caller)
+    return is_loaded(&call, launch->function) ? launch_again(launch, &call, caller)
                                               : launch_first(launch, &call, caller);
 }
 
@@ -302,7 +305,8 @@ static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfu
             return result;
     }
     gpu_repeats_break();
-    return is_loaded(&call, function) ? launch_again(&launch, caller) : launch_first(&launch, &call, caller);
+    return is_loaded(&call, function) ? launch_again(&launch, &call, caller)
+                                      : launch_first(&launch, &call, caller);
 }
 
 CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,

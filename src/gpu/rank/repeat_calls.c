@@ -169,6 +169,7 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
         gpu_submit_begin(GPU_CALLER);                                                                  \
         result = real.r_##name(to, from, n_bytes, taker.call.stream);                                  \
         gpu_submit_end();                                                                              \
+        gpu_call_end(&taker.call);                                                                     \
         return result;                                                                                 \
     }
 COPY(cuMemcpyAsync, false, GPU_OP_COPY, CUdeviceptr, CUdeviceptr)

@@ -50,6 +50,7 @@ struct trace {
 };
 
 struct gpu_repeats {
+    struct gpu_rank_streams *rank;
     pthread_mutex_t lock;         /* taken by the rank, its threads, and the monitoring thread */
     struct gpu_sequence sequence; /* the recorded operations; empty while operations are held back */
     int n;                        /* operations of the current sequence */
@@ -148,6 +149,7 @@ static CUresult submit_held(struct gpu_repeats *repeats)
         record(to, &from->ops[i], data);
     }
     gpu_context_leave(from->context, before);
+    gpu_streams_note(repeats->rank, from->stream);
     repeats->is_spoiled |= result != CUDA_SUCCESS;
     return result;
 }
@@ -312,6 +314,7 @@ static CUresult launch(struct gpu_repeats *repeats, struct trace *trace)
     const struct gpu_sequence *sequence = trace->sequence;
     CUresult result = gpu_stream_real.r_cuGraphLaunch(trace->graph, sequence->stream);
 
+    gpu_streams_note(repeats->rank, sequence->stream);
     trace->used = repeats->n_sequences;
     trace->n_launched++;
     repeats->n_vain = 0;
@@ -366,6 +369,7 @@ static CUresult submit(struct gpu_repeats *repeats, CUstream stream, const struc
 {
     CUresult result = gpu_op_submit(op, data, stream);
 
+    gpu_streams_note(repeats->rank, stream);
     repeats->last_ns = ult_now_ns(); /* time in the driver is not a pause of the program */
     repeats->n++;
     if (result != CUDA_SUCCESS)
@@ -425,6 +429,7 @@ static BASE_COLD struct gpu_repeats *create(struct gpu_rank_streams *rank)
 {
     struct gpu_repeats *repeats = base_calloc(1, sizeof *repeats, "sequences of launches");
 
+    repeats->rank = rank;
     pthread_mutex_init(&repeats->lock, NULL);
     __atomic_store_n(&rank->repeats, repeats, __ATOMIC_RELEASE);
     gpu_repeat_watch_add(repeats);
@@ -483,14 +488,10 @@ struct gpu_kernels *gpu_repeats_kernels(struct gpu_repeats *repeats)
 struct gpu_repeats *gpu_repeats_for(const struct gpu_call *call, CUstream stream, bool is_per_thread,
                                     CUcontext *context_out)
 {
-    const struct ult *self = ult_self();
-    struct gpu_rank_streams *rank;
+    struct gpu_rank_streams *rank = gpu_repeats_are_on ? gpu_streams_of_main() : NULL;
     struct gpu_repeats *repeats;
 
-    if (!gpu_repeats_are_on || !self || !ult_has_pe(self))
-        return NULL;
-    rank = gpu_streams_of_main();
-    if (!rank || rank->n_captures > 0)
+    if (!rank || !ult_has_pe(ult_self()) || rank->n_captures > 0)
         return NULL;
     repeats = rank->repeats ? rank->repeats : create(rank);
     if (!repeats || __atomic_load_n(&repeats->is_off, __ATOMIC_RELAXED))

@@ -70,6 +70,7 @@ static inline bool ends_memory(const char *name)
         gpu_submit_begin(GPU_CALLER);                                               \
         result = real.r_##name arguments;                                           \
         gpu_submit_end();                                                           \
+        gpu_call_end(&call);                                                        \
         if (ends_memory(#name))                                                     \
             gpu_count_change();                                                     \
         return result;                                                              \
@@ -121,6 +122,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         gpu_submit_begin(GPU_CALLER);                                                                   \
         result = real.r_##async async_arguments;                                                        \
         gpu_submit_end();                                                                               \
+        gpu_call_end(&call);                                                                            \
         if (BASE_UNLIKELY(result == CUDA_ERROR_INVALID_VALUE))                                          \
             return CALL_NATIVE(call, GPU_CALLER, real.r_##name, arguments);                             \
         return result != CUDA_SUCCESS ? result : finish(&call, written, read, GPU_CALLER);              \
@@ -436,6 +438,7 @@ static CUresult add_callback(CUstream stream, bool is_per_thread, struct callbac
     gpu_submit_begin(caller);
     result = function(call.stream, given, data, flags);
     gpu_submit_end();
+    gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         free(kept);
     return result;
@@ -514,6 +517,7 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
         return result;
     parameters->hUploadStream = call.stream;
     result = function(exec_out, graph, parameters);
+    gpu_call_end(&call);
     parameters->hUploadStream = stream;
     return result;
 }

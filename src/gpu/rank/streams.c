@@ -245,13 +245,12 @@ static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *fa
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
         result = join_all(face);
-    if (kind == GPU_CALL_SUBMIT)
-        face->n_base++;
     return result;
 }
 
 /* Orders work on a blocking stream. Lock held; any context may be current. */
-static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream *stream)
+static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_call *call,
+                               struct gpu_stream *stream)
 {
     struct gpu_face *face = stream->face;
     CUresult result = CUDA_SUCCESS;
@@ -259,7 +258,7 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_stream 
 
     if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_stream_is_captured(stream->stream, NULL))
         return CUDA_SUCCESS;
-    stream->has_work = true;
+    call->orders = rank;
     if (stream->seen == face->n_base)
         return CUDA_SUCCESS;
     if (gpu_context_enter(face->context, &before))
@@ -349,9 +348,11 @@ static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *ca
     }
     call->stream = stream->stream;
     call->face = face;
-    if (!is_thread)
-        return order_default(rank, face, kind);
-    return kind == GPU_CALL_SUBMIT ? order_blocking(rank, stream) : CUDA_SUCCESS;
+    if (is_thread)
+        return kind == GPU_CALL_SUBMIT ? order_blocking(rank, call, stream) : CUDA_SUCCESS;
+    if (kind == GPU_CALL_SUBMIT)
+        call->orders = rank;
+    return order_default(rank, face, kind);
 }
 
 CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_call_kind kind,
@@ -372,7 +373,7 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
         pthread_mutex_lock(&rank->lock);
         known = gpu_streams_find(rank, call->stream);
         if (known && known->is_blocking)
-            result = order_blocking(rank, known);
+            result = order_blocking(rank, call, known);
         pthread_mutex_unlock(&rank->lock);
         return result;
     }
@@ -383,6 +384,24 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
     result = order_special(rank, call, is_thread, kind, caller);
     pthread_mutex_unlock(&rank->lock);
     return result;
+}
+
+void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream)
+{
+    struct gpu_stream *known;
+    struct gpu_face *face;
+
+    pthread_mutex_lock(&rank->lock);
+    known = gpu_streams_find(rank, stream);
+    for (face = rank->faces; face && !known; face = face->next) {
+        if (face->base.stream == stream)
+            face->n_base++;
+        else if (face->thread.stream == stream)
+            known = &face->thread;
+    }
+    if (known)
+        known->has_work = true;
+    pthread_mutex_unlock(&rank->lock);
 }
 
 void gpu_streams_record_early(const struct gpu_call *call)

@@ -108,6 +108,7 @@ struct gpu_call {
     struct gpu_rank_streams *rank; /* rank whose ULT makes the call; NULL: another thread, or its waits block,
                                     * or the ranks share their streams */
     bool is_of_thread;             /* it is the driver's own per-thread stream */
+    struct gpu_rank_streams *orders; /* the rank whose streams it is ordered with; NULL: none */
 };
 
 enum gpu_call_kind {
@@ -120,13 +121,25 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
                            const void *caller);
 
 /* Finds the driver's stream, and makes it wait for work that comes first by CUDA's rules. caller: the code
- * that makes the call; NULL: must not switch. May switch otherwise. */
+ * that makes the call; NULL: must not switch. May switch otherwise. gpu_call_end follows a submission. */
 static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bool is_per_thread,
                                       enum gpu_call_kind kind, const void *caller)
 {
     *call = (struct gpu_call){.stream = stream};
     gpu_batch_start_now();
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
+}
+
+/* Notes work that has been submitted to a stream of the rank (by the driver's handle). Never switches. */
+void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream);
+
+/* Called when a submission has been made, by the thread that made it: streams that are ordered with this one wait for it
+ * from now on. Not earlier: what other threads of the rank submit between gpu_call_begin and the driver's call would be
+ * taken for later work that has waited. Never switches. */
+static inline void gpu_call_end(const struct gpu_call *call)
+{
+    if (call->orders)
+        gpu_streams_note(call->orders, call->stream);
 }
 
 /* Called before a submission: waits until the stream has room for it. May switch. */

@@ -448,7 +448,7 @@ int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, in
     for (int i = 0; i < n_waits; i++)
         waits[i]->is_awaited = false;
     (void)gpu_capture_set_mode(mode);
-    gpu_sync_end(sync, before);
+    gpu_sync_end(sync, &call, before);
     free(nodes);
     return error;
 }

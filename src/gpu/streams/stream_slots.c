@@ -189,7 +189,7 @@ int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *poi
         return error;
     args.number = sync->n_points + 1;
     error = launch(sync, call.stream, GPU_KERNEL_FILL, threads_for(slot->n_bytes), &args, sizeof args);
-    gpu_sync_end(sync, before);
+    gpu_sync_end(sync, &call, before);
     if (!error)
         gpu_sync_append_point(sync, point);
     return error;
@@ -279,7 +279,7 @@ int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int
         args.has_done = first + part == n;
         error = launch_empty(sync, call.stream, inboxes + first, part, &args);
     }
-    gpu_sync_end(sync, before);
+    gpu_sync_end(sync, &call, before);
     if (error)
         return error;
     if (arrived)

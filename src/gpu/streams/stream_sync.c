@@ -202,12 +202,13 @@ int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *befo
     error = gpu_driver_check(gpu_call_begin(call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
                              "cuStreamBatchMemOp");
     if (error)
-        gpu_sync_end(sync, *before_out);
+        gpu_sync_end(sync, call, *before_out);
     return error;
 }
 
-void gpu_sync_end(struct gpu_sync *sync, CUcontext before)
+void gpu_sync_end(struct gpu_sync *sync, const struct gpu_call *call, CUcontext before)
 {
+    gpu_call_end(call);
     gpu_context_leave(sync->context, before);
     gpu_submit_end();
 }
@@ -284,7 +285,7 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
     if (error)
         return error;
     error = submit(sync, call.stream, point != NULL, hold != NULL);
-    gpu_sync_end(sync, before);
+    gpu_sync_end(sync, &call, before);
     if (error)
         return error;
     if (point)

@@ -51,7 +51,7 @@ CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigne
 /* Between begin and end the caller submits work to call->stream, in the stream's context. After an error of
  * begin nothing has begun. begin may switch. */
 int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out) BASE_MUST_CHECK;
-void gpu_sync_end(struct gpu_sync *sync, CUcontext before);
+void gpu_sync_end(struct gpu_sync *sync, const struct gpu_call *call, CUcontext before);
 
 /* Launches a kernel of the library between begin and end, with one struct as its argument. */
 int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
