@@ -12,6 +12,7 @@
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
+#include "gpu/rank/stream_stock.h"
 #include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
 #include "gpu/streams/stream_sync.h"
@@ -41,6 +42,7 @@ const struct gpu_upper gpu_upper = {.poll = poll,
                                     .swap_context = gpu_current_swap,
                                     .prepare_context = gpu_current_prepare,
                                     .begin_context = gpu_current_begin,
+                                    .take_stream = gpu_stock_take,
                                     .settle = gpu_streams_settle,
                                     .free_later = gpu_guard_free_later,
                                     .other_error_text = gpu_nccl_error_text,

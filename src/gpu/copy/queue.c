@@ -6,6 +6,7 @@
 #include "gpu/copy/pool.h"
 #include "gpu/copy/queue.h"
 #include "gpu/driver/driver.h"
+#include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
 #include "ult/arch/ult_arch.h"
@@ -95,6 +96,8 @@ static int make_stream(struct gpu_queue *queue)
     int error = gpu_call(cuCtxGetStreamPriorityRange, (&least, &greatest));
 
     if (!error)
+        queue->stream = gpu_upper.take_stream(queue->context, greatest);
+    if (!error && !queue->stream)
         error = gpu_call(cuStreamCreateWithPriority, (&queue->stream, CU_STREAM_NON_BLOCKING, greatest));
     return error;
 }

@@ -24,6 +24,8 @@ struct gpu_upper {
     void (*settle)(void);
     /* Frees memory of the library while the GPU works (guard_calls.h). */
     void (*free_later)(CUcontext context, void *memory, bool is_pinned);
+    /* A stream of this priority that was created in advance; NULL: there is none (stream_stock.h). */
+    CUstream (*take_stream)(CUcontext context, int priority);
     /* The text of an error that is not CUDA's (nccl.h); false: it is CUDA's. */
     bool (*other_error_text)(int error, char *text, size_t text_bytes);
     /* Starts what the streams of the calling PE have come to (gpu.h). */

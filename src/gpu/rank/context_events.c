@@ -8,6 +8,7 @@
 #include "gpu/rank/guard.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/stream_stock.h"
 
 #define real gpu_stream_real
 
@@ -72,6 +73,8 @@ static CUresult call_face(struct gpu_rank_streams *rank, struct gpu_face *face, 
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (gpu_context_enter(face->context, &before))
         return (CUresult)gpu_driver_last();
+    if (!face->joined)
+        face->joined = gpu_stock_take(face->context, 0);
     if (!face->joined)
         result = gpu_driver.cuStreamCreateWithPriority(&face->joined, CU_STREAM_NON_BLOCKING, 0);
     if (result == CUDA_SUCCESS)

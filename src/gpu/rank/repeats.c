@@ -180,7 +180,7 @@ static CUstream capture_of(struct gpu_repeats *repeats, CUcontext context, CUstr
     if (!repeats->capture || repeats->capture_context != context || repeats->capture_priority != priority) {
         if (repeats->capture)
             gpu_stream_real.r_cuStreamDestroy_v2(repeats->capture);
-        repeats->capture = priority == 0 ? gpu_stock_take(context) : NULL;
+        repeats->capture = gpu_stock_take(context, priority);
         if (!repeats->capture && gpu_driver.cuStreamCreateWithPriority(
                                      &repeats->capture, CU_STREAM_NON_BLOCKING, priority) != CUDA_SUCCESS)
             return NULL;

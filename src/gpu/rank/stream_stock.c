@@ -8,21 +8,47 @@
 
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/streams.h"
+#include "ult/pe.h"
 
 /* A rank uses its default stream, often one more, and one to make graphs (repeats.c). */
 #define STREAMS_PER_RANK 3
 #define STREAMS_MAX 192
 
+/* For ranks that have such streams and create others while streams wait. */
+#define STREAMS_PER_RANK_LATER 8
+
+/* Streams of priority 0, and of other priorities. */
+#define ROOM (4 * STREAMS_MAX)
+
 static struct stock {
     CUcontext context;
     int n;
-    CUstream streams[STREAMS_MAX];
+    struct {
+        CUstream stream;
+        int priority;
+    } streams[ROOM];
 } stocks[GPU_DEVICES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Lock held; the stock's context is current. */
+static void add(struct stock *stock, int n, int priority)
+{
+    for (; n > 0 && stock->n < ROOM; n--) {
+        if (gpu_driver.cuStreamCreateWithPriority(&stock->streams[stock->n].stream, CU_STREAM_NON_BLOCKING,
+                                                  priority) != CUDA_SUCCESS)
+            return;
+        stock->streams[stock->n++].priority = priority;
+    }
+}
+
+static int at_most(int n)
+{
+    return n < STREAMS_MAX ? n : STREAMS_MAX;
+}
+
 void gpu_stock_fill(int device, CUcontext context, int n_ranks)
 {
-    int wanted = n_ranks < STREAMS_MAX / STREAMS_PER_RANK ? STREAMS_PER_RANK * n_ranks : STREAMS_MAX;
     struct stock *stock;
     CUcontext before;
 
@@ -32,30 +58,70 @@ void gpu_stock_fill(int device, CUcontext context, int n_ranks)
     pthread_mutex_lock(&lock);
     stock->context = context;
     stock->n = 0;
-    while (stock->n < wanted && gpu_driver.cuStreamCreateWithPriority(
-                                    &stock->streams[stock->n], CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS)
-        stock->n++;
+    add(stock, at_most(STREAMS_PER_RANK * n_ranks), 0);
     pthread_mutex_unlock(&lock);
     gpu_context_leave(context, before);
 }
 
-CUstream gpu_stock_take(CUcontext context)
+void gpu_stock_prepare(int device, CUcontext context)
 {
-    CUstream taken = NULL;
+    struct stock *stock = &stocks[device];
+    int least = 0, greatest = 0;
+
+    if (gpu_call(cuCtxGetStreamPriorityRange, (&least, &greatest)))
+        return;
+    pthread_mutex_lock(&lock);
+    stock->context = context;
+    add(stock, at_most(GPU_STREAM_ROLES * ult_job.n_pes), greatest);
+    add(stock, at_most(STREAMS_PER_RANK_LATER * gpu_streams_n_ranks), 0);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct stock *find(CUcontext context)
+{
+    for (int i = 0; i < GPU_DEVICES_MAX; i++)
+        if (stocks[i].context == context)
+            return &stocks[i];
+    return NULL;
+}
+
+void gpu_stock_add(CUcontext context, int priority)
+{
+    struct stock *stock;
 
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < GPU_DEVICES_MAX && !taken; i++)
-        if (stocks[i].context == context && stocks[i].n > 0)
-            taken = stocks[i].streams[--stocks[i].n];
+    stock = find(context);
+    if (stock)
+        add(stock, 1, priority);
+    pthread_mutex_unlock(&lock);
+}
+
+CUstream gpu_stock_take(CUcontext context, int priority)
+{
+    CUstream taken = NULL;
+    struct stock *stock;
+    int i;
+
+    pthread_mutex_lock(&lock);
+    stock = find(context);
+    i = stock ? stock->n : 0;
+    while (i > 0 && stock->streams[i - 1].priority != priority)
+        i--;
+    if (i > 0) {
+        taken = stock->streams[i - 1].stream;
+        stock->streams[i - 1] = stock->streams[--stock->n];
+    }
     pthread_mutex_unlock(&lock);
     return taken;
 }
 
 void gpu_stock_forget(CUcontext context)
 {
+    struct stock *stock;
+
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < GPU_DEVICES_MAX; i++)
-        if (stocks[i].context == context)
-            stocks[i] = (struct stock){0};
+    stock = find(context);
+    if (stock)
+        *stock = (struct stock){0};
     pthread_mutex_unlock(&lock);
 }

@@ -296,9 +296,14 @@ static void run_creation(struct gpu_offload *offload)
 
 static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
 {
+    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
     struct creation creation = {.offload = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
                                 .priority = priority};
-    CUresult result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
+    CUresult result;
+
+    creation.stream = may_wait ? gpu_stock_take(gpu_context_current(), priority) : NULL;
+    result = creation.stream ? CUDA_SUCCESS
+                             : gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
     *stream_out = creation.stream;
     return result;
 }
@@ -307,7 +312,7 @@ static CUresult make_stream(CUstream *stream_out, int priority, const void *call
  * held, but released in between; another thread of the rank may do the same. */
 static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, const void *caller)
 {
-    CUstream made = gpu_stock_take(stream->face->context);
+    CUstream made = gpu_stock_take(stream->face->context, 0);
     CUresult result = CUDA_SUCCESS;
 
     pthread_mutex_unlock(&rank->lock);
@@ -456,6 +461,8 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, const
     result = make_stream(stream_out, priority, caller);
     if (result != CUDA_SUCCESS)
         return result;
+    if (priority != 0 && gpu_repeats_are_on)
+        gpu_stock_add(face->context, priority);
     made = base_calloc(1, sizeof *made, "a stream of a rank");
     made->face = face;
     made->stream = *stream_out;

@@ -19,6 +19,7 @@
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/stream_stock.h"
 #include "gpu/rank/waits.h"
 #include "gpu/streams/stream_sync.h"
 
@@ -84,18 +85,19 @@ static struct gpu_sync *take_spare(CUcontext context)
     return found;
 }
 
-/* A kernel's first launch waits for the GPU, and so for streams that wait for this PE. So the library's kernels
- * are loaded before any stream can wait. May switch. */
-void gpu_sync_load_kernels(int device)
+/* A kernel's first launch waits for the GPU, and so for streams that wait for this PE; the creation of a stream
+ * does so at times. */
+void gpu_sync_prepare(int device)
 {
-    static _Atomic bool is_loaded[GPU_DEVICES_MAX];
+    static _Atomic bool is_prepared[GPU_DEVICES_MAX];
     CUcontext context = gpu_context_of(device), before;
     CUfunction kernel;
 
-    if (!gpu_has_kernels() || !context || atomic_exchange(&is_loaded[device], true) ||
-        gpu_context_enter(context, &before))
+    if (!context || atomic_exchange(&is_prepared[device], true) || gpu_context_enter(context, &before))
         return;
-    for (int i = 0; i < gpu_module.n_kernels && gpu_module_function(device, i, &kernel) == 0; i++)
+    gpu_stock_prepare(device, context);
+    for (int i = 0;
+         gpu_has_kernels() && i < gpu_module.n_kernels && gpu_module_function(device, i, &kernel) == 0; i++)
         gpu_guard_load(kernel);
     gpu_context_leave(context, before);
 }
@@ -111,7 +113,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
         error = gpu_call(cuCtxGetDevice, (&device));
     if (error)
         return error;
-    gpu_sync_load_kernels(device);
+    gpu_sync_prepare(device);
     made = take_spare(context);
     if (!made) {
         made = base_calloc(1, sizeof *made, "a stream of MPI");

@@ -87,7 +87,8 @@ int gpu_graph_poll(struct gpu_pe *pe);
 /* Looks at what kernels of the program write; returns the number of watches that are over. (watch.c) */
 int gpu_watch_poll(struct gpu_pe *pe);
 
-/* Loads the library's kernels on a device, once. May switch. (stream_sync.c) */
-void gpu_sync_load_kernels(int device);
+/* Called before streams or kernels can wait for PEs on a device: creates what the library may need there later, once. May
+ * switch. (stream_sync.c) */
+void gpu_sync_prepare(int device);
 
 #endif

@@ -50,7 +50,7 @@ int gpu_watch_create(struct gpu_watch *watch)
     watch->probe = probe;
     watch->device = gpu_context_of(device) == context ? device : -1;
     watch->n_looks = 0;
-    gpu_sync_load_kernels(device);
+    gpu_sync_prepare(device);
     make_queues(device);
     gpu_waits_make_progress();
     return 0;
