@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * While a rank's stream waits for an enqueued receive, other calls of CUDA do not wait for that stream: rank 1 enqueues the
- * receive, rank 0 makes the calls that the argument names, and enqueues the send only then. On a GPU, and with FAKECUDA_LOCKS,
+ * receive, a rank makes the calls that the argument names, and rank 0 enqueues the send only then. On a GPU, and with FAKECUDA_LOCKS,
  * such calls wait for all work of the GPU inside the driver.
  */
 #include "enqueue.h"
@@ -72,15 +72,37 @@ static void free_memory(void)
     MTEST_CHECK(cuMemFree(memory + 4) == CUDA_ERROR_INVALID_VALUE, "an address inside of memory was freed");
 }
 
+/* ---- What rank 1 does, whose stream waits ---- */
+
+/* A graph without operations of MPI, captured in the stream that waits and in one that does not. */
+static void instantiate(void)
+{
+    CUstream streams[] = {test.cuda, CU_STREAM_PER_THREAD};
+    CUgraphExec exec;
+    CUgraph graph;
+
+    for (int i = 0; i < 2; i++) {
+        GTEST_CU(cuStreamBeginCapture(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED));
+        gtest_launch_update(other, N, 1, 1, streams[i]);
+        GTEST_CU(cuStreamEndCapture(streams[i], &graph));
+        GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+        GTEST_CU(cuGraphLaunch(exec, CU_STREAM_PER_THREAD));
+        GTEST_CU(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        etest_expect(other, N, (unsigned)i + 1, "a launch");
+    }
+}
+
 static const struct way {
     const char *name;
     void (*call)(void);
+    int rank; /* that makes the calls */
 } ways[] = {
-    {"transfer", transfer},
-    {"create_streams", create_streams},
-    {"repeat_launches", repeat_launches},
-    {"launch_first", launch_first},
-    {"free", free_memory},
+    {"transfer", transfer, 0},
+    {"create_streams", create_streams, 0},
+    {"repeat_launches", repeat_launches, 0},
+    {"launch_first", launch_first, 0},
+    {"free", free_memory, 0},
+    {"instantiate", instantiate, 1},
 };
 
 /* ---- The ranks ---- */
@@ -106,10 +128,13 @@ static void run(const struct way *way)
 {
     if (mtest_rank == 1) {
         MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
+        if (way->rank == 1)
+            way->call();
         MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
     } else if (mtest_rank == 0) {
         MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        way->call();
+        if (way->rank == 0)
+            way->call();
         MTEST_OK(MPIX_Send_enqueue((void *)memory, N, MPI_UNSIGNED, 1, 0, test.comm));
     }
     GTEST_CU(cuStreamSynchronize(test.cuda));

@@ -191,7 +191,7 @@ bool gpu_host_is_pageable(const void *address);
     X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
     X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec *, CUgraph, unsigned long long),                      \
-      gpu_api_instantiate_with_flags, "uploads while others wait")                                           \
+      gpu_api_instantiate_with_flags, "uploads graphs that wait")                                            \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \
       gpu_api_instantiate, "has a stream in a struct")                                                       \
     X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \

@@ -362,6 +362,20 @@ FAKE_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *node_out, CUgraph graph,
     return error;
 }
 
+/* Only its function is given. */
+FAKE_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *params)
+{
+    const struct fake_op *op = node ? ((struct fake_node *)node)->op : NULL;
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (!op || op->type != CU_GRAPH_NODE_TYPE_KERNEL || !params)
+        return CUDA_ERROR_INVALID_VALUE;
+    *params = (CUDA_KERNEL_NODE_PARAMS){.func = op->object};
+    return CUDA_SUCCESS;
+}
+
 /* The place of a graph's node in what was instantiated from the graph; exec->nodes.n: it is not there. */
 static size_t find_node(const struct fake_exec *exec, const struct fake_node *node)
 {
