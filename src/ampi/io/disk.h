@@ -57,8 +57,10 @@ struct ampi_disk_op {
     void (*complete)(struct ampi_disk_op *op);
     /* Bytes transferred, in the order of the data: those before the end of the file or before the error. */
     size_t done;
-    int error; /* errno of the failure; 0: none (a read at the end of the file is not one) */
-    struct ampi_disk_work *work; /* private */
+    int error;               /* errno of the failure; 0: none (a read at the end of the file is not one) */
+    struct ult_offload work; /* private, like the other fields */
+    struct ult *waiter;      /* ampi_disk_run: the caller, which waits; NULL: none, or it is over */
+    bool is_over;            /* ampi_disk_run */
 };
 
 /* Starts an operation. Interrupted and short transfers continue; out of memory is an error of the operation (ENOMEM). On a PE.
@@ -71,17 +73,50 @@ void ampi_disk_run(struct ampi_disk_op *op);
 /* A function that may block, for example fsync, ftruncate, posix_fallocate, open, close, unlink or a lock of a byte range. It
  * runs on a thread of the library. The caller owns the struct. */
 struct ampi_disk_call {
-    int (*function)(
-        struct ampi_disk_call *call); /* returns errno or 0; may not use the PE, allocate handles or switch */
+    /* Returns errno or 0. Must not use what belongs to a PE: handles, the rank, ult_self. */
+    int (*function)(struct ampi_disk_call *call);
     void (*complete)(struct ampi_disk_call *call); /* like that of ampi_disk_op */
     int error;                                     /* the function's result */
-    struct ult_wakeup wakeup;                      /* private */
-    struct ult_pe *pe;                             /* private */
-    struct ampi_disk_call *next;                   /* private */
+    struct ult_offload work;                       /* private, like the other fields */
+    struct ult *waiter;                            /* ampi_disk_call_run: the caller */
 };
 
 /* Starts it; runs it and waits. As ampi_disk_start and ampi_disk_run. */
 void ampi_disk_call_start(struct ampi_disk_call *call);
 int ampi_disk_call_run(struct ampi_disk_call *call);
+
+/* ---- Within this room ---- */
+
+/* A list of pieces to read or write in the calling thread (disk_transfer.c). */
+struct ampi_disk_transfer {
+    int fd;
+    bool is_write;
+    const struct ampi_disk_piece *pieces; /* in host memory */
+    size_t n_pieces;
+    /* Holes in the file up to this size are read with the data; when writing, they are also written back. 0: none. */
+    size_t bridge_bytes;
+    size_t buffer_bytes; /* size of the buffer for small pieces and holes */
+    size_t done;         /* result: bytes transferred, in the order of the data */
+    int error;           /* result: errno; 0: none */
+    MPI_Offset end;      /* result of a read: the end of the file if that was met; else AMPI_DISK_NO_END */
+    void *buffer;        /* private: of buffer_bytes; malloc'ed at first use */
+    size_t room_bytes;   /* private: its size */
+    struct iovec *iov;   /* private: of IOV_MAX elements; malloc'ed at first use */
+};
+#define AMPI_DISK_NO_END INT64_MAX
+
+/* Transfers all pieces up to the first error or the end of the file; pieces whose offsets ascend go together. Sets the
+ * results. Any thread. Blocks. */
+void ampi_disk_transfer(struct ampi_disk_transfer *t);
+
+/* Describes the transfer of an operation, with the limits of its hints. */
+void ampi_disk_transfer_init(struct ampi_disk_transfer *t, const struct ampi_disk_op *op);
+
+/* ampi_disk_start for an operation with pieces in GPU memory: chunks go through pinned memory, one is copied while the disk
+ * works on another one. (disk_device.c) */
+void ampi_disk_device_start(struct ampi_disk_op *op);
+
+/* True if memory of a piece is in a GPU. On a PE. */
+bool ampi_disk_has_device(const struct ampi_disk_op *op);
 
 #endif
