@@ -25,6 +25,7 @@ struct ampi_attrs;
 struct ampi_info;
 struct ampi_topo;
 struct ampi_win_shared;
+struct ampi_file_shared;
 struct ampi_coll_args;
 struct ampi_coll_state;
 struct ampi_comm_streams;
@@ -64,6 +65,7 @@ struct ampi_comm_shared {
     struct ampi_topo *topo;         /* process topology; NULL: none */
     struct ampi_win_shared *window; /* the window, across processes, that owns this communicator:
                                      * rma/win.h; NULL: none */
+    struct ampi_file_shared *file;  /* the open file that owns this communicator: io/file.h; NULL: none */
     _Atomic(struct ampi_comm_shared *)
         hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
 };

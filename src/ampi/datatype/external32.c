@@ -150,14 +150,14 @@ static void read_unit(const struct format *f, void *out, const char *in)
 }
 
 /* Bytes of one element in external32. */
-static MPI_Count external_size(const struct ampi_type *type)
+MPI_Count ampi_external32_size(const struct ampi_type *type)
 {
     struct ampi_recipe_piece parts[2];
     struct format f;
     MPI_Count size = 0;
 
     if (ampi_type_pair_parts(type, parts))
-        return external_size(parts[0].child) + external_size(parts[1].child);
+        return ampi_external32_size(parts[0].child) + ampi_external32_size(parts[1].child);
     if (!type->recipe) {
         f = format_of(type);
         return (MPI_Count)(f.external_bytes * f.n_units);
@@ -166,12 +166,12 @@ static MPI_Count external_size(const struct ampi_type *type)
         return 0;
     if (type->recipe->combiner != MPI_COMBINER_STRUCT) /* all pieces have the same child */
         return type->size_bytes ? type->size_bytes / ampi_recipe_piece_of(type, 0).child->size_bytes *
-                                      external_size(ampi_recipe_piece_of(type, 0).child)
+                                      ampi_external32_size(ampi_recipe_piece_of(type, 0).child)
                                 : 0;
     for (MPI_Count i = 0; i < ampi_recipe_pieces(type); i++) {
         struct ampi_recipe_piece part = ampi_recipe_piece_of(type, i);
         if (part.len > 0)
-            size += part.len * external_size(part.child);
+            size += part.len * ampi_external32_size(part.child);
     }
     return size;
 }
@@ -179,6 +179,8 @@ static MPI_Count external_size(const struct ampi_type *type)
 /* The direction and the position in the packed buffer. */
 struct stream {
     char *packed;
+    size_t room; /* bytes from there to its end; packing stops before a basic element that does not fit */
+    MPI_Count n_moved; /* bytes of data in memory that were moved */
     bool is_pack;
     bool has_overflow; /* a value did not fit */
 };
@@ -189,6 +191,12 @@ static void move_basics(struct stream *stream, const struct ampi_type *type, uin
     struct format f = format_of(type);
 
     for (MPI_Count i = 0; i < count; i++) {
+        if (stream->room < f.n_units * f.external_bytes) {
+            stream->room = 0;
+            return;
+        }
+        stream->room -= f.n_units * f.external_bytes;
+        stream->n_moved += (MPI_Count)(f.n_units * f.unit_bytes);
         for (size_t k = 0; k < f.n_units; k++) {
             void *unit = (void *)(base + (uintptr_t)(i * type->extent_bytes) + k * f.unit_bytes);
             if (!stream->is_pack)
@@ -214,13 +222,23 @@ static void move_elements(struct stream *stream, const struct ampi_type *type, u
         return;
     }
     n_parts = is_pair ? 2 : ampi_recipe_pieces(type);
-    for (MPI_Count k = 0; k < count; k++) {
+    for (MPI_Count k = 0; k < count && stream->room > 0; k++) {
         for (MPI_Count i = 0; i < n_parts; i++) {
             struct ampi_recipe_piece part = is_pair ? pair[i] : ampi_recipe_piece_of(type, i);
             move_elements(stream, part.child, base + (uintptr_t)(k * type->extent_bytes + part.disp_bytes),
                           part.len);
         }
     }
+}
+
+int ampi_external32_convert(void *data, MPI_Count count, const struct ampi_type *type, void *packed,
+                            size_t n_bytes, bool is_pack, MPI_Count *moved_out)
+{
+    struct stream stream = {.packed = packed, .room = n_bytes, .is_pack = is_pack};
+
+    move_elements(&stream, type, (uintptr_t)data, count);
+    *moved_out = stream.n_moved;
+    return stream.has_overflow ? MPI_ERR_CONVERSION : MPI_SUCCESS;
 }
 
 /* Moves all elements between the buffers, or between host copies of GPU buffers. */
@@ -235,6 +253,7 @@ static int move_copies(const struct ampi_pack_args *args, struct stream *stream,
     error = ampi_host_copy_begin(&flat, packed, n_bytes, ampi_type_of(MPI_BYTE), !stream->is_pack);
     if (!error) {
         stream->packed = flat.buf;
+        stream->room = (size_t)n_bytes;
         move_elements(stream, args->type, (uintptr_t)data.buf, args->count);
         error = ampi_host_copy_end(&flat, stream->is_pack);
     }
@@ -289,7 +308,7 @@ static int move(const char *datarep, struct ampi_pack_args *args, MPI_Count *pos
     rc = check_depth(args->type);
     if (rc != MPI_SUCCESS)
         return rc;
-    each_bytes = external_size(args->type);
+    each_bytes = ampi_external32_size(args->type);
     rc = ampi_pack_check_room(args, each_bytes, *position);
     if (rc != MPI_SUCCESS)
         return rc;
@@ -385,7 +404,7 @@ static int pack_external_size(const char *datarep, MPI_Count incount, MPI_Dataty
     rc = check_depth(args.type);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (__builtin_mul_overflow(incount, external_size(args.type), &n_bytes))
+    if (__builtin_mul_overflow(incount, ampi_external32_size(args.type), &n_bytes))
         return ampi_raise_self(MPI_ERR_VALUE_TOO_LARGE, "%lld elements have too many bytes",
                                (long long)incount);
     *size = n_bytes;

@@ -34,4 +34,14 @@ int ampi_pack_check(struct ampi_pack_args *args, MPI_Count position) BASE_MUST_C
 int ampi_pack_check_room(const struct ampi_pack_args *args, MPI_Count each_bytes,
                          MPI_Count position) BASE_MUST_CHECK;
 
+/* ---- external32 in files (external32.c). Never switch. ---- */
+
+/* Bytes of one element. */
+MPI_Count ampi_external32_size(const struct ampi_type *type);
+
+/* Converts count elements between host memory and the n_bytes at `packed`; stops before a basic element that does not fit.
+ * *moved_out: bytes of data in memory. Returns MPI_ERR_CONVERSION if a value has no representation. */
+int ampi_external32_convert(void *data, MPI_Count count, const struct ampi_type *type, void *packed,
+                            size_t n_bytes, bool is_pack, MPI_Count *moved_out);
+
 #endif

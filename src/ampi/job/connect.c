@@ -12,6 +12,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/dynamic/registry.h"
 #include "ampi/enqueue/enqueue.h"
+#include "ampi/io/file.h"
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "ampi/meet/meet.h"
@@ -50,4 +51,5 @@ static void connect_rooms(void)
     ampi_registry_connect();
     ampi_enqueue_connect();
     ampi_rma_connect();
+    ampi_io_connect();
 }

@@ -17,6 +17,7 @@
 #include "ampi/object/error_class.h"
 #include "ampi/object/errhandler.h"
 #include "ampi/fortran/fortran_int.h"
+#include "ampi/io/datarep.h"
 #include "ampi/object/info.h"
 #include "ampi/job/job.h"
 #include "ampi/object/rank.h"
@@ -33,6 +34,7 @@ void ampi_env_fini(struct ampi_rank *rank)
     rank->fortran_booleans = NULL;
     ampi_errhandler_unref(rank->file_errhandler);
     rank->file_errhandler = NULL;
+    ampi_datarep_fini(rank);
     ampi_attr_fini(rank);
     ampi_error_classes_fini(rank);
     free(rank->coll_refused);

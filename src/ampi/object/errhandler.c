@@ -3,8 +3,7 @@
  * errhandler.c: error handler objects and attaching them (MPI 5.0, section 9.3).
  *
  * Owns the three predefined handlers, and creates and frees users' handlers. error.c calls them. Windows
- * and files attach handlers with the functions of errhandler.h. This file creates handlers and has the
- * handler of MPI_FILE_NULL, which files inherit when opened.
+ * and files attach handlers with the functions of errhandler.h.
  */
 #include "ampi/object/errhandler.h"
 
@@ -192,44 +191,5 @@ int PMPI_Errhandler_free(MPI_Errhandler *errhandler)
         return ampi_raise_self(MPI_ERR_ERRHANDLER, "%p is not a valid error handler", (void *)*errhandler);
     *errhandler = MPI_ERRHANDLER_NULL;
     ampi_errhandler_unref(object);
-    return MPI_SUCCESS;
-}
-
-/* ---- MPI_FILE_NULL: the handler that files inherit when opened ---- */
-
-static int raise_no_file(MPI_File file)
-{
-    return ampi_raise_self(MPI_ERR_FILE, "%p is not a valid file", (void *)file);
-}
-
-AMPI_EXPORT(File_set_errhandler);
-int PMPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler)
-{
-    struct ampi_rank *self = ampi_enter("MPI_File_set_errhandler");
-
-    if (file != MPI_FILE_NULL)
-        return raise_no_file(file);
-    return ampi_errhandler_set(&self->file_errhandler, errhandler, AMPI_ERRHANDLER_FILE);
-}
-
-AMPI_EXPORT(File_get_errhandler);
-int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
-{
-    struct ampi_rank *self = ampi_enter("MPI_File_get_errhandler");
-
-    if (file != MPI_FILE_NULL)
-        return raise_no_file(file);
-    return ampi_errhandler_get(&self->file_errhandler, &ampi_errors_return, errhandler);
-}
-
-AMPI_EXPORT(File_call_errhandler);
-int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
-{
-    struct ampi_rank *self = ampi_enter("MPI_File_call_errhandler");
-
-    if (fh != MPI_FILE_NULL)
-        return raise_no_file(fh);
-    ampi_raise_on(self->file_errhandler ? self->file_errhandler : &ampi_errors_return, &fh, errorcode,
-                  "the program called its error handler with error code %d", errorcode);
     return MPI_SUCCESS;
 }

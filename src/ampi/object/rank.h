@@ -18,6 +18,7 @@ struct ampi_comm;
 struct ampi_request;
 struct ampi_errhandler;
 struct ampi_bsend_buffer;
+struct ampi_datarep;
 struct ampi_error_classes;
 struct ampi_handle_ints;
 struct ampi_handlers;
@@ -61,6 +62,7 @@ struct ampi_rank {
     struct ampi_handle_ints *handle_ints; /* integers that stand for handles: fortran_int.c; NULL: none */
     struct ampi_errhandler *file_errhandler; /* of MPI_FILE_NULL: inherited by opened files; NULL: the
                                               * default */
+    struct ampi_datarep *datareps;           /* of files, that it registered: io/datarep.c; NULL: none */
     struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
     bool had_session;                        /* a session was open once */

@@ -53,6 +53,7 @@ struct ampi_request_kind {
     /* For reports, instead of the name: the operation that blocks the owner. */
     void (*describe)(const struct ampi_request *request, char *text, size_t size_bytes);
     bool is_collective; /* must not be cancelled, nor freed once started */
+    bool raises_itself; /* query has called the error handler of the operation's own object */
 };
 
 /* The receive that a persistent send is bound to: channel.h. */

@@ -124,12 +124,14 @@ static void drop_comm(struct ampi_comm *comm)
 struct failure {
     int error;              /* MPI_SUCCESS: none failed */
     struct ampi_comm *comm; /* its communicator, counted as pending; NULL: it has none */
+    bool is_raised;         /* it has called an error handler already */
 };
 
 /* Retires one of several complete requests; returns its error. */
 static inline int retire_one_of(MPI_Request *handle, struct ampi_request *request, MPI_Status *status,
                                 struct failure *failure)
 {
+    bool is_raised = request->kind->raises_itself;
     struct ampi_comm *comm;
     int error;
 
@@ -137,7 +139,7 @@ static inline int retire_one_of(MPI_Request *handle, struct ampi_request *reques
         return retire_fine(handle, request, status);
     error = retire_keeping_comm(handle, request, status, &comm);
     if (error && !failure->error)
-        *failure = (struct failure){error, comm};
+        *failure = (struct failure){error, comm, is_raised};
     else
         drop_comm(comm);
     return error;
@@ -150,7 +152,11 @@ static BASE_COLD int raise_in_status(const struct failure *failure)
     static const char text[] = "an operation failed; see the statuses%s%s";
     const char *gpu_text = ampi_device_error_text(ampi_self(), MPI_ERR_OTHER);
     const char *join = gpu_text ? ". Data on a GPU could not be moved: " : "";
-    int error = ampi_raise_on_comm(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
+    int error;
+
+    if (failure->is_raised)
+        return MPI_ERR_IN_STATUS;
+    error = ampi_raise_on_comm(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
 
     drop_comm(failure->comm);
     return error;
@@ -159,6 +165,7 @@ static BASE_COLD int raise_in_status(const struct failure *failure)
 /* Retires one complete request of a call that returns its error itself, and raises that. */
 static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Status *status)
 {
+    bool is_raised = request->kind->raises_itself;
     struct ampi_comm *comm;
     MPI_Status result;
     int error;
@@ -167,7 +174,7 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
         return retire_fine(handle, request, status);
     result = request->status;
     result.MPI_ERROR = retire_keeping_comm(handle, request, status, &comm);
-    error = ampi_p2p_result(comm, &result);
+    error = is_raised ? result.MPI_ERROR : ampi_p2p_result(comm, &result);
     drop_comm(comm);
     return error;
 }
@@ -236,7 +243,7 @@ static BASE_COLD void set_no_error(MPI_Status statuses[], int n)
  * failed. */
 static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
 {
-    struct failure failure = {MPI_SUCCESS, NULL};
+    struct failure failure = {MPI_SUCCESS, NULL, false};
 
     for (int i = 0; i < set->n_requests; i++) {
         struct ampi_request *request = set->requests[i];
@@ -370,7 +377,7 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
 static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
                        MPI_Status statuses[])
 {
-    struct failure failure = {MPI_SUCCESS, NULL};
+    struct failure failure = {MPI_SUCCESS, NULL, false};
     int n_done = 0;
 
     for (int i = 0; i < set->n_requests; i++) {

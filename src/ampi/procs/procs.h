@@ -20,6 +20,7 @@
  *      AMPI_AM_USAGE  a process begins a collective        coll/between/usage_procs.c
  *      AMPI_AM_RMA    one-sided communication              rma/rma_remote_target.c
  *      AMPI_AM_NODE_MEMORY  location of node memory        procs/node_memory.c
+ *      AMPI_AM_FILE   shared file pointer                  io/shared_pointer.c
  *      AMPI_AM_COLL_COPIED  data was copied from here      coll/between/exchange_direct.c
  *      AMPI_AM_REGISTRY  ports and published names         dynamic/registry.c
  *
@@ -49,6 +50,7 @@ enum ampi_am_kind {
     AMPI_AM_NODE_MEMORY,
     AMPI_AM_COLL_COPIED,
     AMPI_AM_REGISTRY,
+    AMPI_AM_FILE,
     AMPI_AM_KINDS,
 };
 

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hints.c: hints on files (MPI 5.0, section 14.2.8): those of the standard and ROMIO's. Known hints are kept and returned, with
+ * the value in use; wrong values are ignored. Those with a field in struct ampi_disk_hints change how data moves.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "ampi/io/file.h"
+
+/* The form of a hint's value. */
+enum form { NUMBER, BOOLEAN, CHOICE, TEXT };
+
+/* Known hints and their defaults; NULL: not returned by default. ds_...: the offset of a field of struct ampi_disk_hints. */
+#define NO_FIELD SIZE_MAX
+#define FIELD(name) offsetof(struct ampi_disk_hints, name)
+static const struct hint {
+    const char *key;
+    const char *usual;
+    enum form form;
+    size_t field; /* an enum ampi_disk_choice for CHOICE, else a size_t; NO_FIELD: none */
+} hints[] = {
+    {"cb_buffer_size", "16777216", NUMBER, FIELD(cb_buffer_bytes)},
+    {"romio_cb_read", "automatic", CHOICE, FIELD(cb_read)},
+    {"romio_cb_write", "automatic", CHOICE, FIELD(cb_write)},
+    {"romio_ds_read", "automatic", CHOICE, FIELD(ds_read)},
+    {"romio_ds_write", "automatic", CHOICE, FIELD(ds_write)},
+    {"ind_rd_buffer_size", "4194304", NUMBER, FIELD(ind_rd_buffer_bytes)},
+    {"ind_wr_buffer_size", "524288", NUMBER, FIELD(ind_wr_buffer_bytes)},
+    {"romio_no_indep_rw", "false", BOOLEAN, NO_FIELD},
+    {"collective_buffering", NULL, BOOLEAN, NO_FIELD},
+    {"cb_block_size", NULL, NUMBER, NO_FIELD},
+    {"cb_config_list", NULL, TEXT, NO_FIELD},
+    {"chunked", NULL, TEXT, NO_FIELD},
+    {"chunked_item", NULL, TEXT, NO_FIELD},
+    {"chunked_size", NULL, TEXT, NO_FIELD},
+    {"access_style", NULL, TEXT, NO_FIELD},
+    {"filename", NULL, TEXT, NO_FIELD},
+    {"file_perm", NULL, TEXT, NO_FIELD},
+    {"io_node_list", NULL, TEXT, NO_FIELD},
+    {"nb_proc", NULL, NUMBER, NO_FIELD},
+    {"num_io_nodes", NULL, NUMBER, NO_FIELD},
+    {"striping_factor", NULL, NUMBER, NO_FIELD},
+    {"striping_unit", NULL, NUMBER, NO_FIELD},
+    {"start_iodevice", NULL, NUMBER, NO_FIELD},
+    {"direct_read", NULL, BOOLEAN, NO_FIELD},
+    {"direct_write", NULL, BOOLEAN, NO_FIELD},
+};
+
+static bool is_number(const char *value)
+{
+    return value[0] && value[strspn(value, "0123456789")] == '\0' && strlen(value) <= 18;
+}
+
+static bool is_valid(const struct hint *hint, const char *value)
+{
+    switch (hint->form) {
+    case NUMBER:
+        return is_number(value) && (hint->field == NO_FIELD || strtoll(value, NULL, 10) > 0);
+    case BOOLEAN:
+        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
+    case CHOICE:
+        return strcmp(value, "enable") == 0 || strcmp(value, "disable") == 0 ||
+               strcmp(value, "automatic") == 0;
+    case TEXT:
+        return true;
+    }
+    return false;
+}
+
+/* Stores a hint's value in its field. */
+static void apply(const struct hint *hint, const char *value, struct ampi_disk_hints *parsed)
+{
+    char *field = (char *)parsed + hint->field;
+
+    if (hint->form == NUMBER)
+        *(size_t *)(void *)field = (size_t)strtoll(value, NULL, 10);
+    else
+        *(enum ampi_disk_choice *)(void *)field = strcmp(value, "enable") == 0    ? AMPI_DISK_ENABLE
+                                                  : strcmp(value, "disable") == 0 ? AMPI_DISK_DISABLE
+                                                                                  : AMPI_DISK_AUTOMATIC;
+}
+
+/* cb_nodes is shown with the number of aggregators that it stands for. */
+static void set_cb_nodes(struct ampi_file *file, const struct ampi_info *info)
+{
+    const char *value = ampi_info_get(info, "cb_nodes");
+
+    if (!value || !is_number(value) || strtoll(value, NULL, 10) < 1 || strtoll(value, NULL, 10) > INT_MAX)
+        return;
+    file->hints.cb_nodes = (int)strtoll(value, NULL, 10);
+    ampi_info_set(file->info, "cb_nodes", value);
+}
+
+void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info)
+{
+    bool is_new = !file->info;
+
+    if (is_new)
+        file->info = ampi_info_create();
+    for (size_t i = 0; i < BASE_COUNT(hints); i++) {
+        const char *value = ampi_info_get(info, hints[i].key);
+        if (!value || !is_valid(&hints[i], value))
+            value = is_new ? hints[i].usual : NULL;
+        if (!value)
+            continue;
+        ampi_info_set(file->info, hints[i].key, value);
+        if (hints[i].field != NO_FIELD)
+            apply(&hints[i], value, &file->hints);
+    }
+    set_cb_nodes(file, info);
+}
+
+/* Hints of collective buffering belong to all members of a process: one of them sets them while no access is in progress. */
+static int share_hints(struct ampi_file *file)
+{
+    int error = ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+
+    if (error)
+        return error;
+    if (file == &file->shared->handles[0])
+        ampi_two_phase_set_hints(file->shared->buffers, &file->hints);
+    return ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+}
+
+AMPI_EXPORT(File_set_info);
+int PMPI_File_set_info(MPI_File fh, MPI_Info info)
+{
+    struct ampi_rank *self = ampi_enter("MPI_File_set_info");
+    struct ampi_file *file;
+    int error = ampi_file_enter(fh, &file);
+
+    if (error || (error = ampi_file_check_no_split(file)))
+        return error;
+    if (!ampi_info_of(self, info))
+        return ampi_file_raise(file, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
+    ampi_file_set_hints(file, ampi_info_of(self, info));
+    return share_hints(file);
+}
+
+AMPI_EXPORT(File_get_info);
+int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
+{
+    struct ampi_file *file;
+    int error;
+
+    ampi_enter("MPI_File_get_info");
+    if ((error = ampi_file_enter(fh, &file)))
+        return error;
+    if (!info_used)
+        return ampi_file_raise(file, MPI_ERR_ARG, "info_used is NULL");
+    *info_used = (MPI_Info)ampi_info_dup(file->info);
+    return MPI_SUCCESS;
+}
