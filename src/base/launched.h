@@ -17,6 +17,8 @@
  * mpirun started this process itself, not another launcher below it that passed the variable on. */
 #define BASE_LAUNCHED_SIZE_ENV "HEDDLE_MPIRUN"
 #define BASE_LAUNCHED_KEEPS_GOING ":keep-going"
+#define BASE_LAUNCHED_PROGRAMS \
+    ":programs=" /* last: "4x1,8x2": ranks and processes of each of several programs */
 
 /* The name of an abstract Unix datagram socket. A program linked with this library sends a start report
  * there: its process number in the job (PMIX_RANK, or -1) and its number of ranks (0: unspecified). */

@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,9 +505,8 @@ static void check_command(const struct launch_command *command)
 {
     if (command->program_argv[0] == NULL || command->program_argv[0][0] == '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "no program to run (mpirun -n N program [argument...])");
-    for (char **word = command->program_argv; *word; word++)
-        if (strcmp(*word, ":") == 0)
-            launch_fail(LAUNCH_EXIT_USAGE, "':': several programs in one job (MPMD) are not supported yet");
+    if (command->rest != NULL && base_settings.n_ranks != 0)
+        launch_fail(LAUNCH_EXIT_USAGE, "+vp: give -n before each of several programs");
     if (command->hosts != NULL && command->hostfile != NULL)
         launch_fail(LAUNCH_EXIT_USAGE, "--hosts and --hostfile exclude each other: use only one");
     if (command->num_ranks != 0 && command->num_procs > command->num_ranks)
@@ -522,23 +522,43 @@ int launch_num_ranks(const struct launch_command *command)
     return command->num_ranks ? command->num_ranks : (int)base_settings.n_ranks;
 }
 
-void launch_args_read(int argc, char **argv, struct launch_command *command_out)
+/* Reads the options in front of a program, and finds the end of its arguments. */
+static void read_words(struct launch_command *command, char **words)
 {
-    memset(command_out, 0, sizeof *command_out);
-    int i = 1;
-    for (; i < argc; i++) {
-        if (strcmp(argv[i], "--") == 0 || strcmp(argv[i], "+-") == 0) {
+    int i = 0;
+    for (; words[i]; i++) {
+        if (strcmp(words[i], "--") == 0 || strcmp(words[i], "+-") == 0) {
             i++;
             break;
-        } else if (argv[i][0] == '+' && argv[i][1] != '\0') {
-            i = read_plus_option(command_out, argv, i);
-        } else if (argv[i][0] == '-') {
-            i = read_option(command_out, argv, i);
+        } else if (words[i][0] == '+' && words[i][1] != '\0') {
+            i = read_plus_option(command, words, i);
+        } else if (words[i][0] == '-') {
+            i = read_option(command, words, i);
         } else {
             break;
         }
     }
-    command_out->program_argv = argv + i;
+    command->program_argv = words + i;
+    while (words[i] && strcmp(words[i], ":") != 0)
+        i++;
+    if (words[i]) {
+        words[i] = NULL;
+        command->rest = words + i + 1;
+    }
+}
+
+void launch_args_read_part(char **words, struct launch_command *part_out)
+{
+    read_words(part_out, words);
+    check_command(part_out);
+}
+
+void launch_args_read(int argc, char **argv, struct launch_command *command_out)
+{
+    (void)argc;
+    memset(command_out, 0, sizeof *command_out);
+    command_out->start_dir = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    read_words(command_out, argv + 1);
     answer_help(command_out);
     check_command(command_out);
     if (command_out->shows_calls)

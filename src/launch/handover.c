@@ -212,6 +212,10 @@ void launch_handover_plan(struct launch_command *command, struct launch_program 
     int num_nodes = launch_fit_nodes(command, is_here ? 1 : place.num_nodes);
     if (is_here)
         return;
+    if (command->num_parts > 0)
+        launch_fail(LAUNCH_EXIT_USAGE,
+                    "':': several programs on several nodes: run Open MPI's mpirun, or srun --mpi=pmix "
+                    "--multi-prog, with the programs");
     bool is_srun, is_prterun;
     char *launcher = find_launcher(place.is_slurm, &is_srun, &is_prterun);
     int num_procs = command->num_procs;

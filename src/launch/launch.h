@@ -25,28 +25,44 @@ enum launch_exit {
 
 /* The parsed command line. Strings point into argv or live as long as the process. */
 struct launch_command {
-    int num_ranks;        /* -n; 0: unspecified */
-    const char *dir;      /* -wd, the current folder by now; NULL: unspecified */
-    char *rank_options;   /* the library's +options, separated by blanks; NULL: none */
-    int ranks_per_node;   /* -N; 0: unspecified */
-    int num_procs;        /* --procs; 0: unspecified */
-    double timeout_s;     /* --timeout; 0: none */
-    char *hosts;          /* --hosts, malloc'ed; NULL: none */
-    const char *hostfile; /* --hostfile; NULL: none */
-    char *exported;       /* variables of -x and -genv, separated by blanks; NULL: none */
-    bool is_unbound;      /* --bind-to none */
-    bool tags_output;     /* --tag-output */
-    bool keeps_going;     /* --keep-going */
-    bool shows_calls;     /* --nvtx */
-    bool allows_root;     /* --allow-run-as-root */
-    bool is_quiet;        /* -q: no warnings */
-    bool is_verbose;      /* -v: print the command that is run */
-    char **program_argv;  /* the program and its arguments, NULL-terminated */
+    int num_ranks;             /* -n; 0: unspecified */
+    const char *dir;           /* -wd, the current folder by now; NULL: unspecified */
+    char *rank_options;        /* the library's +options, separated by blanks; NULL: none */
+    int ranks_per_node;        /* -N; 0: unspecified */
+    int num_procs;             /* --procs; 0: unspecified */
+    double timeout_s;          /* --timeout; 0: none */
+    char *hosts;               /* --hosts, malloc'ed; NULL: none */
+    const char *hostfile;      /* --hostfile; NULL: none */
+    char *exported;            /* variables of -x and -genv, separated by blanks; NULL: none */
+    bool is_unbound;           /* --bind-to none */
+    bool tags_output;          /* --tag-output */
+    bool keeps_going;          /* --keep-going */
+    bool shows_calls;          /* --nvtx */
+    bool allows_root;          /* --allow-run-as-root */
+    bool is_quiet;             /* -q: no warnings */
+    bool is_verbose;           /* -v: print the command that is run */
+    char **program_argv;       /* the program and its arguments, NULL-terminated */
+    char **rest;               /* the words after a ':', for further programs (programs.c); NULL: none */
+    int start_dir;             /* the folder that mpirun was started in; a descriptor */
+    struct launch_part *parts; /* the programs, if there are several; NULL: one */
+    int num_parts;             /* their number; 0: one program */
+};
+
+/* One of several programs of a job (programs.c). */
+struct launch_part {
+    int num_ranks; /* its ranks */
+    int num_procs; /* its processes */
+    char *dir;     /* its working folder; malloc'ed */
+    char *path;    /* the program's path; malloc'ed */
+    char **argv;   /* the program and its arguments, NULL-terminated */
 };
 
 /* Parses argv. --help and --version print and exit; an error is explained and exits with 2. Applies the
  * options that affect this process: the working folder and environment variables. */
 void launch_args_read(int argc, char **argv, struct launch_command *command_out);
+
+/* Parses the words up to the next ':' for another program of the job: options, then program_argv and rest. */
+void launch_args_read_part(char **words, struct launch_command *part_out);
 
 /* The number of ranks requested (-n, or +vp); 0: unspecified. */
 int launch_num_ranks(const struct launch_command *command);
@@ -101,6 +117,12 @@ struct launch_program {
 /* Finds the program of the command and checks that it can run with the requested number of ranks. If not,
  * prints the reason and the remedy, and exits with 126 or 127. */
 void launch_program_find(const struct launch_command *command, struct launch_program *program_out);
+
+/* ---- programs.c: several programs in one job ---- */
+
+/* Reads and finds the further programs of the command, if it has any: sets its parts, and numbers of ranks and processes,
+ * and what *program says for all of them. Exits if one of them cannot be run. */
+void launch_programs_read(struct launch_command *command, struct launch_program *program);
 
 /* The folder of this installation's libmpi_abi.so.1, or NULL if it is missing. Never freed. */
 const char *launch_library_dir(void);

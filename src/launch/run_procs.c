@@ -32,6 +32,29 @@ static char *text(const char *format, ...)
     return made;
 }
 
+static size_t count_words(char **words)
+{
+    size_t num = 0;
+    while (words[num])
+        num++;
+    return num;
+}
+
+/* The words of a list of programs: one that describes each program, its path and its folder. */
+static void add_parts(const struct launch_command *command, char **argv, size_t at)
+{
+    for (int i = 0; i < command->num_parts; i++) {
+        const struct launch_part *part = &command->parts[i];
+        argv[at++] = text("part=%d,%d,%zu", part->num_ranks, part->num_procs, count_words(part->argv));
+        argv[at++] = part->path;
+        argv[at++] = part->dir;
+    }
+    argv[at++] = text("--");
+    for (int i = 0; i < command->num_parts; i++)
+        for (char **word = command->parts[i].argv; *word; word++)
+            argv[at++] = *word;
+}
+
 _Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program,
                             int reports)
 {
@@ -48,9 +71,9 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
         launch_fail(1, "%s needs " HELPER ", which should be next to mpirun, in %s", option,
                     helper_places[1]);
 
-    size_t num_words = 0, at = 0;
-    while (command->program_argv[num_words])
-        num_words++;
+    size_t num_words = count_words(command->program_argv), at = 0;
+    for (int i = 0; i < command->num_parts; i++)
+        num_words += 3 + count_words(command->parts[i].argv);
     char **argv = calloc(num_words + 13, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");
@@ -79,8 +102,12 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
         fcntl(reports, F_SETFD, 0);
         argv[at++] = text("reports=%d", reports);
     }
-    argv[at++] = text("--");
-    memcpy(argv + at, command->program_argv, num_words * sizeof argv[0]);
+    if (command->num_parts > 0) {
+        add_parts(command, argv, at);
+    } else {
+        argv[at++] = text("--");
+        memcpy(argv + at, command->program_argv, num_words * sizeof argv[0]);
+    }
     execv(helper, argv);
     launch_fail(1, "%s: %s", helper, strerror(errno));
 }

@@ -82,6 +82,8 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
         return "the launcher does not provide the number of processes (PMIX_JOB_SIZE)";
     if (!get_int(PMIX_LOCAL_RANK, false, &place.node_index))
         place.node_index = 0;
+    if (!get_int(PMIX_APPNUM, false, &place.app_num))
+        place.app_num = 0;
     if (!get_int(PMIX_LOCAL_SIZE, true, &place.node_n_procs))
         place.node_n_procs = 1;
     if (!get_int(PMIX_LOCALLDR, true, &place.node_first))

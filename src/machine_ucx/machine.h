@@ -60,6 +60,7 @@ struct machine_place {
     int node_first;   /* the lowest process of this node: identifies the node */
     int node_index;   /* this process's index among those of this node */
     int node_n_procs; /* processes of the job on this node */
+    int app_num;      /* number of its program among those of the job */
     bool keeps_going; /* the launcher does not end the job when a process fails */
 };
 

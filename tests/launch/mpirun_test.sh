@@ -249,7 +249,7 @@ expect "--timeout abc" 2 '' '--timeout abc: not a time' "$mpirun" --timeout abc 
 expect "--timeout 0" 2 '' '--timeout 0: not a time' "$mpirun" --timeout 0 ./app
 expect "--procs without its executable" 1 '' '(--procs needs PMIx|--procs needs mpirun-procs)' "$mpirun" --procs 2 -n 4 ./app
 expect "--procs above -n" 2 '' '--procs 5: each process needs at least one rank, but -n is 4' "$mpirun" --procs 5 -n 4 ./app
-expect "MPMD" 2 '' 'MPMD' "$mpirun" -n 2 ./app : -n 2 ./app
+expect "several programs" 1 '' '(--procs needs PMIx|--procs needs mpirun-procs)' "$mpirun" -n 2 ./app : -n 2 ./app
 expect "-wd of no folder" 2 '' '/no/such/folder: No such file' "$mpirun" -wd /no/such/folder -n 4 ./app
 expect "-x of nothing" 2 '' "-x '': not a valid name" "$mpirun" -x '' -n 2 ./app
 expect "-genvlist with a value" 2 '' '-genvlist A=1: not a valid name' "$mpirun" -genvlist A=1 -n 2 ./app

@@ -18,7 +18,6 @@ static const int tag_ub = INT_MAX;
 static const int io = MPI_ANY_SOURCE; /* every rank can do input and output */
 static const int host = MPI_PROC_NULL;
 static const int wtime_is_global = 1; /* ranks of one node read the same clock */
-static const int appnum = 0;
 
 /* The address of a predefined attribute's value; NULL: the key has none. */
 static const int *predefined_value(struct ampi_rank *self, int keyval)
@@ -33,7 +32,7 @@ static const int *predefined_value(struct ampi_rank *self, int keyval)
     case MPI_WTIME_IS_GLOBAL:
         return &wtime_is_global;
     case MPI_APPNUM:
-        return &appnum;
+        return &ampi_job.app_num;
     case MPI_UNIVERSE_SIZE:
         return &ampi_job.n_ranks;
     case MPI_LASTUSEDCODE:

@@ -114,6 +114,9 @@ struct ampi_job {
     int n_local;             /* ranks of this process */
     int n_procs;             /* processes of the job */
     int proc_id;             /* of this process */
+    int *first_ranks;        /* the lowest world rank of each process, and n_ranks; NULL: all processes
+                              * have equally many */
+    int app_num;             /* number of its program among those of the job: MPI_APPNUM */
     int node_first;          /* the lowest process of this node */
     int node_index;          /* index of this process among those of this node */
     int node_n_procs;        /* processes of this node */

@@ -117,20 +117,35 @@ void ampi_launched_withdraw(void)
     remove_members();
 }
 
+/* What Heddle's mpirun says behind the job's name and a colon; NULL: it is not the launcher of this process. */
+static const char *find_said(void)
+{
+    const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
+    size_t n_job = job ? strlen(job) : 0;
+
+    return said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':' ? said + n_job + 1 : NULL;
+}
+
+const char *ampi_launched_programs(void)
+{
+    const char *said = find_said(), *list = said ? strstr(said, BASE_LAUNCHED_PROGRAMS) : NULL;
+
+    return list ? list + strlen(BASE_LAUNCHED_PROGRAMS) : NULL;
+}
+
 int ampi_launched_count(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
-    const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
-    size_t n_job = job ? strlen(job) : 0;
+    const char *said = find_said();
     int size = 0;
 
     if (taken.is_other)
         base_log_verbose(
             1, "the launcher started the parent of this process, which is therefore a job of its own");
-    if (!getenv("PMIX_RANK") || !job)
+    if (!getenv("PMIX_RANK") || !find("PMIX_NAMESPACE"))
         return 0;
-    if (said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':')
-        size = atoi(said + n_job + 1);
+    if (said)
+        size = atoi(said);
     for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
         if (getenv(names[i]))
             size = atoi(getenv(names[i]));

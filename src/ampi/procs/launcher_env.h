@@ -24,6 +24,10 @@ int ampi_launched_count(void);
  * prints the remedy. If ampi_launched_count is 0, before MPI starts. */
 void ampi_launched_refuse(void);
 
+/* The programs of a job of Heddle's mpirun, as in BASE_LAUNCHED_PROGRAMS: "4x1,8x2"; NULL: one program, or another
+ * launcher. After ampi_launched_take. */
+const char *ampi_launched_programs(void);
+
 /* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
 const char *ampi_launched_folder(void);
 

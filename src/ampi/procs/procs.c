@@ -114,6 +114,9 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.proc_id = place.proc_id;
     ampi_job.node_first = place.node_first;
     ampi_job.n_ranks = (int)n_ranks;
+    ampi_job.app_num = place.app_num;
+    if (ampi_launched_programs())
+        ampi_procs_read_programs(ampi_launched_programs());
     ampi_job.first_rank = ampi_procs_first_rank(place.proc_id);
     ampi_job.n_local = ampi_procs_first_rank(place.proc_id + 1) - ampi_job.first_rank;
     ampi_job.node_index = place.node_index;

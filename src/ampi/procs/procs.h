@@ -114,13 +114,20 @@ int64_t ampi_procs_check_termination(void);
 
 /* ---- Locations of ranks ---- */
 
+/* For jobs of several programs (job_programs.c). */
+int ampi_procs_find_of_rank(int world_rank);
+
 static inline int ampi_procs_first_rank(int proc_id)
 {
+    if (BASE_UNLIKELY(ampi_job.first_ranks != NULL))
+        return ampi_job.first_ranks[proc_id];
     return (int)((int64_t)proc_id * ampi_job.n_ranks / ampi_job.n_procs);
 }
 
 static inline int ampi_procs_of_rank(int world_rank)
 {
+    if (BASE_UNLIKELY(ampi_job.first_ranks != NULL))
+        return ampi_procs_find_of_rank(world_rank);
     return (int)((((int64_t)world_rank + 1) * ampi_job.n_procs - 1) / ampi_job.n_ranks);
 }
 
@@ -222,6 +229,10 @@ void ampi_procs_answered(void);
 void ampi_procs_tell_failure(int pe_id, int proc_id);
 void ampi_procs_tell_look_again(int pe_id);
 int ampi_procs_tell_ask_for_report(void); /* the sum of the results */
+
+/* Sets ampi_job.first_ranks and n_ranks from ampi_launched_programs; ends the process if that does not fit the number of
+ * processes. (job_programs.c) */
+void ampi_procs_read_programs(const char *text);
 
 /* AMPI_AM_TERMINATION (termination.c). */
 void ampi_procs_handle_termination(const struct ampi_am_header *am);

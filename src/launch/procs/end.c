@@ -56,9 +56,11 @@ void procs_end_all(struct procs_job *job, int exit_code)
 
 void procs_ranks_of(const struct procs_options *options, int proc_id, long *first_out, long *last_out)
 {
-    long num_ranks = options->num_ranks, num_procs = options->num_procs;
-    *first_out = num_ranks * proc_id / num_procs;
-    *last_out = num_ranks * (proc_id + 1) / num_procs - 1;
+    const struct procs_program *program = procs_program_of(options, proc_id);
+    long num_ranks = program->num_ranks, num_procs = program->num_procs,
+         index = proc_id - program->first_proc;
+    *first_out = program->first_rank + num_ranks * index / num_procs;
+    *last_out = program->first_rank + num_ranks * (index + 1) / num_procs - 1;
 }
 
 /* Prints "process 2 of 4 (ranks 32 to 47) <text>". */

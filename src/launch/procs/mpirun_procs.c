@@ -32,7 +32,7 @@ double procs_now_s(void)
 
 static void read_command(char **argv, struct procs_options *options_out)
 {
-    char **word = argv + 1;
+    char **word = argv + 1, **parts = NULL;
     *options_out = (struct procs_options){.binds = true, .reports_fd = -1};
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char *value = strchr(*word, '=') ? strchr(*word, '=') + 1 : "";
@@ -56,23 +56,30 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->keeps_going = true;
         else if (strncmp(*word, "reports=", 8) == 0)
             options_out->reports_fd = atoi(value);
-        else
+        else if (strncmp(*word, "part=", 5) == 0 && word[1] && word[2]) {
+            parts = parts ? parts : word;
+            word += 2;
+        } else
             break;
     }
     if (*word == NULL || strcmp(*word, "--") != 0 || word[1] == NULL || options_out->path == NULL ||
         options_out->num_procs < 1)
         launch_fail(LAUNCH_EXIT_USAGE, "this program is part of mpirun: run mpirun --procs P -n N program");
     options_out->argv = word + 1;
+    procs_programs_read(options_out, parts, word + 1);
 }
 
 /* ---- Environment ---- */
 
 static void set_size(const struct procs_job *job)
 {
-    char text[PROCS_NAME_MAX + 32];
-    snprintf(text, sizeof text, "%s:%d%s", job->name, job->options.num_procs,
-             job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "");
-    setenv(BASE_LAUNCHED_SIZE_ENV, text, 1);
+    char *text = NULL, *programs = procs_programs_text(&job->options);
+    if (asprintf(&text, "%s:%d%s%s", job->name, job->options.num_procs,
+                 job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "", programs) < 0 ||
+        setenv(BASE_LAUNCHED_SIZE_ENV, text, 1) != 0)
+        launch_fail(1, "out of memory");
+    free(text);
+    free(programs);
 }
 
 /* Marks the processes and their descendants, for leftover.c. */
@@ -134,6 +141,8 @@ static char **make_env(const struct procs_job *job, int proc_id)
     if (env.entries == NULL)
         return NULL;
     set_place(&env, proc_id, job->options.num_procs);
+    if (procs_program_of(&job->options, proc_id)->dir != NULL)
+        set_variable("PWD", procs_program_of(&job->options, proc_id)->dir, false, &env);
     if (job->options.tags_output) {
         char text[32];
         const int *output = job->procs[proc_id].output;
@@ -215,19 +224,27 @@ static void say_what_is_run(const struct procs_job *job)
     fprintf(stderr, "mpirun: %d processes of ", job->options.num_procs);
     if (rank_options)
         fprintf(stderr, "HEDDLE_OPTIONS='%s' ", rank_options);
-    fprintf(stderr, "%s", job->options.path);
-    for (char **word = job->options.argv + 1; *word; word++)
-        fprintf(stderr, " %s", *word);
+    for (int i = 0; i < job->options.num_programs; i++) {
+        const struct procs_program *program = &job->options.programs[i];
+        if (i > 0)
+            fprintf(stderr, " : ");
+        if (job->options.num_programs > 1)
+            fprintf(stderr, "-n %d --procs %d ", program->num_ranks, program->num_procs);
+        fprintf(stderr, "%s", program->path);
+        for (char **word = program->argv + 1; *word; word++)
+            fprintf(stderr, " %s", *word);
+    }
     fputc('\n', stderr);
 }
 
 static void say_why_not(const struct procs_job *job, int proc_id, int error)
 {
-    if (error == ENOENT && access(job->options.path, X_OK) == 0)
-        launch_say("%s: its interpreter or loader does not exist", job->options.argv[0]);
+    const struct procs_program *program = procs_program_of(&job->options, proc_id);
+    if (error == ENOENT && access(program->path, X_OK) == 0)
+        launch_say("%s: its interpreter or loader does not exist", program->argv[0]);
     else
         launch_say("cannot start process %d of %d, %s: %s%s", proc_id, job->options.num_procs,
-                   job->options.argv[0], strerror(error),
+                   program->argv[0], strerror(error),
                    error == EAGAIN   ? " (ulimit -u?)"
                    : error == EMFILE ? " (ulimit -n?)"
                                      : "");

@@ -7,6 +7,7 @@
  *   server.c         the PMIx server: the only file with PMIx in it. Its upcalls run on libpmix's thread;
  *                    they set flags in struct procs_proc and struct procs_abort, and ring a bell (eventfd)
  *   peer.c           lets only processes of this user connect to the server
+ *   programs_of_job.c  the programs of the job, and the program of each process
  *   spawn.c          starts one process: pipes, process group, signals, cores
  *   end.c            handles the end of a process: exit code of the job, ending the others
  *   forward.c        stdout and stderr of the processes, line by line
@@ -43,19 +44,32 @@ enum {
     PROCS_DIR_MAX = 128,
 };
 
+/* One of the programs of the job. */
+struct procs_program {
+    const char *path; /* its file */
+    const char *dir;  /* its working folder; NULL: that of this program */
+    char **argv;      /* its arguments, NULL-terminated */
+    int num_ranks;    /* its ranks; 0: unknown */
+    int num_procs;    /* its processes */
+    int first_rank;   /* its first rank */
+    int first_proc;   /* its first process */
+};
+
 /* Options from mpirun (the command line of mpirun-procs). */
 struct procs_options {
-    int num_procs;    /* number of processes */
-    int num_ranks;    /* ranks of the whole job; 0: unknown */
-    bool tags_output; /* --tag-output */
-    bool is_quiet;    /* -q */
-    bool is_verbose;  /* -v */
-    bool binds;       /* each process gets a share of the cores */
-    bool keeps_going; /* --keep-going: the others continue when a process fails */
-    double timeout_s; /* 0: none */
-    int reports_fd;   /* receives start reports (launch_report.c); -1: not requested */
-    const char *path; /* the program's file */
-    char **argv;      /* its arguments, NULL-terminated */
+    int num_procs;                  /* number of processes */
+    int num_ranks;                  /* ranks of the whole job; 0: unknown */
+    bool tags_output;               /* --tag-output */
+    bool is_quiet;                  /* -q */
+    bool is_verbose;                /* -v */
+    bool binds;                     /* each process gets a share of the cores */
+    bool keeps_going;               /* --keep-going: the others continue when a process fails */
+    double timeout_s;               /* 0: none */
+    int reports_fd;                 /* receives start reports (launch_report.c); -1: not requested */
+    const char *path;               /* the first program's file */
+    char **argv;                    /* the words of all programs' arguments; NULL-terminated */
+    struct procs_program *programs; /* in the order of their ranks */
+    int num_programs;               /* at least one */
 };
 
 /* One process of the job. */
@@ -95,6 +109,17 @@ struct procs_job {
 
 /* Monotonic time in seconds. */
 double procs_now_s(void);
+
+/* The program of a process. (programs_of_job.c) */
+const struct procs_program *procs_program_of(const struct procs_options *options, int proc_id);
+
+/* Reads the programs of the job from the command line: the words that describe them begin at parts (NULL: there is one
+ * program), those of their arguments at words. (programs_of_job.c) */
+void procs_programs_read(struct procs_options *options, char **parts, char **words);
+
+/* Writes the numbers of ranks and processes of each program for the processes (BASE_LAUNCHED_PROGRAMS); an empty text if
+ * there is one program. malloc'ed. (programs_of_job.c) */
+char *procs_programs_text(const struct procs_options *options);
 
 /* ---- server.c ---- */
 

@@ -323,13 +323,14 @@ static char *list_procs(int num_procs)
 
 static void add_process(struct facts *facts, const struct procs_job *job, int proc_id)
 {
+    const struct procs_program *program = procs_program_of(&job->options, proc_id);
     struct facts inner;
     facts_init(&inner, MAX_FACTS);
     add_rank(&inner, PMIX_RANK, (pmix_rank_t)proc_id);
-    add_uint32(&inner, PMIX_APPNUM, 0);
-    add_rank(&inner, PMIX_APPLDR, 0);
+    add_uint32(&inner, PMIX_APPNUM, (uint32_t)(program - job->options.programs));
+    add_rank(&inner, PMIX_APPLDR, (pmix_rank_t)program->first_proc);
     add_rank(&inner, PMIX_GLOBAL_RANK, (pmix_rank_t)proc_id);
-    add_rank(&inner, PMIX_APP_RANK, (pmix_rank_t)proc_id);
+    add_rank(&inner, PMIX_APP_RANK, (pmix_rank_t)(proc_id - program->first_proc));
     add_uint16(&inner, PMIX_LOCAL_RANK, (uint16_t)proc_id);
     add_uint16(&inner, PMIX_NODE_RANK, (uint16_t)proc_id);
     add_uint32(&inner, PMIX_NODEID, 0);
@@ -341,18 +342,19 @@ static void add_process(struct facts *facts, const struct procs_job *job, int pr
 static bool register_job(const struct procs_job *job)
 {
     uint32_t num_procs = (uint32_t)job->options.num_procs;
+    uint32_t num_programs = (uint32_t)job->options.num_programs;
     struct facts facts, inner;
     char *list = list_procs(job->options.num_procs), *node_map = NULL, *proc_map = NULL;
     if (PMIx_generate_regex(job->host, &node_map) != PMIX_SUCCESS ||
         PMIx_generate_ppn(list, &proc_map) != PMIX_SUCCESS)
         launch_fail(1, "out of memory");
 
-    facts_init(&facts, MAX_FACTS + num_procs);
+    facts_init(&facts, MAX_FACTS + num_procs + num_programs);
     add_string(&facts, PMIX_JOBID, job->id);
     add_uint32(&facts, PMIX_UNIV_SIZE, num_procs);
     add_uint32(&facts, PMIX_JOB_SIZE, num_procs);
     add_uint32(&facts, PMIX_MAX_PROCS, num_procs);
-    add_uint32(&facts, PMIX_JOB_NUM_APPS, 1);
+    add_uint32(&facts, PMIX_JOB_NUM_APPS, num_programs);
     add_uint32(&facts, PMIX_NUM_NODES, 1);
     add_uint32(&facts, PMIX_LOCAL_SIZE, num_procs);
     add_uint32(&facts, PMIX_NODE_SIZE, num_procs);
@@ -363,11 +365,13 @@ static bool register_job(const struct procs_job *job)
     add_string(&facts, PMIX_TMPDIR, job->dir);
     add_string(&facts, PMIX_NSDIR, job->dir);
 
-    facts_init(&inner, MAX_FACTS);
-    add_uint32(&inner, PMIX_APPNUM, 0);
-    add_uint32(&inner, PMIX_APP_SIZE, num_procs);
-    add_rank(&inner, PMIX_APPLDR, 0);
-    add_facts(&facts, PMIX_APP_INFO_ARRAY, &inner);
+    for (uint32_t i = 0; i < num_programs; i++) {
+        facts_init(&inner, MAX_FACTS);
+        add_uint32(&inner, PMIX_APPNUM, i);
+        add_uint32(&inner, PMIX_APP_SIZE, (uint32_t)job->options.programs[i].num_procs);
+        add_rank(&inner, PMIX_APPLDR, (pmix_rank_t)job->options.programs[i].first_proc);
+        add_facts(&facts, PMIX_APP_INFO_ARRAY, &inner);
+    }
 
     facts_init(&inner, MAX_FACTS);
     add_uint32(&inner, PMIX_NODEID, 0);
@@ -387,7 +391,7 @@ static bool register_job(const struct procs_job *job)
     pmix_status_t status =
         wait_for_answer(&answer, PMIx_server_register_nspace(name, job->options.num_procs, facts.info,
                                                              facts.num, give_answer, &answer));
-    PMIX_INFO_FREE(facts.info, MAX_FACTS + num_procs);
+    PMIX_INFO_FREE(facts.info, MAX_FACTS + num_procs + num_programs);
     free(list);
     free(node_map);
     free(proc_map);

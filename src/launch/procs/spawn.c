@@ -15,6 +15,7 @@
 static _Noreturn void become_program(const struct procs_job *job, int proc_id, char **env,
                                      const cpu_set_t *cores, pid_t parent, const int fds[3], int report_fd)
 {
+    const struct procs_program *program = procs_program_of(&job->options, proc_id);
     /* The parent may have died before the prctl. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -33,7 +34,9 @@ static _Noreturn void become_program(const struct procs_job *job, int proc_id, c
     if (job->was_sigpipe_default)
         signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &job->signals_before, NULL);
-    execve(job->options.path, job->options.argv, env);
+    if (program->dir != NULL && chdir(program->dir) != 0)
+        goto failed;
+    execve(program->path, program->argv, env);
 failed:;
     int error = errno;
     ssize_t len = write(report_fd, &error, sizeof error);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Several programs in one job: mpirun -n 4 a : -n 8 b. Their ranks are numbered in the order of the programs, in one
+ * MPI_COMM_WORLD. Each program has processes of its own (--procs before it; one if that is missing). -n, --procs and -wd
+ * belong to the program that follows; all other options to the job. Called by main.c.
+ */
+#include "launch/launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The largest number of programs. */
+enum { MAX_PARTS = 1000 };
+
+/* Adds a program to the list. */
+static void add_part(struct launch_command *command, const struct launch_command *part,
+                     const struct launch_program *program)
+{
+    if (program->kind == LAUNCH_PROGRAM_PLAIN)
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: not an MPI program, which each of several programs must be",
+                    part->program_argv[0]);
+    if (command->num_parts == MAX_PARTS)
+        launch_fail(LAUNCH_EXIT_USAGE, "more than %d programs", MAX_PARTS);
+    command->parts = realloc(command->parts, ((size_t)command->num_parts + 1) * sizeof command->parts[0]);
+    char *dir = getcwd(NULL, 0);
+    if (command->parts == NULL || dir == NULL)
+        launch_fail(1, command->parts ? "the working folder cannot be determined" : "out of memory");
+    int num_procs = part->num_procs ? part->num_procs : 1;
+    command->parts[command->num_parts++] = (struct launch_part){
+        .num_ranks = part->num_ranks ? part->num_ranks : num_procs,
+        .num_procs = num_procs,
+        .dir = dir,
+        .path = program->path,
+        .argv = part->program_argv,
+    };
+}
+
+/* Takes over the options of a part that hold for the whole job. */
+static void take_common(struct launch_command *command, struct launch_command *part)
+{
+    part->parts = command->parts;
+    part->num_parts = command->num_parts;
+    part->num_ranks = command->num_ranks;
+    part->num_procs = command->num_procs;
+    part->dir = command->dir;
+    part->program_argv = command->program_argv;
+    *command = *part;
+}
+
+void launch_programs_read(struct launch_command *command, struct launch_program *program)
+{
+    if (command->rest == NULL)
+        return;
+    add_part(command, command, program);
+    while (command->rest != NULL) {
+        struct launch_command part = *command;
+        struct launch_program found;
+        part.rest = NULL;
+        part.num_ranks = part.num_procs = 0;
+        part.dir = NULL;
+        if (fchdir(command->start_dir) != 0)
+            launch_fail(1, "cannot return to the folder that mpirun was started in");
+        launch_args_read_part(command->rest, &part);
+        launch_program_find(&part, &found);
+        add_part(command, &part, &found);
+        take_common(command, &part);
+        if (found.kind == LAUNCH_PROGRAM_STARTER)
+            program->kind = LAUNCH_PROGRAM_STARTER;
+        program->needs_library_path |= found.needs_library_path;
+    }
+    command->num_ranks = command->num_procs = 0;
+    for (int i = 0; i < command->num_parts; i++) {
+        command->num_ranks += command->parts[i].num_ranks;
+        command->num_procs += command->parts[i].num_procs;
+    }
+}
