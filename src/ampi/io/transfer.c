@@ -91,9 +91,6 @@ static void make_pieces(struct ampi_io_access *access, size_t limit)
     }
     access->op.pieces = access->pieces;
     access->op.n_pieces = n;
-    access->op.done = 0;
-    access->op.error = 0;
-    access->op.work = NULL;
 }
 
 /* ---- Life ---- */
