@@ -217,6 +217,20 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("mq_receive", image_libc_mq_receive, "other ranks run meanwhile"),
     FUNCTION("mq_send", image_libc_mq_send, "other ranks run meanwhile"),
 
+    /* Waiting for objects that processes share (rebind_sync.c) */
+    FUNCTION("pthread_mutex_lock", image_libc_mutex_lock, "other ranks run meanwhile"),
+    FUNCTION("__pthread_mutex_lock", image_libc_mutex_lock, "other ranks run meanwhile"),
+    FUNCTION("pthread_mutex_timedlock", image_libc_mutex_timedlock, "other ranks run meanwhile"),
+    FUNCTION("pthread_rwlock_rdlock", image_libc_rwlock_rdlock, "other ranks run meanwhile"),
+    FUNCTION("__pthread_rwlock_rdlock", image_libc_rwlock_rdlock, "other ranks run meanwhile"),
+    FUNCTION("pthread_rwlock_wrlock", image_libc_rwlock_wrlock, "other ranks run meanwhile"),
+    FUNCTION("__pthread_rwlock_wrlock", image_libc_rwlock_wrlock, "other ranks run meanwhile"),
+    FUNCTION("sem_wait", image_libc_sem_wait, "other ranks run meanwhile"),
+    FUNCTION("sem_timedwait", image_libc_sem_timedwait, "other ranks run meanwhile"),
+    FUNCTION("pthread_barrier_wait", image_libc_barrier_wait, "other ranks run meanwhile"),
+    FUNCTION("pthread_cond_wait", image_libc_cond_wait, "other ranks run meanwhile"),
+    FUNCTION("pthread_cond_timedwait", image_libc_cond_timedwait, "other ranks run meanwhile"),
+
     /* Locks of files (rebind_locks.c) */
     FUNCTION("fcntl", image_libc_fcntl, "POSIX locks are the rank's"),
     FUNCTION("__fcntl", image_libc_fcntl, "POSIX locks are the rank's"),

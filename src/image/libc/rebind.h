@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <search.h>
+#include <semaphore.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -96,6 +97,13 @@ void image_wait_until_ready(int fd, short events, const char *call);
 
 /* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
+
+/* Starts a thread that belongs to no rank and gets no signals; its stack is small. Returns an error number. Never switches. */
+int image_start_helper(void *(*function)(void *arg), void *arg);
+
+/* The result of function(arg), which blocks: a thread calls it, and other ranks run meanwhile. If no thread can be started, the
+ * caller blocks. Switches. */
+int image_wait_on_thread(int (*function)(void *arg), void *arg);
 
 /* ---- rebind_exit.c ---- */
 
@@ -367,6 +375,16 @@ struct servent *image_libc_getservbyport(int port, const char *protocol);
 struct protoent *image_libc_getprotobyname(const char *name);
 struct protoent *image_libc_getprotobynumber(int number);
 struct mntent *image_libc_getmntent(FILE *stream);
+
+int image_libc_mutex_lock(pthread_mutex_t *mutex);
+int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end);
+int image_libc_rwlock_rdlock(pthread_rwlock_t *lock);
+int image_libc_rwlock_wrlock(pthread_rwlock_t *lock);
+int image_libc_sem_wait(sem_t *semaphore);
+int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end);
+int image_libc_barrier_wait(pthread_barrier_t *barrier);
+int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end);
 
 int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out);
 

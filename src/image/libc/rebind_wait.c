@@ -6,6 +6,7 @@
  */
 #include "image/libc/rebind.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -67,4 +68,57 @@ pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *u
         image_wait_pause(&wait);
     }
     return wait4(pid, status, options, usage);
+}
+
+/* ---- Calls that block ---- */
+
+#define THREAD_STACK_BYTES ((size_t)256 << 10)
+
+/* A call that a thread makes; on the stack of the rank that waits for it. */
+struct call {
+    int (*function)(void *arg);
+    void *arg;
+    int result;
+    atomic_bool is_over;
+};
+
+static void *make_call(void *arg)
+{
+    struct call *call = arg;
+
+    call->result = call->function(call->arg);
+    atomic_store(&call->is_over, true);
+    return NULL;
+}
+
+int image_start_helper(void *(*function)(void *arg), void *arg)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, old;
+    int error = pthread_attr_init(&attributes);
+
+    if (error)
+        return error;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    pthread_attr_setguardsize(&attributes, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&thread, &attributes, function, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+int image_wait_on_thread(int (*function)(void *arg), void *arg)
+{
+    struct call call = {.function = function, .arg = arg};
+    struct image_wait wait = {0};
+
+    if (image_start_helper(make_call, &call) != 0)
+        return function(arg);
+    while (!atomic_load(&call.is_over))
+        image_wait_pause(&wait);
+    return call.result;
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_sync.c: mutexes, semaphores, barriers and condition variables that several processes use, in shared windows for
+ * example. A rank that waits for one lets others of its PE run, which may be those that it waits for.
+ *
+ * The objects are libc's own, because processes with one rank and other programs use them unchanged. If libc has a call that
+ * tries, the rank polls. For barriers and condition variables it has none, so a thread waits for the rank. That thread takes the
+ * mutex of a condition variable in the rank's name; only mutexes that do not check their owner allow this.
+ *
+ * Objects that are not shared between processes serve the rank's own threads alone: for these libc's functions are called. A
+ * recursive mutex does not exclude ranks of the same PE, whose threads have the same number.
+ */
+#include "image/libc/rebind.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <string.h>
+#include <time.h>
+
+/* Bits of pthread_mutex_t.__data.__kind, part of libc's binary interface. */
+#define MUTEX_SHARED 128
+#define MUTEX_KINDS 127
+#define MUTEX_NORMAL 0
+#define MUTEX_ADAPTIVE 3
+
+/* ---- Is an object shared? ---- */
+
+/* Bits of an object by which libc knows that processes share it. */
+struct mark {
+    size_t offset;        /* of a word */
+    uint32_t mask, value; /* mask 0: not known */
+};
+
+static struct mark semaphore_mark, barrier_mark, condition_mark;
+static pthread_once_t marks_once = PTHREAD_ONCE_INIT;
+
+/* Finds the first word in which a shared and another object differ. */
+static struct mark find_mark(const void *shared, const void *other, size_t n_bytes)
+{
+    for (size_t at = 0; at + sizeof(uint32_t) <= n_bytes; at += sizeof(uint32_t)) {
+        uint32_t a, b;
+
+        memcpy(&a, (const char *)shared + at, sizeof a);
+        memcpy(&b, (const char *)other + at, sizeof b);
+        if (a != b)
+            return (struct mark){at, a ^ b, a & (a ^ b)};
+    }
+    return (struct mark){0};
+}
+
+static void find_marks(void)
+{
+    sem_t semaphores[2];
+    pthread_barrier_t barriers[2];
+    pthread_cond_t conditions[2];
+    pthread_barrierattr_t barrier_attributes;
+    pthread_condattr_t condition_attributes;
+
+    memset(semaphores, 0, sizeof semaphores);
+    memset(barriers, 0, sizeof barriers);
+    memset(conditions, 0, sizeof conditions);
+    pthread_barrierattr_init(&barrier_attributes);
+    pthread_condattr_init(&condition_attributes);
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        pthread_barrierattr_setpshared(&barrier_attributes, is_shared);
+        pthread_condattr_setpshared(&condition_attributes, is_shared);
+        sem_init(&semaphores[is_shared], is_shared, 0);
+        pthread_barrier_init(&barriers[is_shared], &barrier_attributes, 1);
+        pthread_cond_init(&conditions[is_shared], &condition_attributes);
+    }
+    semaphore_mark = find_mark(&semaphores[1], &semaphores[0], sizeof semaphores[0]);
+    barrier_mark = find_mark(&barriers[1], &barriers[0], sizeof barriers[0]);
+    condition_mark = find_mark(&conditions[1], &conditions[0], sizeof conditions[0]);
+}
+
+/* True if the caller may wait for the object, which processes share. */
+static bool is_shared(const void *object, const struct mark *mark)
+{
+    uint32_t word;
+
+    if (!image_can_wait())
+        return false;
+    pthread_once(&marks_once, find_marks);
+    memcpy(&word, (const char *)object + mark->offset, sizeof word);
+    return mark->mask && (word & mark->mask) == mark->value;
+}
+
+/* True if the time has come, or is not valid: libc's function returns an error at once. */
+static bool is_over(const struct timespec *end)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 || now.tv_sec > end->tv_sec ||
+           (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+/* ---- Mutexes ---- */
+
+static bool is_shared_mutex(const pthread_mutex_t *mutex)
+{
+    return (mutex->__data.__kind & MUTEX_SHARED) && image_can_wait();
+}
+
+int image_libc_mutex_lock(pthread_mutex_t *mutex)
+{
+    struct image_wait wait = {0};
+    int error = pthread_mutex_trylock(mutex);
+
+    if (error == EBUSY && !is_shared_mutex(mutex))
+        return pthread_mutex_lock(mutex);
+    while (error == EBUSY) {
+        image_wait_pause(&wait);
+        error = pthread_mutex_trylock(mutex);
+    }
+    return error;
+}
+
+int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end)
+{
+    struct image_wait wait = {0};
+    int error = pthread_mutex_trylock(mutex);
+
+    while (error == EBUSY) {
+        if (!is_shared_mutex(mutex) || is_over(end))
+            return pthread_mutex_timedlock(mutex, end);
+        image_wait_pause(&wait);
+        error = pthread_mutex_trylock(mutex);
+    }
+    return error;
+}
+
+int image_libc_rwlock_rdlock(pthread_rwlock_t *lock)
+{
+    struct image_wait wait = {0};
+    int error;
+
+    if (!lock->__data.__shared || !image_can_wait())
+        return pthread_rwlock_rdlock(lock);
+    while ((error = pthread_rwlock_tryrdlock(lock)) == EBUSY)
+        image_wait_pause(&wait);
+    return error;
+}
+
+int image_libc_rwlock_wrlock(pthread_rwlock_t *lock)
+{
+    struct image_wait wait = {0};
+    int error;
+
+    if (!lock->__data.__shared || !image_can_wait())
+        return pthread_rwlock_wrlock(lock);
+    while ((error = pthread_rwlock_trywrlock(lock)) == EBUSY)
+        image_wait_pause(&wait);
+    return error;
+}
+
+/* ---- Semaphores ---- */
+
+int image_libc_sem_wait(sem_t *semaphore)
+{
+    struct image_wait wait = {0};
+
+    if (!is_shared(semaphore, &semaphore_mark))
+        return sem_wait(semaphore);
+    while (sem_trywait(semaphore) != 0) {
+        if (errno != EAGAIN)
+            return -1;
+        image_cancel_point();
+        image_wait_pause(&wait);
+    }
+    return 0;
+}
+
+int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end)
+{
+    struct image_wait wait = {0};
+
+    while (is_shared(semaphore, &semaphore_mark) && !is_over(end)) {
+        if (sem_trywait(semaphore) == 0)
+            return 0;
+        if (errno != EAGAIN)
+            return -1;
+        image_cancel_point();
+        image_wait_pause(&wait);
+    }
+    return sem_timedwait(semaphore, end);
+}
+
+/* ---- Barriers and condition variables ---- */
+
+static int wait_at_barrier(void *barrier)
+{
+    return pthread_barrier_wait(barrier);
+}
+
+int image_libc_barrier_wait(pthread_barrier_t *barrier)
+{
+    return is_shared(barrier, &barrier_mark) ? image_wait_on_thread(wait_at_barrier, barrier)
+                                             : pthread_barrier_wait(barrier);
+}
+
+/* The arguments of pthread_cond_timedwait. */
+struct condition_wait {
+    pthread_cond_t *condition;
+    pthread_mutex_t *mutex;
+    const struct timespec *end; /* NULL: no limit */
+};
+
+static int wait_for_condition(void *arg)
+{
+    const struct condition_wait *wait = arg;
+
+    return wait->end ? pthread_cond_timedwait(wait->condition, wait->mutex, wait->end)
+                     : pthread_cond_wait(wait->condition, wait->mutex);
+}
+
+int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end)
+{
+    struct condition_wait wait = {condition, mutex, end};
+    int kind = mutex->__data.__kind & MUTEX_KINDS;
+
+    if ((kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE) && is_shared(condition, &condition_mark))
+        return image_wait_on_thread(wait_for_condition, &wait);
+    return wait_for_condition(&wait);
+}
+
+int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+    return image_libc_cond_timedwait(condition, mutex, NULL);
+}
