@@ -28,6 +28,10 @@ enum image_libc_field {
     IMAGE_LIBC_FIELDS
 };
 
+/* Handlers of the C++ runtime that are per rank. */
+typedef void (*image_cxx_handler_fn)(void);
+enum { IMAGE_CXX_TERMINATE, IMAGE_CXX_NEW, IMAGE_CXX_UNEXPECTED, IMAGE_CXX_HANDLERS };
+
 /* A function called at the rank's end. */
 struct image_handler {
     union {
@@ -127,6 +131,8 @@ struct image_libc {
     cpu_set_t *affinity;        /* the affinity that the rank asked for on its main thread; malloc'ed; NULL:
                                  * none */
     size_t affinity_bytes;
+    image_cxx_handler_fn cxx_handlers[IMAGE_CXX_HANDLERS]; /* set by the rank (rebind_handlers.c) */
+    bool is_cxx_handler_set[IMAGE_CXX_HANDLERS];           /* else the process's handlers are the rank's */
     char *streams;            /* the rank's C++ stream objects (cxx_streams.c); NULL: none */
     pthread_t main_id;        /* pthread_self of its ULT */
     atomic_bool is_main_over; /* its main thread has called pthread_exit with this value: */

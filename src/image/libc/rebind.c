@@ -318,6 +318,14 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("_ZNSt8ios_base15sync_with_stdioEb", image_ios_sync_with_stdio,
              "would replace the buffers that the other ranks' std::cout writes to"),
 
+    /* Handlers of the C++ runtime (rebind_handlers.c) */
+    FUNCTION("_ZSt13set_terminatePFvvE", image_libc_set_terminate, "a handler per rank"),
+    FUNCTION("_ZSt15set_new_handlerPFvvE", image_libc_set_new_handler, "a handler per rank"),
+    FUNCTION("_ZSt14set_unexpectedPFvvE", image_libc_set_unexpected, "a handler per rank"),
+    FUNCTION("_ZSt13get_terminatev", image_libc_get_terminate, "a handler per rank"),
+    FUNCTION("_ZSt15get_new_handlerv", image_libc_get_new_handler, "a handler per rank"),
+    FUNCTION("_ZSt14get_unexpectedv", image_libc_get_unexpected, "a handler per rank"),
+
     /* The environment (rebind_env.c, rebind_exec.c) and the time zone, which is part of it (rebind_time.c) */
     FUNCTION("getenv", image_libc_getenv, "the rank's environment"),
     FUNCTION("secure_getenv", image_libc_secure_getenv, "the rank's environment"),

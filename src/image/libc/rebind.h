@@ -386,6 +386,13 @@ int image_libc_barrier_wait(pthread_barrier_t *barrier);
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end);
 
+image_cxx_handler_fn image_libc_set_terminate(image_cxx_handler_fn handler);
+image_cxx_handler_fn image_libc_set_new_handler(image_cxx_handler_fn handler);
+image_cxx_handler_fn image_libc_set_unexpected(image_cxx_handler_fn handler);
+image_cxx_handler_fn image_libc_get_terminate(void);
+image_cxx_handler_fn image_libc_get_new_handler(void);
+image_cxx_handler_fn image_libc_get_unexpected(void);
+
 int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out);
 
 double image_libc_lgamma(double x);
