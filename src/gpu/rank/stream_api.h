@@ -15,12 +15,21 @@
 #if CUDA_VERSION < 12030
 typedef void CUgraphEdgeData;
 #endif
+#if CUDA_VERSION < 12040
+typedef struct CUgreenCtx_st *CUgreenCtx;
+#endif
 
 /* ---- Creation and destruction of streams (streams.c) ---- */
 
 CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags);
 CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority);
 CUresult CUDAAPI gpu_stream_destroy(CUstream stream);
+
+/* ---- Streams of green contexts (thread_streams.c) ---- */
+
+CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green, unsigned flags,
+                                         int priority);
+CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green);
 
 /* ---- Captures (capture.c) ---- */
 
@@ -129,6 +138,9 @@ bool gpu_host_is_pageable(const void *address);
       "belongs to the rank")                                                                                 \
     X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank")                          \
     X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank")                       \
+    X(cuGreenCtxStreamCreate, 12050, (CUstream *, CUgreenCtx, unsigned, int), gpu_green_stream_create,       \
+      "belongs to the rank")                                                                                 \
+    X(cuGreenCtxDestroy, 12040, (CUgreenCtx), gpu_green_destroy, "destroys the rank's streams")              \
     X(cuStreamSynchronize, 2000, (CUstream), gpu_api_stream_synchronize, "waits")                            \
     X(cuStreamSynchronize_ptsz, 7000, (CUstream), gpu_api_stream_synchronize_ptsz, "waits")                  \
     X(cuStreamQuery, 2000, (CUstream), gpu_api_stream_query, "is asked in loops")                            \

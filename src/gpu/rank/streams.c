@@ -175,10 +175,17 @@ bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, boo
 CUresult gpu_streams_mark(struct gpu_stream *stream)
 {
     CUresult result = CUDA_SUCCESS;
+    CUcontext before = NULL;
 
+    if (stream->green && gpu_context_enter(stream->green, &before))
+        return (CUresult)gpu_driver_last();
     if (!stream->mark)
         result = gpu_driver.cuEventCreate(&stream->mark, CU_EVENT_DISABLE_TIMING);
-    return result == CUDA_SUCCESS ? gpu_driver.cuEventRecord(stream->mark, stream->stream) : result;
+    if (result == CUDA_SUCCESS)
+        result = gpu_driver.cuEventRecord(stream->mark, stream->stream);
+    if (stream->green)
+        gpu_context_leave(stream->green, before);
+    return result;
 }
 
 /* Makes the default stream wait for the blocking stream's current work. */
@@ -334,23 +341,41 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, c
                               : CUDA_SUCCESS;
 }
 
+/* The per-thread stream of a thread that is not the rank's own. As above. */
+static CUresult find_of_thread(struct gpu_rank_streams *rank, struct gpu_face *face, const void *caller,
+                               struct gpu_stream **stream_out)
+{
+    struct gpu_stream made = {.face = face}, *found = gpu_thread_stream_find(rank, face);
+    CUresult result = CUDA_SUCCESS;
+
+    if (!found)
+        result = make(rank, &made, caller);
+    if (made.stream) {
+        found = gpu_streams_add(rank, face, made.stream, true);
+        gpu_thread_stream_give(rank, found);
+    }
+    *stream_out = found;
+    return result;
+}
+
 /* NULL and the other special handles. Lock held. */
 static CUresult order_special(struct gpu_rank_streams *rank, struct gpu_call *call, bool is_thread,
                               enum gpu_call_kind kind, const void *caller)
 {
     struct gpu_face *face = gpu_streams_face(rank, NULL);
     struct gpu_stream *stream;
-    CUresult result;
+    CUresult result = CUDA_SUCCESS;
 
     call->is_of_thread = is_thread && !face;
     if (!face)
         return CUDA_SUCCESS; /* the rank's own context, or none: the driver handles it */
     stream = is_thread ? &face->thread : &face->base;
-    if (BASE_UNLIKELY(!stream->stream)) {
+    if (is_thread && !gpu_rank_is_main())
+        result = find_of_thread(rank, face, caller, &stream);
+    else if (BASE_UNLIKELY(!stream->stream))
         result = make(rank, stream, caller);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
+    if (result != CUDA_SUCCESS)
+        return result;
     call->stream = stream->stream;
     call->face = face;
     if (is_thread)
@@ -383,8 +408,6 @@ CUresult gpu_streams_order(struct gpu_call *call, bool is_per_thread, enum gpu_c
         return result;
     }
     is_thread = call->stream == CU_STREAM_PER_THREAD || (call->stream == NULL && is_per_thread);
-    if (is_thread && !gpu_rank_is_main())
-        return CUDA_SUCCESS; /* an OS thread of the rank has the driver's own per-thread stream */
     pthread_mutex_lock(&rank->lock);
     result = order_special(rank, call, is_thread, kind, caller);
     pthread_mutex_unlock(&rank->lock);
@@ -409,46 +432,30 @@ void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream)
     pthread_mutex_unlock(&rank->lock);
 }
 
-void gpu_streams_record_early(const struct gpu_call *call)
-{
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
-    struct gpu_face *face = call->face;
-
-    pthread_mutex_lock(&rank->lock);
-    if ((face->early || gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
-        gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS)
-        face->n_early++;
-    pthread_mutex_unlock(&rank->lock);
-}
-
-void gpu_streams_settle(void)
-{
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
-
-    if (!rank)
-        return;
-    pthread_mutex_lock(&rank->lock);
-    for (struct gpu_face *face = rank->faces; face; face = face->next) {
-        uint64_t n_early = face->n_early;
-        if (n_early == face->n_settled)
-            continue;
-        pthread_mutex_unlock(&rank->lock); /* other threads may make more such calls meanwhile */
-        gpu_driver.cuEventSynchronize(face->early);
-        pthread_mutex_lock(&rank->lock);
-        if (face->n_settled < n_early)
-            face->n_settled = n_early;
-    }
-    pthread_mutex_unlock(&rank->lock);
-}
-
 /* ---- Streams that a rank creates ---- */
+
+struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,
+                                   bool is_blocking)
+{
+    struct gpu_stream *made = base_calloc(1, sizeof *made, "a stream of a rank");
+
+    made->face = face;
+    made->stream = stream;
+    made->is_blocking = is_blocking;
+    made->chain = *bucket_of(rank, stream);
+    *bucket_of(rank, stream) = made;
+    made->next = face->streams;
+    face->streams = made;
+    face->n_blocking += is_blocking;
+    rank->n_blocking += is_blocking;
+    return made;
+}
 
 /* Creates a stream in the calling thread's context, non-blocking for the driver if that is a primary one. */
 static CUresult create(CUstream *stream_out, unsigned flags, int priority, const void *caller)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct gpu_face *face = NULL;
-    struct gpu_stream *made;
     CUresult result;
 
     if (rank) {
@@ -463,19 +470,10 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, const
         return result;
     if (priority != 0 && gpu_repeats_are_on)
         gpu_stock_add(face->context, priority);
-    made = base_calloc(1, sizeof *made, "a stream of a rank");
-    made->face = face;
-    made->stream = *stream_out;
-    made->is_blocking = flags == CU_STREAM_DEFAULT;
     pthread_mutex_lock(&rank->lock);
-    made->chain = *bucket_of(rank, made->stream);
-    *bucket_of(rank, made->stream) = made;
-    made->next = face->streams;
-    face->streams = made;
-    face->n_blocking += made->is_blocking;
-    rank->n_blocking += made->is_blocking;
+    gpu_streams_add(rank, face, *stream_out, flags == CU_STREAM_DEFAULT);
     if (face->gate)
-        result = gpu_driver.cuStreamWaitEvent(made->stream, face->gate, 0);
+        result = gpu_driver.cuStreamWaitEvent(*stream_out, face->gate, 0);
     pthread_mutex_unlock(&rank->lock);
     return result;
 }
@@ -525,14 +523,10 @@ static void leave_orphan(struct gpu_stream *stream)
     gpu_context_leave(face->context, before);
 }
 
-/* Removes the stream from the rank's table. */
-static void forget_stream(CUstream handle)
+void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
 {
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct gpu_stream *stream;
 
-    if (!rank)
-        return;
     gpu_repeats_forget_stream(rank, handle);
     pthread_mutex_lock(&rank->lock);
     stream = gpu_streams_find(rank, handle);
@@ -551,9 +545,13 @@ static void forget_stream(CUstream handle)
 
 CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
 {
+    struct gpu_rank_streams *rank;
+
     gpu_guard_prepare();
+    rank = gpu_streams_of_self();
     if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
-        forget_stream(stream);
+        if (rank)
+            gpu_streams_remove(rank, stream);
         gpu_flow_forget(stream);
     }
     return gpu_stream_real.r_cuStreamDestroy_v2(stream);

@@ -7,7 +7,7 @@
  * they for it. So each rank has its own default stream in each primary context:
  *
  *      NULL, CU_STREAM_LEGACY                 the rank's default stream
- *      CU_STREAM_PER_THREAD, NULL of _ptsz    the rank's per-thread stream
+ *      CU_STREAM_PER_THREAD, NULL of _ptsz    a stream of the rank for each of its threads, a blocking one
  *      all streams that a rank creates        are non-blocking for the driver. The order between the rank's
  *                                             default stream and its blocking streams is made here, with an
  *                                             event where one has work that the other has not waited for
@@ -39,6 +39,8 @@ struct gpu_stream {
     CUevent mark;     /* for others to wait on; NULL: not created yet */
     uint64_t seen;    /* for a blocking stream: the last work of the default stream that it has waited for */
     bool is_blocking; /* synchronises with the default stream, as the program sees it */
+    uint64_t thread;  /* the per-thread stream of this thread (thread_streams.c); 0: another one */
+    CUcontext green;  /* its mark is created in this green context; NULL: in the face's */
     bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
 };
 
@@ -54,8 +56,8 @@ struct gpu_face {
     struct gpu_face *next; /* next face of the rank */
     CUcontext context;
     struct gpu_stream base;     /* replaces the legacy default stream */
-    struct gpu_stream thread;   /* the per-thread stream */
-    struct gpu_stream *streams; /* created by the rank */
+    struct gpu_stream thread;   /* the per-thread stream of the rank's own ULT */
+    struct gpu_stream *streams; /* created by the rank, and per-thread streams of its other threads */
     struct gpu_orphan *orphans;
     CUstream joined;    /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
     CUevent gate;       /* new streams wait for it: cuCtxWaitEvent; NULL: none */
@@ -158,6 +160,19 @@ struct gpu_rank_streams *gpu_streams_of_main(void);
 /* The created stream with this handle; NULL: it is not the rank's. Lock held. */
 struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
 
+/* Adds a stream that has been created in the face's context. Lock held. */
+struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,
+                                   bool is_blocking);
+
+/* Removes the stream with this handle, which the rank is about to destroy; its work may continue. */
+void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream stream);
+
+/* The per-thread stream of the calling thread, which is not the rank's own: one that it has used before, or that of a
+ * thread that has ended; NULL: neither. gpu_thread_stream_give makes a stream the thread's. Lock held.
+ * (thread_streams.c) */
+struct gpu_stream *gpu_thread_stream_find(struct gpu_rank_streams *rank, struct gpu_face *face);
+void gpu_thread_stream_give(struct gpu_rank_streams *rank, struct gpu_stream *stream);
+
 /* The rank's face in a context, NULL: the current one. NULL: this is not a primary context, or none is
  * current. Lock held. */
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context);
@@ -177,7 +192,7 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
 void gpu_streams_forget(CUcontext context);
 
 /* Waits for calls of the running rank that have returned before their work was done although CUDA calls
- * them synchronous. Never switches. (streams.c) */
+ * them synchronous. Never switches. (settle.c) */
 void gpu_streams_settle(void);
 
 /* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */

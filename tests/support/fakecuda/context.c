@@ -127,7 +127,7 @@ static struct fake_context *primaries[FAKE_DEVICES_MAX];
 
 struct fake_context *fake_contexts;
 
-static struct fake_context *create(int device, bool is_primary)
+struct fake_context *fake_context_create(int device, bool is_primary)
 {
     struct fake_context *context = calloc(1, sizeof *context);
 
@@ -140,6 +140,15 @@ static struct fake_context *create(int device, bool is_primary)
     return context;
 }
 
+struct fake_context *fake_context_retain(int device)
+{
+    if (!primaries[device])
+        primaries[device] = fake_context_create(device, true);
+    primaries[device]->is_alive = true;
+    primaries[device]->n_refs++;
+    return primaries[device];
+}
+
 FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     CUresult error = check_device(__func__, device);
@@ -147,11 +156,7 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devic
     if (error)
         return error;
     pthread_mutex_lock(&fake_lock);
-    if (!primaries[device])
-        primaries[device] = create(device, true);
-    primaries[device]->is_alive = true;
-    primaries[device]->n_refs++;
-    *context = (CUcontext)primaries[device];
+    *context = (CUcontext)fake_context_retain(device);
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
@@ -275,7 +280,7 @@ FAKE_EXPORT CUresult cuCtxCreate(CUcontext *context, CUctxCreateParams *params, 
     if (error)
         return error;
     pthread_mutex_lock(&fake_lock);
-    *context = (CUcontext)create(device, false);
+    *context = (CUcontext)fake_context_create(device, false);
     pthread_mutex_unlock(&fake_lock);
     return cuCtxPushCurrent(*context);
 }

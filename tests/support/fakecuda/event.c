@@ -144,8 +144,9 @@ FAKE_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle)
                                                   : fake_capture_check_context(context);
     if (!error) {
         fake_waits_clear(&event->waits);
-        for (struct fake_stream *i = context->streams; i; i = i->next)
-            fake_waits_add(&event->waits, i, i->n_queued);
+        for (struct fake_context *each = fake_contexts; each; each = each->next)
+            for (struct fake_stream *i = each->streams; i && fake_is_of_context(each, context); i = i->next)
+                fake_waits_add(&event->waits, i, i->n_queued);
         event->is_recorded = true;
         event->capture_id = 0;
         clock_gettime(CLOCK_MONOTONIC, &event->when);

@@ -63,6 +63,7 @@ struct fake_context {
     int device;
     int n_refs; /* primary: how often it is retained */
     bool is_primary;
+    struct fake_context *parent; /* of a green one: its device's primary context; else NULL */
     bool is_alive;
     CUresult broken;                  /* an operation went wrong: every call returns this; 0: none */
     bool can_reach[FAKE_DEVICES_MAX]; /* peer access is enabled */
@@ -74,6 +75,10 @@ struct fake_context {
 };
 extern struct fake_context *fake_contexts;
 struct fake_context *fake_current(void);
+
+/* A new context of a device, and its primary context, retained once more. Lock held. */
+struct fake_context *fake_context_create(int device, bool is_primary);
+struct fake_context *fake_context_retain(int device);
 
 /* ---- Memory (memory.c) ---- */
 
@@ -236,6 +241,12 @@ void fake_wait_device(int device);
 
 /* Waits while another thread's call waits for a device and has_locks. Lock held. */
 void fake_wait_for_lock(void);
+
+/* The same for a context's streams: those of its green contexts belong to a primary one. */
+bool fake_is_of_context(const struct fake_context *context, const struct fake_context *whole);
+
+/* Ends a stream; it does what was queued. Lock held. */
+void fake_stream_destroy(struct fake_stream *stream);
 
 /* Gives the lock up for a little while, or until something changes. */
 void fake_pause(bool is_polling);

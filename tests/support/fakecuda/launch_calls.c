@@ -9,8 +9,8 @@
 static CUresult queue_launch(struct fake_stream *stream, const struct fake_launch *launch)
 {
     struct fake_op *op;
-    CUresult error =
-        stream->context != fake_current() ? CUDA_ERROR_INVALID_HANDLE : fake_launch_op(launch, &op);
+    CUresult error = !fake_is_of_context(stream->context, fake_current()) ? CUDA_ERROR_INVALID_HANDLE
+                                                                          : fake_launch_op(launch, &op);
 
     if (!error)
         fake_queue(stream, op);

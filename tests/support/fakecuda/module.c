@@ -278,7 +278,7 @@ static __thread struct {
 static CUresult run_kernel(struct fake_op *op)
 {
     memset(reached, 0, sizeof reached);
-    fake_running = op->context;
+    fake_running = op->context->parent ? op->context->parent : op->context;
     ((struct fake_function *)op->object)->run(op->captured);
     fake_running = NULL;
     return op->context->broken;

@@ -246,13 +246,18 @@ void fake_wait_stream(struct fake_stream *stream)
     fake_wait_for(&(struct fake_waits){&wait, 1});
 }
 
+bool fake_is_of_context(const struct fake_context *context, const struct fake_context *whole)
+{
+    return context == whole || context->parent == whole;
+}
+
 static void wait_contexts(const struct fake_context *only, int device)
 {
     struct fake_waits waits = {NULL, 0};
 
     for (struct fake_context *context = fake_contexts; context; context = context->next)
         for (struct fake_stream *i = context->streams; i; i = i->next)
-            if (only ? context == only : context->device == device)
+            if (only ? fake_is_of_context(context, only) : context->device == device)
                 fake_waits_add(&waits, i, i->n_queued);
     fake_wait_for(&waits);
     fake_waits_clear(&waits);
@@ -307,8 +312,8 @@ struct fake_stream *fake_stream_create(struct fake_context *context, enum fakecu
 static __thread uint64_t thread_number;
 static pthread_key_t thread_end;
 
-/* Its thread ends when it has done its work. Lock held. */
-static void destroy(struct fake_stream *stream)
+/* Its thread ends when it has done its work. */
+void fake_stream_destroy(struct fake_stream *stream)
 {
     stream->is_destroyed = true;
     pthread_cond_signal(&stream->has_work);
@@ -321,7 +326,7 @@ static void forget_thread(void *arg)
     for (struct fake_context *context = fake_contexts; context; context = context->next)
         for (struct fake_stream *i = context->streams; i; i = i->next)
             if (i->kind == FAKECUDA_PER_THREAD && i->thread == thread_number)
-                destroy(i);
+                fake_stream_destroy(i);
     pthread_mutex_unlock(&fake_lock);
 }
 
@@ -412,7 +417,7 @@ FAKE_EXPORT CUresult cuStreamDestroy(CUstream handle)
         error = CUDA_ERROR_INVALID_HANDLE;
     } else {
         fake_capture_drop(stream);
-        destroy(stream);
+        fake_stream_destroy(stream);
     }
     pthread_mutex_unlock(&fake_lock);
     return error;

@@ -60,8 +60,8 @@ FAKE_EXPORT CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgr
 
     if (error)
         return error;
-    *context = (CUcontext)stream->context;
-    *green = NULL;
+    *context = (CUcontext)(stream->context->parent ? stream->context->parent : stream->context);
+    *green = stream->context->parent ? (CUgreenCtx)stream->context : NULL;
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
