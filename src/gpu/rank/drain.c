@@ -17,9 +17,6 @@
 /* Time for which a context is closed at first. */
 #define CLOSED_AT_FIRST_NS 2000000
 
-/* The longest pause between two attempts that are made until the context is idle. */
-#define OPEN_AT_MOST_NS 1000000000
-
 /* The thread queries the driver this often without a pause, and then with one. */
 #define QUERIES_AT_ONCE 20
 #define PAUSE_NS 20000
@@ -268,16 +265,6 @@ static enum outcome try_once(struct gpu_drain *drain, uint64_t closed_ns, uint64
     return BUSY;
 }
 
-static void try_until_idle(struct gpu_drain *drain)
-{
-    uint64_t open_ns = CLOSED_AT_FIRST_NS;
-
-    while (try_once(drain, CLOSED_AT_FIRST_NS, open_ns) != IDLE) {
-        pause_for(open_ns);
-        open_ns = base_min_u64(2 * open_ns, OPEN_AT_MOST_NS);
-    }
-}
-
 void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
 {
     uint64_t limit_ns = CLOSED_AT_FIRST_NS;
@@ -287,8 +274,6 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
         return;
     if (n_tries == GPU_DRAIN_NOT)
         close_context(drain, true);
-    else if (n_tries == GPU_DRAIN_UNTIL_IDLE)
-        try_until_idle(drain);
     for (int i = 0; i < n_tries; i++, limit_ns *= 2)
         if (try_once(drain, limit_ns, limit_ns) != BUSY)
             return;

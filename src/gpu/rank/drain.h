@@ -30,11 +30,6 @@
 #define GPU_DRAIN_BRIEFLY 3 /* 14 ms */
 #define GPU_DRAIN_NOT (-1)
 
-/* For a call for which no rank waits: the context is closed for 2 ms at a time, with growing pauses, until
- * it is idle. The call is never made while there is work, because it would hold the driver's lock while that
- * work waits for ranks that submit more. */
-#define GPU_DRAIN_UNTIL_IDLE (-2)
-
 /* A closed context; on the stack of the thread that has closed it. */
 struct gpu_drain {
     struct gpu_drain *next;

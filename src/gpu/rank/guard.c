@@ -10,10 +10,13 @@
  */
 #include "gpu/rank/guard.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
+#include "gpu/rank/deferred.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
 #include "gpu/rank/offload.h"
@@ -66,7 +69,18 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
     X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_RESIDENT_CURRENT, gpu_guard_tries(function),        \
       nothing(), "waits for the GPU")
 
-/* From a list of types and names: the parameters, their names, their fields in the struct of a call. */
+/* The memory that the function of this name frees; the compiler evaluates it. */
+static inline enum gpu_deferred_kind deferred_kind(const char *name)
+{
+    return strcmp(name, AS_TEXT(cuMemFree)) == 0       ? GPU_DEFERRED_DEVICE
+           : strcmp(name, AS_TEXT(cuMemFreeHost)) == 0 ? GPU_DEFERRED_PINNED
+                                                       : GPU_DEFERRED_NOT;
+}
+
+/* From a list of types and names: the first name, the parameters, their names, their fields in the struct of a call. */
+#define FIRST_1(t1, n1) n1
+#define FIRST_2(t1, n1, ...) n1
+#define FIRST_5(t1, n1, ...) n1
 #define PARAMETERS_1(t1, n1) t1 n1
 #define PARAMETERS_2(t1, n1, ...) t1 n1, PARAMETERS_1(__VA_ARGS__)
 #define PARAMETERS_3(t1, n1, ...) t1 n1, PARAMETERS_2(__VA_ARGS__)
@@ -134,27 +148,31 @@ static void forget_kernels(void)
 
 /* Each function is offloaded if it may. Before the first resident kernel there is nothing to evict. The
  * driver's function does not wait for kernels that start while it waits. */
-#define FUNCTION(name, version, n, parameters, device, drains, after, why)                \
-    struct call_##name {                                                                  \
-        struct gpu_offload offload;                                                       \
-        MEMBERS_##n parameters                                                            \
-    };                                                                                    \
-    static void run_##name(struct gpu_offload *offload)                                   \
-    {                                                                                     \
-        struct call_##name *call = BASE_CONTAINER(offload, struct call_##name, offload);  \
-        int hold = gpu_resident_hold(device);                                             \
-        offload->result = real.name(ARGUMENTS_##n parameters);                            \
-        gpu_resident_release(hold);                                                       \
-    }                                                                                     \
-    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                       \
-    {                                                                                     \
-        struct call_##name call = {.offload = {.run = run_##name, .drain_tries = drains}, \
-                                   KEPT_##n parameters};                                  \
-        CUresult result;                                                                  \
-        gpu_guard_prepare();                                                              \
-        result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));      \
-        after;                                                                            \
-        return result;                                                                    \
+#define FUNCTION(name, version, n, parameters, device, drains, after, why)                                \
+    struct call_##name {                                                                                  \
+        struct gpu_offload offload;                                                                       \
+        MEMBERS_##n parameters                                                                            \
+    };                                                                                                    \
+    static void run_##name(struct gpu_offload *offload)                                                   \
+    {                                                                                                     \
+        struct call_##name *call = BASE_CONTAINER(offload, struct call_##name, offload);                  \
+        int hold = gpu_resident_hold(device);                                                             \
+        offload->result = real.name(ARGUMENTS_##n parameters);                                            \
+        gpu_resident_release(hold);                                                                       \
+    }                                                                                                     \
+    static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                                       \
+    {                                                                                                     \
+        struct call_##name call = {.offload = {.label = #name, .run = run_##name, .drain_tries = drains}, \
+                                   KEPT_##n parameters};                                                  \
+        const enum gpu_deferred_kind kind = deferred_kind(AS_TEXT(name));                                 \
+        CUresult result;                                                                                  \
+        gpu_guard_prepare();                                                                              \
+        if (kind == GPU_DEFERRED_NOT)                                                                     \
+            result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));                  \
+        else                                                                                              \
+            result = gpu_deferred_call(&call.offload, kind, (uintptr_t)FIRST_##n parameters, GPU_CALLER); \
+        after;                                                                                            \
+        return result;                                                                                    \
     }
 WAITING(FUNCTION)
 #undef FUNCTION
@@ -175,6 +193,15 @@ bool gpu_guard_notices_frees(void)
 
 /* ---- Freeing of memory by the library ---- */
 
+CUresult gpu_guard_free_now(void *memory, bool is_pinned)
+{
+    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
+    CUresult result = is_pinned ? real.cuMemFreeHost(memory) : real.cuMemFree((CUdeviceptr)(uintptr_t)memory);
+
+    gpu_resident_release(hold);
+    return result;
+}
+
 struct call_free {
     struct gpu_offload offload;
     void *memory;
@@ -184,17 +211,8 @@ struct call_free {
 static void run_free(struct gpu_offload *offload)
 {
     const struct call_free *call = BASE_CONTAINER(offload, struct call_free, offload);
-    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
 
-    offload->result = call->is_pinned ? real.cuMemFreeHost(call->memory)
-                                      : real.cuMemFree((CUdeviceptr)(uintptr_t)call->memory);
-    gpu_resident_release(hold);
-}
-
-static void run_posted_free(struct gpu_offload *offload)
-{
-    run_free(offload);
-    free(BASE_CONTAINER(offload, struct call_free, offload));
+    offload->result = gpu_guard_free_now(call->memory, call->is_pinned);
 }
 
 int gpu_guard_free(void *memory, bool is_pinned)
@@ -210,13 +228,8 @@ int gpu_guard_free(void *memory, bool is_pinned)
 
 void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned)
 {
-    struct call_free *call = base_malloc(sizeof *call, "the freeing of a GPU's memory");
-
-    *call = (struct call_free){.offload = {.run = run_posted_free, .drain_tries = GPU_DRAIN_UNTIL_IDLE},
-                               .memory = memory,
-                               .is_pinned = is_pinned};
     gpu_guard_prepare();
-    gpu_offload_post(&call->offload, context);
+    gpu_deferred_add(context, memory, is_pinned);
 }
 
 CUresult CUDAAPI gpu_guard_synchronize(void)

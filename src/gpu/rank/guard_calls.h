@@ -18,6 +18,9 @@ void gpu_guard_load(CUfunction function);
  * all work of the GPU. May switch. */
 int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
 
+/* Frees memory by the driver's own call, which waits for the GPU. Any thread. */
+CUresult gpu_guard_free_now(void *memory, bool is_pinned);
+
 /* Frees memory of the library on another thread: the GPU's work may wait for the calling PE. Its context is the memory's,
  * any for pinned memory. Never switches. */
 void gpu_guard_free_later(CUcontext context, void *memory, bool is_pinned);

@@ -158,6 +158,7 @@ static BASE_COLD CUresult launch_first(struct launch *launch, const struct gpu_c
     CUresult result;
 
     launch->config.hStream = call->stream;
+    launch->offload.label = "the first launch of a kernel";
     if (call->rank)
         launch->offload.drain_tries = gpu_guard_tries(launch->function);
     if (is_wanted && call->is_of_thread)

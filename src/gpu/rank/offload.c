@@ -79,6 +79,18 @@ static void be_idle(struct helper *self)
     pthread_mutex_unlock(&lock);
 }
 
+/* Reports a call that begins although the GPU is busy, while streams wait for PEs. Once. */
+static BASE_COLD void report_wait(const struct gpu_offload *call)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+
+    if (call->label && atomic_load(&gpu_streams_n_waiting) > 0 && !atomic_flag_test_and_set(&has_said))
+        base_log("%s waits inside CUDA for streams that wait for messages: if a message depends on this "
+                 "call, the job "
+                 "hangs (CUDA_MODULE_LOADING=EAGER loads kernels before they are launched)",
+                 call->label);
+}
+
 /* Runs the call in its context. The context is closed only if ranks share it, because otherwise no other
  * rank is affected. */
 static void run_call(struct gpu_offload *call)
@@ -92,7 +104,11 @@ static void run_call(struct gpu_offload *call)
     }
     hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
     gpu_drain_begin(&drain, call->context, call->drain_tries);
-    call->run(call);
+    call->is_deferred = call->may_defer && !drain.is_closed;
+    if (!drain.is_closed && !call->may_defer && call->drain_tries > 0)
+        report_wait(call);
+    if (!call->is_deferred)
+        call->run(call);
     gpu_drain_end(&drain);
     gpu_resident_release(hold);
 }

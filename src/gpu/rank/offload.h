@@ -20,6 +20,9 @@
 /* A call, followed by its arguments; on the stack of the rank that waits for it. */
 struct gpu_offload {
     void (*run)(struct gpu_offload *offload); /* calls the driver and stores the result; any thread */
+    const char *label;                        /* for reports; NULL: it is not made for the program */
+    bool may_defer;   /* the caller defers the call if the GPU does not become idle ... */
+    bool is_deferred; /* ... and has to: `run` was not called */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */

@@ -201,6 +201,8 @@ bool gpu_host_is_pageable(const void *address);
     X(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned), gpu_repeat_register, "changes host memory")    \
     X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
     X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
+    X(cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t), gpu_deferred_alloc,                                      \
+      "takes memory that is given back later")                                                               \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
     X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec *, CUgraph, unsigned long long),                      \
       gpu_api_instantiate_with_flags, "uploads graphs that wait")                                            \

@@ -30,6 +30,10 @@ void gpu_waits_make_progress(void);
 extern bool gpu_waits_are_of_all_code;
 extern _Atomic bool gpu_streams_wait_for_pes;
 
+/* Number of points and holds of this process's streams (gpu.h) that are not over: while it is 0, no stream waits for a PE,
+ * except in graphs. */
+extern _Atomic int gpu_streams_n_waiting;
+
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 

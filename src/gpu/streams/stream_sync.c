@@ -228,6 +228,13 @@ int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, 
                             (function, n_blocks, 1, 1, n_threads, 1, 1, 0, stream, NULL, options));
 }
 
+/* A point or a hold has got into its list. */
+static void count_one(struct gpu_sync *sync)
+{
+    sync->n_waiting++;
+    atomic_fetch_add_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+}
+
 void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
 {
     struct gpu_pe *pe = gpu_pe_self();
@@ -240,7 +247,7 @@ void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
     else
         sync->points = point;
     sync->points_last = point;
-    sync->n_waiting++;
+    count_one(sync);
     pe->source.pending++;
     if (!sync->is_listed) {
         sync->is_listed = true;
@@ -259,7 +266,7 @@ static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
     else
         sync->holds = hold;
     sync->holds_last = hold;
-    sync->n_waiting++;
+    count_one(sync);
 }
 
 static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool has_hold)
@@ -309,6 +316,7 @@ void gpu_sync_make_room(struct gpu_sync *sync)
 /* A point or a hold has left its list. */
 static void drop_one(struct gpu_sync *sync)
 {
+    atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
     if (BASE_LIKELY(--sync->n_waiting > SYNC_MAX / 2))
         return;
     while (sync->room_waiters) {

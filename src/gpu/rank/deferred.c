@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * deferred.c: see deferred.h. One thread at a time gives memory back, and only while there is deferred memory.
+ */
+#include "gpu/rank/deferred.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "gpu/driver/driver.h"
+#include "gpu/rank/drain.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/guard_calls.h"
+#include "gpu/rank/offload.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/rank/waits.h"
+#include "gpu_detect.h"
+
+/* Memory of the program that may be deferred in the process. */
+#define DEFERRED_MAX ((size_t)1 << 30)
+
+/* The pause between two attempts to give memory back grows between these limits. */
+#define PAUSE_MIN_NS 1000000
+#define PAUSE_MAX_NS 64000000
+
+struct deferred {
+    struct deferred *next;
+    CUcontext context;
+    void *memory;
+    size_t n_bytes; /* 0: the library's */
+    bool is_pinned;
+    bool is_reusable; /* it came from cuMemAlloc */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
+static struct deferred *list;
+static _Atomic size_t n_deferred_bytes; /* also read without the lock */
+static bool is_served;                  /* a thread gives memory back */
+
+/* ---- Giving memory back ---- */
+
+/* Takes the memory of a context off the list. */
+static struct deferred *take(CUcontext context)
+{
+    struct deferred *taken = NULL, **link = &list, *found;
+
+    pthread_mutex_lock(&lock);
+    while ((found = *link)) {
+        if (found->context != context) {
+            link = &found->next;
+            continue;
+        }
+        *link = found->next;
+        found->next = taken;
+        taken = found;
+        n_deferred_bytes -= found->n_bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+static void give_back(struct deferred *taken)
+{
+    struct deferred *next;
+    CUresult result;
+
+    if (!taken)
+        return;
+    for (; taken; taken = next) {
+        next = taken->next;
+        result = gpu_guard_free_now(taken->memory, taken->is_pinned);
+        if (result != CUDA_SUCCESS)
+            base_log_verbose(1,
+                             "memory that was freed while streams waited for messages is not given back: %s",
+                             gpu_error_text((int)result));
+        free(taken);
+    }
+    gpu_count_change();
+}
+
+/* Gives back all memory of the context if its work is done. False: not yet. */
+static bool try_context(CUcontext context)
+{
+    bool is_open = !gpu_streams_are_private || !gpu_stream_real.r_cuCtxRecordEvent;
+    struct gpu_drain drain = {.is_closed = false};
+    CUcontext before;
+
+    if (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_context_enter(context, &before))
+        return false;
+    if (!is_open)
+        gpu_drain_begin(&drain, context, 1);
+    if (is_open || drain.is_closed)
+        give_back(take(context));
+    gpu_drain_end(&drain);
+    gpu_context_leave(context, before);
+    return is_open || drain.is_closed;
+}
+
+/* The context of the first memory on the list; NULL: there is none, and nobody serves the list any more. */
+static CUcontext next_context(void)
+{
+    CUcontext context;
+
+    pthread_mutex_lock(&lock);
+    context = list ? list->context : NULL;
+    is_served = context != NULL;
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
+static void serve(struct gpu_offload *offload)
+{
+    long pause_ns = PAUSE_MIN_NS;
+    CUcontext context;
+
+    while ((context = next_context())) {
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        if (!try_context(context) && pause_ns < PAUSE_MAX_NS)
+            pause_ns *= 2;
+    }
+    free(offload);
+}
+
+/* ---- Deferring ---- */
+
+static void add(struct deferred what)
+{
+    struct deferred *made = base_malloc(sizeof *made, "memory to give back");
+    struct gpu_offload *offload;
+    bool was_served;
+
+    *made = what;
+    pthread_mutex_lock(&lock);
+    made->next = list;
+    list = made;
+    n_deferred_bytes += what.n_bytes;
+    was_served = is_served;
+    is_served = true;
+    pthread_mutex_unlock(&lock);
+    if (was_served)
+        return;
+    offload = base_calloc(1, sizeof *offload, "memory to give back");
+    offload->run = serve;
+    gpu_offload_post(offload, what.context);
+}
+
+void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned)
+{
+    add((struct deferred){.context = context, .memory = memory, .is_pinned = is_pinned});
+}
+
+/* Finds the allocation of the program at this address. */
+static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred *found)
+{
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_CONTEXT};
+    CUdeviceptr start = 0;
+    void *values[] = {&start, &found->n_bytes, &found->context};
+
+    *found = (struct deferred){.memory = (void *)address, .is_pinned = kind == GPU_DEFERRED_PINNED};
+    if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(values), attributes, values, address) != CUDA_SUCCESS ||
+        start != address || found->n_bytes == 0)
+        return false;
+    found->is_reusable = found->context && gpu_memory_type(address) == GPU_MEMORY_DEVICE; /* not of a pool */
+    if (!found->context)
+        found->context = gpu_context_current();
+    return found->context != NULL;
+}
+
+/* Waits for the rank's own work as the call would. *result_out: its result if the free may be deferred (true). */
+static bool wait_for_own(const struct deferred *what, const void *caller, CUresult *result_out)
+{
+    const struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    return rank && rank->n_captures == 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX &&
+           gpu_streams_synchronize(what->context, caller, result_out);
+}
+
+CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
+                           const void *caller)
+{
+    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
+    struct deferred what;
+    CUresult result = CUDA_SUCCESS;
+
+    if (BASE_LIKELY(!may_wait) || !find(kind, address, &what) || !wait_for_own(&what, caller, &result))
+        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (atomic_load(&gpu_streams_n_waiting) == 0) {
+        offload->may_defer = true;
+        offload->drain_tries = GPU_DRAIN_BRIEFLY;
+        result = gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+        if (!offload->is_deferred)
+            return result;
+    }
+    add(what);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Allocations ---- */
+
+/* Device memory of exactly this size; NULL: there is none. */
+static void *reuse(CUcontext context, size_t n_bytes)
+{
+    struct deferred **link = &list, *found;
+    void *memory = NULL;
+
+    pthread_mutex_lock(&lock);
+    while ((found = *link) && (found->context != context || found->n_bytes != n_bytes || !found->is_reusable))
+        link = &found->next;
+    if (found) {
+        *link = found->next;
+        n_deferred_bytes -= n_bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    if (found)
+        memory = found->memory;
+    free(found);
+    return memory;
+}
+
+static void run_give_back(struct gpu_offload *offload)
+{
+    give_back(take(offload->context));
+}
+
+CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
+{
+    struct gpu_offload offload = {
+        .label = "cuMemAlloc", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+    void *memory;
+    CUresult result;
+
+    gpu_guard_find();
+    if (BASE_LIKELY(n_deferred_bytes == 0))
+        return gpu_driver.cuMemAlloc(memory_out, n_bytes);
+    memory = n_bytes > 0 && memory_out ? reuse(gpu_context_current(), n_bytes) : NULL;
+    if (memory) {
+        *memory_out = (CUdeviceptr)memory;
+        return CUDA_SUCCESS;
+    }
+    result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return result;
+    (void)gpu_offload_call(&offload, gpu_offload_is_wanted(GPU_CALLER));
+    return gpu_driver.cuMemAlloc(memory_out, n_bytes);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * deferred.h: frees of memory that do not wait for other ranks' streams. For the files of src/gpu alone.
+ *
+ * cuMemFree and cuMemFreeHost wait for all work of the GPU inside the driver. CUDA promises that they wait for the work of
+ * the program that calls them, which is one rank. If streams of other ranks wait for operations of PEs, the call waits for
+ * the rank's own streams, and the memory is given back later: when no operation is left for which a stream waits, or when
+ * an allocation fails without it. An allocation of the same size takes it at once.
+ */
+#ifndef GPU_DEFERRED_H
+#define GPU_DEFERRED_H
+
+#include <cuda.h>
+
+#include "base/base.h"
+#include "gpu/rank/offload.h"
+
+/* Memory of the program by the call that frees it. */
+enum gpu_deferred_kind {
+    GPU_DEFERRED_NOT, /* no memory */
+    GPU_DEFERRED_DEVICE,
+    GPU_DEFERRED_PINNED,
+};
+
+/* Frees memory by this call of the driver, or without it, and returns the result. caller: the code that makes the call. May
+ * switch. */
+CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
+                           const void *caller);
+
+/* Defers the free of memory of the library in this context (any for pinned memory). Any thread; never switches. */
+void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned);
+
+/* cuMemAlloc for the program: takes deferred memory of this size, and gives deferred memory back if memory is short. May
+ * switch. */
+CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes);
+
+#endif
