@@ -123,16 +123,26 @@ static void wake_op(struct ampi_disk_op *op)
         ult_ready(op->waiter);
 }
 
-void ampi_disk_run(struct ampi_disk_op *op)
+void ampi_disk_wait_begin(struct ampi_disk_op *op)
 {
     op->complete = wake_op;
     op->waiter = NULL;
     op->is_over = false;
-    ampi_disk_start(op);
+}
+
+void ampi_disk_wait_end(struct ampi_disk_op *op)
+{
     if (!op->is_over) {
         op->waiter = ult_self();
         ult_suspend();
     }
+}
+
+void ampi_disk_run(struct ampi_disk_op *op)
+{
+    ampi_disk_wait_begin(op);
+    ampi_disk_start(op);
+    ampi_disk_wait_end(op);
 }
 
 /* ---- Calls ---- */

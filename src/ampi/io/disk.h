@@ -87,6 +87,10 @@ int ampi_disk_call_run(struct ampi_disk_call *call);
 
 /* ---- Within this room ---- */
 
+/* Stand before and after the start of an operation that the caller waits for. end may switch. */
+void ampi_disk_wait_begin(struct ampi_disk_op *op);
+void ampi_disk_wait_end(struct ampi_disk_op *op);
+
 /* A list of pieces to read or write in the calling thread (disk_transfer.c). */
 struct ampi_disk_transfer {
     int fd;
