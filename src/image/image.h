@@ -40,6 +40,9 @@ bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CH
  * image_program_open. */
 bool image_program_refers_to(const char *function);
 
+/* True if they refer to a function that starts threads: ranks may have threads. */
+bool image_program_starts_threads(void);
+
 /* Exceptions to the rules by which shared libraries are copied with the program: names up to ".so",
  * separated by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open;
  * the string must stay valid. Libraries of the C and C++ runtime are always shared. */
@@ -203,6 +206,9 @@ bool image_has_fault_handler(int number);
  * ULT. NULL: libc's function is called. */
 struct image_rebind_client {
     struct image *(*current)(void); /* the image of the running rank; NULL outside of ranks. Any thread */
+    pid_t (*main_tid)(
+        const struct image
+            *image); /* the kernel's id of the OS thread with the image's main thread. Any thread */
     void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(); its handlers have run */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
     void (*abort)(void) BASE_NORETURN;

@@ -3,20 +3,10 @@
  * carrier.c: a shared PE gets another carrier if its carrier stays in the program's code while other ULTs are ready: its ULT
  * keeps the OS thread. See sharing.h.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "ult/pe.h"
-
-/* PE 0 runs on the process's first thread, which keeps its name: ps and pkill find the process by it. */
-void ult_pe_name_thread(const struct ult_pe *pe, const char *role)
-{
-    char name[16];
-
-    snprintf(name, sizeof name, "%s %d", role, pe->pe_id);
-    pthread_setname_np(pthread_self(), name);
-}
 
 static void *carrier_thread(void *arg)
 {
@@ -41,7 +31,7 @@ static BASE_COLD void keep_thread(struct ult_pe *pe)
     int error;
 
     next->pe = pe;
-    error = ult_pe_create_thread(&next->thread, carrier_thread, next);
+    error = ult_pe_create_thread(&next->thread, NULL, carrier_thread, next);
     if (error) {
         base_log("no further thread for PE %d: %s; its ranks wait for the rank that it runs", pe->pe_id,
                  strerror(error));

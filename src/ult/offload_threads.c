@@ -115,7 +115,7 @@ static bool add_thread(void)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ult_pe_create_thread(&thread, pool_thread, NULL);
+    error = ult_pe_create_thread(&thread, NULL, pool_thread, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         return false;

@@ -73,6 +73,8 @@ static void swap_extras(struct ult *from, struct ult *to)
 {
     if (ult_switch_extras & ULT_EXTRA_TLS)
         ult_tls_swap(from->tls_save, to->tls_save);
+    else if (ult_switch_extras & ULT_EXTRA_OWN)
+        ult_tls_set_pointer(to);
     if (BASE_UNLIKELY(ult_switch_extras & ULT_EXTRA_ASAN))
         ult_asan_switch(from, to);
 }
@@ -398,6 +400,13 @@ pid_t ult_pe_tid(const struct ult_pe *pe)
     return __atomic_load_n(&pe->tid, __ATOMIC_RELAXED);
 }
 
+pid_t ult_tid(const struct ult *u)
+{
+    const struct ult_carrier *home = __atomic_load_n(&u->home, __ATOMIC_RELAXED);
+
+    return home ? home->tid : ult_pe_tid(u->pe);
+}
+
 bool ult_pe_is_asleep(const struct ult_pe *pe)
 {
     return atomic_load_explicit(&pe->is_asleep, memory_order_relaxed);
@@ -448,10 +457,13 @@ void ult_pe_attach(struct ult_carrier *carrier)
     carrier->base.depth = 1;
     carrier->base.state = ULT_RUNNING;
     carrier->base.tls_save = NULL;
+    carrier->base.thread_pointer = NULL;
+    carrier->thread_pointer = __builtin_thread_pointer();
+    carrier->tid = gettid();
 
     pe->errno_addr = &errno;
     pe->cxa_globals = get_globals ? get_globals() : NULL;
-    __atomic_store_n(&pe->tid, gettid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&pe->tid, carrier->tid, __ATOMIC_RELAXED);
     ult_current = &carrier->base;
     ult_asan_adopt(&carrier->base);
     ult_annotate_adopt(&carrier->base.annotation);
@@ -480,37 +492,6 @@ static void start_pe(struct ult_pe *pe)
         ult_job.hooks.pe_start(pe);
     count_one_less();
     ult_pe_run(&pe->first);
-}
-
-/* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel
- * places them: other Heddle jobs on this machine would choose the same cores. */
-void ult_pe_pin(const struct ult_pe *pe)
-{
-    cpu_set_t usable, one;
-    int n_on_node, wanted = ult_pe_node_index(pe, &n_on_node);
-
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0 || CPU_COUNT(&usable) != n_on_node ||
-        n_on_node == 1)
-        return;
-    CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &usable) && wanted-- == 0) {
-            CPU_SET(cpu, &one);
-            sched_setaffinity(0, sizeof one, &one);
-            return;
-        }
-}
-
-int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg)
-{
-    /* A sanitizer's pthread_create comes first in the order of look-up, and must see these threads. A plain
-     * call would be bound to the function of this library. */
-    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = pthread_create;
-    void *first = dlsym(RTLD_DEFAULT, "pthread_create");
-
-    if (first)
-        *(void **)&create = first;
-    return create(thread, NULL, function, arg);
 }
 
 static void *pe_thread(void *arg)
@@ -560,7 +541,7 @@ void ult_job_run(void)
 
     atomic_fetch_add_explicit(&ult_job.n_live, ult_job.n_pes, memory_order_relaxed);
     for (int i = 1; i < ult_job.n_pes; i++) {
-        int error = ult_pe_create_thread(&ult_job.pes[i].first.thread, pe_thread, &ult_job.pes[i]);
+        int error = ult_pe_create_thread(&ult_job.pes[i].first.thread, NULL, pe_thread, &ult_job.pes[i]);
         if (error)
             base_fatal(1,
                        "cannot create a thread for PE %d of %d: %s; raise `ulimit -u` or use fewer PEs (+p)",
@@ -570,6 +551,7 @@ void ult_job_run(void)
     start_pe(&ult_job.pes[0]);
     for (int i = 1; i < ult_job.n_pes; i++)
         pthread_join(ult_job.pes[i].first.thread, NULL);
+    ult_lenders_end();
     if (has_before)
         sched_setaffinity(0, sizeof before, &before);
 }

@@ -28,6 +28,8 @@ struct ult_carrier {
     pthread_t thread;
     struct ult_carrier *successor; /* the carrier that replaced this one; NULL: none */
     struct ult_waiter waiter;      /* wakes it when a ULT is ready */
+    void *thread_pointer;          /* the OS thread's */
+    pid_t tid;                     /* the kernel's id of the OS thread */
 };
 
 /* A PE's state for several OS threads; in use once the PE is shared. Guarded by the lock unless stated otherwise.
@@ -139,14 +141,15 @@ void ult_pe_attach(struct ult_carrier *carrier);
 void ult_pe_pin(const struct ult_pe *pe);
 void ult_pe_run(struct ult_carrier *carrier);
 
-/* Names the calling OS thread, one of this PE's, for perf, top and gdb: "PE 3" for the role "PE". (carrier.c) */
+/* Names the calling OS thread, one of this PE's, for perf, top and gdb: "PE 3" for the role "PE". (os_thread.c) */
 void ult_pe_name_thread(const struct ult_pe *pe, const char *role);
 
 /* Notes the cores of this process for the threads of offload_threads.c, before a PE is pinned. (offload_threads.c) */
 void ult_offload_init(void);
 
-/* Starts an OS thread of this library's own; returns an error number. */
-int ult_pe_create_thread(pthread_t *thread, void *(*function)(void *), void *arg) BASE_MUST_CHECK;
+/* Starts an OS thread of this library's own; returns an error number. (os_thread.c) */
+int ult_pe_create_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
+                         void *arg) BASE_MUST_CHECK;
 
 /* Time after which a waiting thread yields its core if there are more threads than cores. It is longer
  * than an answer takes: threads that exchange messages run at the same time, and do not switch for each
@@ -159,6 +162,9 @@ static inline bool ult_is_crowded(void)
     return ult_job.is_oversubscribed ||
            atomic_load_explicit(&ult_job.n_threads, memory_order_relaxed) > ult_job.n_cores;
 }
+
+/* The calling OS thread holds the lock of its PE. */
+extern __thread bool ult_has_lock __attribute__((tls_model("initial-exec")));
 
 /* ---- Sharing (sharing.c). The caller holds the PE's lock. ---- */
 

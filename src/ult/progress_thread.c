@@ -47,7 +47,7 @@ int ult_progress_start(void)
     atomic_fetch_add(&ult_job.n_threads, 1);
     sigfillset(&all); /* the program's handlers run on its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ult_pe_create_thread(&progress->thread, progress_thread, &progress->ult);
+    error = ult_pe_create_thread(&progress->thread, NULL, progress_thread, &progress->ult);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         ult_unbind(&progress->ult);

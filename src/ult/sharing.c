@@ -44,8 +44,7 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 
 _Atomic int ult_n_shared;
 
-/* The calling OS thread holds the lock of its PE. */
-static __thread bool has_lock __attribute__((tls_model("initial-exec")));
+__thread bool ult_has_lock __attribute__((tls_model("initial-exec")));
 
 /* ---- Bells ---- */
 
@@ -80,7 +79,7 @@ void ult_sharing_lock(struct ult_pe *pe)
 {
     ult_lock_take(&pe->sharing.lock);
     pe->sharing.n_entries++;
-    has_lock = true;
+    ult_has_lock = true;
 }
 
 /* Wakes the carrier, which waits, because a ULT is ready. */
@@ -105,7 +104,7 @@ static inline void notify_carrier(struct ult_pe *pe)
 static void unlock(struct ult_pe *pe)
 {
     notify_carrier(pe);
-    has_lock = false;
+    ult_has_lock = false;
     ult_lock_give(&pe->sharing.lock);
 }
 
@@ -223,7 +222,7 @@ static unsigned look(struct spinner *spinner)
     if (atomic_load_explicit(&sharing->poller, memory_order_relaxed) != spinner->wait->waiter ||
         !ult_lock_try(&sharing->lock))
         return spinner->n_pauses;
-    has_lock = true;
+    ult_has_lock = true;
     spinner->has_news = poll_awake(pe) > 0;
     is_used = sharing->n_entries != spinner->n_entries;
     spinner->n_entries = sharing->n_entries;
@@ -455,6 +454,8 @@ void ult_sharing_end(struct ult *self)
     atomic_fetch_sub(&self->pe->sharing.n_active, 1);
     atomic_fetch_sub(&ult_job.n_threads, 1);
     base->state = ULT_RUNNING;
+    if (ult_switch_extras & ULT_EXTRA_OWN)
+        ult_tls_reset_pointer(self->home);
     ult_current = base;
     if (BASE_UNLIKELY(ult_switch_extras & ULT_EXTRA_ASAN))
         ult_asan_switch(self, base);
@@ -472,7 +473,7 @@ void ult_sharing_job_ended(struct ult_pe *pe)
 
 void ult_sharing_leave(struct ult_pe *pe)
 {
-    if (has_lock)
+    if (ult_has_lock)
         unlock(pe);
 }
 
@@ -502,7 +503,7 @@ void ult_pe_share(void)
     struct ult_pe *pe = self->pe;
 
     if (pe->is_shared) {
-        if (self->depth == 0 && has_lock) /* from a call that began before the gates were on */
+        if (self->depth == 0 && ult_has_lock) /* from a call that began before the gates were on */
             return_to_program(self);
         return;
     }
@@ -521,7 +522,7 @@ void ult_enter_shared(struct ult *u)
 {
     struct ult_pe *pe = u->pe;
 
-    if (!pe->is_shared || has_lock)
+    if (!pe->is_shared || ult_has_lock)
         return;
     ult_sharing_lock(pe);
     if (!ult_is_bound(u))
@@ -532,7 +533,7 @@ void ult_leave_shared(struct ult *u)
 {
     struct ult_pe *pe = u->pe;
 
-    if (!pe->is_shared || !has_lock)
+    if (!pe->is_shared || !ult_has_lock)
         return;
     if (BASE_UNLIKELY(u->errands != NULL)) { /* only a blocked ULT runs them otherwise */
         u->depth = 1;                        /* they may call the library: these calls are nested */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * tls.c: the program's thread_local blocks. They are at fixed offsets from the thread pointer, in code that
- * cannot be changed, so their bytes are swapped with the ULT.
+ * cannot be changed, so their bytes are swapped with the ULT, or the thread pointer is (lender.c).
  */
 #include "ult/tls.h"
 
 #include <string.h>
 
+#include "ult/arch/ult_arch.h"
+#include "ult/pe.h"
+
 int ult_switch_extras;
+static bool is_fast; /* ult_arch_set_thread_pointer makes no system call */
 static int tls_n_regions;
 static struct ult_tls_region tls_regions[ULT_TLS_REGIONS_MAX];
 static size_t tls_total_bytes;
@@ -42,4 +46,38 @@ void ult_tls_swap(unsigned char *from, const unsigned char *to)
             memcpy(live, to + done_bytes, tls_regions[i].size_bytes);
         done_bytes += tls_regions[i].size_bytes;
     }
+}
+
+void ult_tls_init_own(struct ult *u)
+{
+    const unsigned char *from = u->tls_save;
+
+    for (int i = 0; from && i < tls_n_regions; i++) {
+        memcpy((char *)u->thread_pointer + tls_regions[i].tp_offset, from, tls_regions[i].size_bytes);
+        from += tls_regions[i].size_bytes;
+    }
+    free(u->tls_save);
+    u->tls_save = NULL;
+    is_fast = ult_arch_has_fast_thread_pointer();
+    ult_switch_extras = (ult_switch_extras & ~ULT_EXTRA_TLS) | ULT_EXTRA_OWN;
+}
+
+static void set_pointer(void *thread_pointer)
+{
+    struct ult *current = ult_current;
+    bool has_lock = ult_has_lock;
+
+    ult_arch_set_thread_pointer(thread_pointer, is_fast);
+    ult_current = current;
+    ult_has_lock = has_lock;
+}
+
+void ult_tls_set_pointer(const struct ult *u)
+{
+    set_pointer(u->thread_pointer ? u->thread_pointer : u->pe->carrier->thread_pointer);
+}
+
+void ult_tls_reset_pointer(const struct ult_carrier *carrier)
+{
+    set_pointer(carrier->thread_pointer);
 }

@@ -24,7 +24,8 @@
  *   2. Only the PE's own thread touches its run queue and its ULTs; other threads go through the inbox. Of a
  *      PE that is shared: only the OS thread that holds the PE's lock.
  *   3. Between two ULTs of a PE, what the C and C++ libraries keep per OS thread on the program's behalf
- *      (errno, exception state, the program's own thread_local block) is swapped with the ULT.
+ *      (errno, exception state, the program's own thread_local block) is swapped with the ULT, or the ULT has
+ *      a thread pointer of its own, and thereby all of it (lender.c).
  */
 #ifndef ULT_ULT_H
 #define ULT_ULT_H
@@ -85,6 +86,7 @@ struct ult {
     uint64_t wake_at_ns;    /* when to wake a sleeper (CLOCK_MONOTONIC) */
     void *hook_state;       /* state of the hook of ult_hook_switches; initially NULL */
     void *thread_state;     /* of a rank's own ULT: src/image's state of its thread; NULL: none */
+    void *thread_pointer;   /* its own, for life (lender.c); NULL: that of the OS thread on which it runs */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
@@ -198,6 +200,9 @@ int ult_pe_live(const struct ult_pe *pe);
 /* True if a ULT of the PE is ready. On the PE. */
 bool ult_pe_has_ready(const struct ult_pe *pe);
 
+/* The kernel's id of the OS thread on which the ULT runs, or would run now. Any thread. */
+pid_t ult_tid(const struct ult *u);
+
 /* The number of switches between ULTs, as visible to another thread, and the kernel's id of the PE's thread
  * (0: not started). Any thread. */
 uint64_t ult_pe_switches_seen(const struct ult_pe *pe);
@@ -228,6 +233,11 @@ void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions);
 
 /* The sum of the regions' sizes: the required size of `tls_save`. */
 size_t ult_tls_total_bytes(void);
+
+/* Gives a ULT a thread pointer of its own: a static TLS block, errno and all else that the C library keeps per thread. The
+ * bytes at tls_save become the block's initial contents; tls_save is freed. Once, before the ULT runs; without effect in a
+ * program with a sanitizer. Never switches; ends the process with a message if there can be no further OS thread. */
+void ult_tls_own(struct ult *u);
 
 /* Registers a hook for other state that is kept per OS thread on a ULT's behalf. It is called on the PE's
  * thread at each switch, before `to` runs, while *hint is not NULL (a load and a branch if it is). It must

@@ -24,6 +24,7 @@ fi
 # LLVM's OpenMP, if it is here.
 if HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp_llvm 2>/dev/null; then
     HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings_llvm || exit 1
+    HEDDLE_CC=clang "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_private.c" -o openmp_private_llvm || exit 1
     programs+=(./openmp_llvm ./openmp_settings_llvm)
 fi
 
@@ -40,6 +41,7 @@ for program in "${programs[@]}"; do
     check -n 2 --procs 2 "$program"
     check -n 4 --procs 2 "$program" +p 1
 done
+[ -x openmp_private_llvm ] && check -n 3 ./openmp_private_llvm +p 1
 check -n 5 ./openmp +p 2 +private -libgomp # the ranks share the library, not its threads
 
 # Python loads the library after the C library: a process per rank.

@@ -232,8 +232,17 @@ static bool has_begun(void)
     return false;
 }
 
+static pid_t main_tid(const struct image *image)
+{
+    for (int i = 0; i < ampi_job.n_local; i++)
+        if (ampi_job.ranks[i].image == image)
+            return ult_tid(&ampi_job.ranks[i].ult);
+    return 0;
+}
+
 const struct image_rebind_client image_rebind_client = {
     .current = current_image,
+    .main_tid = main_tid,
     .exit = exit_rank,
     .quick_exit = exit_rank,
     .abort = abort_rank,
@@ -349,6 +358,8 @@ static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
     }
+    if (ampi_job.n_local > ampi_job.n_pes && image_program_starts_threads())
+        ult_tls_own(&rank->ult);
     ampi_rank_env_init(rank);
     ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
 }

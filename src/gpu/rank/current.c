@@ -3,8 +3,8 @@
  * current.c: the current CUDA context belongs to the rank, not to the thread.
  *
  * CUDA keeps it per OS thread, and the ranks of a PE share one. So it is swapped with the ULT, like errno,
- * once CUDA is in this process (gpu/driver/driver_monitor.h): a rank keeps its current context, whether it was set
- * by cudaSetDevice or cuCtxSetCurrent. rank_context.c has the rest of the rank's context stack.
+ * once CUDA is in this process (gpu/driver/driver_monitor.h), unless the ULTs have thread pointers of their own: a rank keeps
+ * its current context, whether it was set by cudaSetDevice or cuCtxSetCurrent. rank_context.c has the rest of the rank's context stack.
  *
  * A rank without a context starts with the primary context of its PE's device, or with none if that is
  * device 0, the default of CUDA's runtime: at its first turn after CUDA is loaded, or when it loads CUDA
@@ -39,6 +39,18 @@ static void set_current(struct gpu_rank_context *rank, CUcontext context)
     rank->has_begun = true;
 }
 
+/* For ULTs with thread pointers of their own, for each of which the driver itself keeps a current context: only the initial
+ * one has to be set. The driver's context of `to` is now. */
+static void begin_own(struct gpu_rank_context *from, struct gpu_rank_context *to, CUcontext now)
+{
+    from->has_begun = true;
+    if (BASE_LIKELY(to->has_begun))
+        return;
+    set_current(to, now ? now : first_context());
+    if (to->current != now)
+        gpu_driver.cuCtxSetCurrent(to->current);
+}
+
 void gpu_current_swap(struct ult *from, struct ult *to)
 {
     struct gpu_rank_context *next;
@@ -47,6 +59,10 @@ void gpu_current_swap(struct ult *from, struct ult *to)
     if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
         return; /* CUDA is absent or not initialized: nothing to save yet */
     gpu_repeats_break();
+    if (to->thread_pointer) {
+        begin_own(gpu_rank_context_of(from), gpu_rank_context_of(to), now);
+        return;
+    }
     set_current(gpu_rank_context_of(from), now);
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))

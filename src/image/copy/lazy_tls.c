@@ -12,9 +12,9 @@
  * points into its block. These words are the only fixed distances in a library's code; ld.so also writes
  * them into TLS descriptors, but those are replaced (tls_descriptors.c).
  *
- * Copying 190 KB at a switch takes 7 us, the switch itself 18 ns. The thread pointer cannot be switched:
- * pthread_self, owners of mutexes, the stack protector, malloc's cache and the kernel's robust list depend
- * on it. Of 1,609 libraries of a machine 152 have thread_local data; 18 of them use the initial-exec model,
+ * Copying 190 KB at a switch takes 7 us, the switch itself 18 ns. The thread pointer is switched only in programs that start
+ * threads (src/ult/lender.c): it needs an OS thread per rank, and pthread_self, owners of mutexes, malloc's cache and the
+ * kernel's robust list depend on it. Of 1,609 libraries of a machine 152 have thread_local data; 18 of them use the initial-exec model,
  * for 136 bytes at most, and the 22 with more than 500 bytes all call __tls_get_addr. Measured with
  * bench/thread_data.
  *

@@ -127,13 +127,41 @@ static bool table_refers_to(const struct image_module *module, const ElfW(Rela) 
     return false;
 }
 
+static bool refers_to(const struct image_module *module, const char *function)
+{
+    return table_refers_to(module, module->rela, module->n_relas, function) ||
+           table_refers_to(module, module->plt_rela, module->n_plt_relas, function);
+}
+
 bool image_program_refers_to(const char *function)
+{
+    for (size_t i = 0; i < image_program.n_modules; i++)
+        if (refers_to(&image_program.modules[i], function))
+            return true;
+    return false;
+}
+
+/* Names of the functions that start threads; std::thread's constructors call the third (libstdc++) or the first (libc++). The
+ * last two matter if the ranks share the OpenMP library. */
+static const char *const thread_starters[] = {
+    "pthread_create",
+    "thrd_create",
+    "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
+    "_ZNSt6thread15_M_start_threadESt10shared_ptrINS_10_Impl_baseEEPFvvE",
+    "GOMP_parallel",
+    "__kmpc_fork_call"};
+
+bool image_program_starts_threads(void)
 {
     for (size_t i = 0; i < image_program.n_modules; i++) {
         const struct image_module *module = &image_program.modules[i];
-        if (table_refers_to(module, module->rela, module->n_relas, function) ||
-            table_refers_to(module, module->plt_rela, module->n_plt_relas, function))
-            return true;
+
+        /* libgfortran starts threads for asynchronous I/O alone. */
+        if (module->soname && strncmp(module->soname, "libgfortran.so", 14) == 0)
+            continue;
+        for (size_t j = 0; j < BASE_COUNT(thread_starters); j++)
+            if (refers_to(module, thread_starters[j]))
+                return true;
     }
     return false;
 }

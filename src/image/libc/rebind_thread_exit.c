@@ -26,6 +26,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef _Unwind_Reason_Code (*forced_unwind_fn)(struct _Unwind_Exception *, _Unwind_Stop_Fn, void *);
 typedef _Unwind_Word (*get_cfa_fn)(struct _Unwind_Context *);
@@ -243,6 +246,38 @@ int image_libc_setcanceltype(int type, int *old)
     if (thread->is_cancel_asynchronous)
         image_cancel_point();
     return 0;
+}
+
+/* ---- Signals ---- */
+
+/* The kernel's id of the OS thread of `target`, if that is the main thread of the caller's rank; else 0. */
+static pid_t tid_of_main(pthread_t target)
+{
+    struct image_libc *libc = rank_of_main(target);
+
+    return libc && image_rebind_client.main_tid ? image_rebind_client.main_tid(libc->main_thread.image) : 0;
+}
+
+int image_libc_pthread_kill(pthread_t target, int number)
+{
+    pid_t tid = tid_of_main(target);
+
+    if (!tid)
+        return pthread_kill(target, number);
+    return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;
+}
+
+int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
+{
+    pid_t tid = tid_of_main(target);
+    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
+
+    if (!tid)
+        return pthread_sigqueue(target, number, value);
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    info.si_value = value;
+    return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info) == 0 ? 0 : errno;
 }
 
 /* ---- Joining ---- */

@@ -5,8 +5,16 @@
 #ifndef ULT_ARCH_ARCH_H
 #define ULT_ARCH_ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <asm/prctl.h>
+#endif
 
 /* Saves the callee-saved registers and floating-point control words on the stack and the stack pointer in *save_sp; continues where load_sp
  * was saved. */
@@ -82,6 +90,21 @@ static inline int ult_arch_follows_call(const void *addr)
         if (len != 5 && at[-len] == 0xff && ((at[1 - len] >> 3) & 7) == 2)
             return 1;
     return 0;
+}
+
+/* Sets the thread pointer of the calling OS thread. fast: the kernel lets programs do that themselves; it takes a few ns,
+ * a system call 100. */
+static inline void ult_arch_set_thread_pointer(void *thread_pointer, bool fast)
+{
+    if (fast)
+        __asm__ volatile("wrfsbase %0" : : "r"(thread_pointer) : "memory");
+    else
+        syscall(SYS_arch_prctl, ARCH_SET_FS, thread_pointer);
+}
+
+static inline bool ult_arch_has_fast_thread_pointer(void)
+{
+    return getauxval(AT_HWCAP2) & 2; /* HWCAP2_FSGSBASE */
 }
 
 /* Tells the core that this is a spin loop. */

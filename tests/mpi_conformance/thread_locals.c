@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What belongs to a rank's main thread stays where it is, whatever other ranks do on the same PE. "pointer": rank 0's thread uses
+ * rank 0's thread_local variable through a pointer, while the main threads of the other ranks use theirs. "moves": rank 0's
+ * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
+ * variable and of errno stay valid, and pthread_self and a held lock stay theirs.
+ * A signal for the waiting thread interrupts it. */
+#define _GNU_SOURCE
+#include "mtest_threads.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ROUNDS 10
+#define MINE 1000
+
+/* Shared by the ranks. */
+struct board {
+    atomic_int n_passes; /* times that rank 0's thread has used the variable */
+    atomic_int n_done;   /* ranks that need no more */
+};
+
+static __thread volatile int variable;
+static struct board *board;
+
+static struct board *share_board(MPI_Win *win_out)
+{
+    MPI_Aint size = mtest_rank == 0 ? sizeof(struct board) : 0;
+    void *base;
+    int unit;
+
+    MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, win_out);
+    MPI_Win_shared_query(*win_out, 0, &size, &unit, &base);
+    return base;
+}
+
+/* ---- Through a pointer ---- */
+
+static void *use_pointer(void *arg)
+{
+    volatile int *main_variable = arg;
+
+    while (atomic_load(&board->n_done) < mtest_size - 1) {
+        mtest_thread_check(0, *main_variable == MINE);
+        *main_variable = MINE;
+        atomic_fetch_add(&board->n_passes, 1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Lets rank 0's thread use its variable, and keeps the PE meanwhile. */
+static void wait_for_passes(int n)
+{
+    int until = atomic_load(&board->n_passes) + n;
+
+    while (atomic_load(&board->n_passes) < until)
+        syscall(SYS_sched_yield);
+}
+
+static void run_pointer(void)
+{
+    pthread_t thread;
+
+    if (mtest_rank == 0) {
+        variable = MINE;
+        pthread_create(&thread, NULL, use_pointer, (void *)&variable);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < ROUNDS && mtest_rank > 0; i++) {
+        variable = -i;
+        wait_for_passes(2);
+        MTEST_CHECK(variable == -i, "the variable is %d, expected %d", variable, -i);
+    }
+    if (mtest_rank > 0)
+        atomic_fetch_add(&board->n_done, 1);
+    else
+        pthread_join(thread, NULL);
+    MTEST_CHECK(mtest_n_wrong[0] == 0, "%d times the thread did not find what it wrote", mtest_n_wrong[0]);
+}
+
+/* ---- The PE's other ranks move to another OS thread ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t is_over = PTHREAD_COND_INITIALIZER;
+static int over;
+static pthread_t main_thread;
+static volatile sig_atomic_t was_interrupted;
+
+static void interrupt(int number)
+{
+    was_interrupted = number == SIGUSR1 && pthread_equal(pthread_self(), main_thread);
+}
+
+static void *exchange(void *arg)
+{
+    int value;
+
+    for (int i = 1; i < mtest_size; i++) {
+        MPI_Recv(&value, 1, MPI_INT, i, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(&value, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
+    }
+    pthread_kill(main_thread, SIGUSR1);
+    pthread_mutex_lock(&lock);
+    over = 1;
+    pthread_cond_signal(&is_over);
+    pthread_mutex_unlock(&lock);
+    return arg;
+}
+
+static void wait_in_code(void)
+{
+    pthread_t thread;
+
+    main_thread = pthread_self();
+    signal(SIGUSR1, interrupt);
+    pthread_create(&thread, NULL, exchange, NULL);
+    pthread_mutex_lock(&lock);
+    while (!over)
+        pthread_cond_wait(&is_over, &lock);
+    pthread_mutex_unlock(&lock);
+    MTEST_CHECK(was_interrupted, "the thread's signal has not interrupted the main thread");
+    pthread_join(thread, NULL);
+}
+
+/* What the compiler takes for constant. */
+struct place {
+    volatile int *variable;
+    int *errno_address;
+    pthread_t self;
+};
+
+__attribute__((noinline)) static struct place place(void)
+{
+    __asm__ volatile("");
+    return (struct place){&variable, &errno, pthread_self()};
+}
+
+static void stay(void)
+{
+    static pthread_rwlock_t held = PTHREAD_RWLOCK_INITIALIZER;
+    struct place at = place(), now_at;
+    int value = mtest_rank;
+
+    variable = mtest_rank;
+    pthread_rwlock_wrlock(&held);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Sendrecv_replace(&value, 1, MPI_INT, 0, 0, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    now_at = place();
+    MTEST_CHECK(now_at.variable == at.variable && *at.variable == mtest_rank, "the variable has moved: %d",
+                *at.variable);
+    MTEST_CHECK(now_at.errno_address == at.errno_address, "errno has moved");
+    MTEST_CHECK(pthread_equal(now_at.self, at.self), "pthread_self has changed");
+    pthread_rwlock_unlock(&held);
+    MTEST_CHECK(pthread_rwlock_trywrlock(&held) == 0, "the lock is not free");
+}
+
+static void run_moves(void)
+{
+    if (mtest_rank > 0) {
+        stay();
+        return;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    wait_in_code();
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Win win;
+
+    mtest_init_threads(&argc, &argv, 2);
+    if (dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback"))
+        mtest_skip("a sanitizer's state is per thread, so ranks share their PE's");
+    board = share_board(&win);
+    if (strcmp(argv[1], "pointer") == 0)
+        run_pointer();
+    else
+        run_moves();
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win);
+    return mtest_end();
+}
