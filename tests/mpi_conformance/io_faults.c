@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows what faults of the system are: errors with their class at the rank that has them, of blocking calls and of requests,
+ * through the file's handler; the job goes on. A full disk, a limit of the file's size, a file that shrinks.
+ */
+#include <sys/resource.h>
+
+#include "mio.h"
+
+static int n_handled;
+
+static void count_error(MPI_File *file, int *code, ...)
+{
+    (void)file;
+    (void)code;
+    n_handled++;
+}
+
+static void full_disk(void)
+{
+    MPI_File file;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    MPI_Errhandler handler;
+    char buf[100] = {0};
+    int error;
+
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MTEST_CLASS(MPI_File_write_at(file, 0, buf, 100, MPI_BYTE, &statuses[0]), MPI_ERR_NO_SPACE);
+    mio_check_count(&statuses[0], MPI_BYTE, 0, "writing to a full disk");
+    /* One rank's error does not disturb the others. */
+    error = MPI_File_write_all(file, buf, mtest_rank ? 0 : 100, MPI_BYTE, MPI_STATUS_IGNORE);
+    MTEST_CHECK(mtest_class(error) == (mtest_rank ? MPI_SUCCESS : MPI_ERR_NO_SPACE), "write_all: class %d",
+                mtest_class(error));
+    MTEST_OK(MPI_File_iwrite_at(file, 0, buf, 100, MPI_BYTE, &requests[0]));
+    MTEST_CLASS(MPI_Wait(&requests[0], &statuses[0]), MPI_ERR_NO_SPACE);
+    MTEST_CHECK(requests[0] == MPI_REQUEST_NULL, "the request was not freed");
+
+    MPI_File_create_errhandler(count_error, &handler);
+    MPI_File_set_errhandler(file, handler);
+    MPI_Errhandler_free(&handler);
+    MTEST_OK(MPI_File_iwrite_at(file, 0, buf, 0, MPI_BYTE, &requests[0]));
+    MTEST_OK(MPI_File_iwrite_at(file, 0, buf, 100, MPI_BYTE, &requests[1]));
+    MTEST_CLASS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
+    MTEST_CHECK(statuses[0].MPI_ERROR == MPI_SUCCESS &&
+                    mtest_class(statuses[1].MPI_ERROR) == MPI_ERR_NO_SPACE,
+                "statuses %d and %d", statuses[0].MPI_ERROR, statuses[1].MPI_ERROR);
+    MTEST_CHECK(n_handled == 1, "the file's handler was called %d times", n_handled);
+    MTEST_OK(MPI_File_close(&file));
+}
+
+/* Beyond the user's limit (ulimit -f) the kernel also sends a signal that would end the process. */
+static void limit(const char *name)
+{
+    struct rlimit old, low;
+    MPI_File file;
+    MPI_Request request;
+    int value = 1;
+
+    getrlimit(RLIMIT_FSIZE, &old);
+    low = old;
+    low.rlim_cur = 1000;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (setrlimit(RLIMIT_FSIZE, &low) != 0)
+        return;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MTEST_OK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    MTEST_CLASS(MPI_File_write_at(file, 5000, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
+    MTEST_CLASS(MPI_File_write_at_all(file, 5000, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
+    MTEST_OK(MPI_File_iwrite_at(file, 5000, &value, 1, MPI_INT, &request));
+    MTEST_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
+    MTEST_CLASS(MPI_File_set_size(file, 5000), MPI_ERR_QUOTA);
+    MTEST_OK(MPI_File_close(&file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    setrlimit(RLIMIT_FSIZE, &old);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void shrinking(const char *name)
+{
+    MPI_File file;
+    MPI_Status status;
+    char buf[100];
+
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MTEST_OK(MPI_File_set_size(file, 100));
+    if (mtest_rank == 0)
+        MTEST_CHECK(truncate(name, 30) == 0, "cannot truncate the file");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_File_read_at_all(file, 0, buf, 100, MPI_BYTE, &status));
+    mio_check_count(&status, MPI_BYTE, 30, "reading a file that has shrunk");
+    MTEST_OK(MPI_File_close(&file));
+}
+
+int main(int argc, char **argv)
+{
+    char name[64];
+
+    mtest_init(&argc, &argv, 1);
+    mio_name(name);
+    full_disk();
+    limit(name);
+    shrinking(name);
+    mio_delete(name);
+    return mtest_end();
+}
