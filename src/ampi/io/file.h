@@ -49,8 +49,8 @@ struct ampi_file {
     struct ampi_rank *owner;
     struct ampi_comm *comm;             /* the owner's handle of the file's communicator */
     struct ampi_errhandler *errhandler; /* NULL: MPI_ERRORS_RETURN */
-    struct ampi_info *info;             /* hints in use */
-    struct ampi_disk_hints hints;       /* the same, parsed */
+    struct ampi_info *info;             /* hints that the program has set; NULL: none */
+    struct ampi_disk_hints hints;       /* in use */
     struct ampi_view *view;             /* never NULL */
     MPI_Offset pointer;                 /* the individual file pointer */
     struct ampi_io_access *split;       /* of a split collective between begin and end; NULL: none */

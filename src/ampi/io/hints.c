@@ -81,7 +81,7 @@ static void apply(const struct hint *hint, const char *value, struct ampi_disk_h
                                                                                   : AMPI_DISK_AUTOMATIC;
 }
 
-/* cb_nodes is shown with the number of aggregators that it stands for. */
+/* cb_nodes is an int. */
 static void set_cb_nodes(struct ampi_file *file, const struct ampi_info *info)
 {
     const char *value = ampi_info_get(info, "cb_nodes");
@@ -94,15 +94,13 @@ static void set_cb_nodes(struct ampi_file *file, const struct ampi_info *info)
 
 void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info)
 {
-    bool is_new = !file->info;
-
-    if (is_new)
+    if (!info)
+        return;
+    if (!file->info)
         file->info = ampi_info_create();
     for (size_t i = 0; i < BASE_COUNT(hints); i++) {
         const char *value = ampi_info_get(info, hints[i].key);
         if (!value || !is_valid(&hints[i], value))
-            value = is_new ? hints[i].usual : NULL;
-        if (!value)
             continue;
         ampi_info_set(file->info, hints[i].key, value);
         if (hints[i].field != NO_FIELD)
@@ -142,6 +140,7 @@ AMPI_EXPORT(File_get_info);
 int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
 {
     struct ampi_file *file;
+    struct ampi_info *used;
     int error;
 
     ampi_enter("MPI_File_get_info");
@@ -149,6 +148,10 @@ int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
         return error;
     if (!info_used)
         return ampi_file_raise(file, MPI_ERR_ARG, "info_used is NULL");
-    *info_used = (MPI_Info)ampi_info_dup(file->info);
+    used = ampi_info_dup(file->info);
+    for (size_t i = 0; i < BASE_COUNT(hints); i++)
+        if (hints[i].usual && !ampi_info_get(used, hints[i].key))
+            ampi_info_set(used, hints[i].key, hints[i].usual);
+    *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }
