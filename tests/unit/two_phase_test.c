@@ -15,8 +15,8 @@
 #include "mpi_job.h"
 
 #define RANKS_MAX 40
-#define FILE_BYTES (1 << 20)
-#define PIECES_MAX 20000
+#define FILE_BYTES (256 << 10)
+#define PIECES_MAX 10000
 
 /* What a rank transfers. */
 struct share {
@@ -154,7 +154,7 @@ static void random_programs(struct ampi_rank *self)
 {
     int me = self->world_rank;
 
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 12; i++) {
         if (me == 0) {
             prepare_write();
             ampi_two_phase_set_hints(shared, &hints);
