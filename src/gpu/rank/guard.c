@@ -16,7 +16,7 @@
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
-#include "gpu/rank/deferred.h"
+#include "gpu/rank/deferred_frees.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
 #include "gpu/rank/offload.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "gpu/rank/deferred.h"
+#include "gpu/rank/deferred_frees.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"

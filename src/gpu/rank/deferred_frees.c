@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * deferred.c: see deferred.h. One thread at a time gives memory back, and only while there is deferred memory.
+ * deferred_frees.c: see deferred_frees.h. One thread at a time gives memory back, and only while there is deferred memory.
  */
-#include "gpu/rank/deferred.h"
+#include "gpu/rank/deferred_frees.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * deferred.h: frees of memory that do not wait for other ranks' streams. For the files of src/gpu alone.
+ * deferred_frees.h: frees of memory that do not wait for other ranks' streams. For the files of src/gpu alone.
  *
  * cuMemFree and cuMemFreeHost wait for all work of the GPU inside the driver. CUDA promises that they wait for the work of
  * the program that calls them, which is one rank. If streams of other ranks wait for operations of PEs, the call waits for
