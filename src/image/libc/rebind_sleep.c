@@ -92,12 +92,14 @@ int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *rema
     return image_libc_nanosleep(duration, remaining) == 0 ? 0 : -2;
 }
 
+/* The rank may yield to its own threads: they need the core. */
 int image_libc_sched_yield(void)
 {
     if (!image_rebind_client.yield || !image_is_on_rank())
         return sched_yield();
     image_rebind_client.yield();
-    return 0;
+    return atomic_load_explicit(&image_libc_current()->n_threads, memory_order_relaxed) > 0 ? sched_yield()
+                                                                                            : 0;
 }
 
 void image_libc_thrd_yield(void)
