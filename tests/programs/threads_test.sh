@@ -14,6 +14,7 @@ mkdir -p "$work" && cd "$work" || exit 1
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp.c" -o openmp || exit 1
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
+"$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx_join.cc" -o cxx_join || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
 programs=(./openmp ./openmp_settings ./cxx ./starts)
@@ -41,6 +42,7 @@ for program in "${programs[@]}"; do
     check -n 2 --procs 2 "$program"
     check -n 4 --procs 2 "$program" +p 1
 done
+check -n 2 ./cxx_join +p 1
 [ -x openmp_private_llvm ] && check -n 3 ./openmp_private_llvm +p 1
 check -n 5 ./openmp +p 2 +private -libgomp # the ranks share the library, not its threads
 

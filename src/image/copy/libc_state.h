@@ -172,6 +172,8 @@ struct image_libc_room {
     bool (*destroy_values)(struct image_thread *thread);
     /* Frees the thread's values of keys. */
     void (*free_values)(struct image_thread *thread);
+    /* pthread_join by a rank's main thread: other ranks run meanwhile. */
+    int (*join)(pthread_t thread, void **value_out);
 };
 extern const struct image_libc_room image_libc_room;
 

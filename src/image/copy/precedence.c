@@ -2,7 +2,7 @@
  *
  * precedence.c: see precedence.h.
  *
- * This library defines some functions of the C library: the program's start, those that create threads, and
+ * This library defines some functions of the C library: the program's start, those that create and join threads, and
  * those that report modules. ld.so binds each reference to the first definition in the order of look-up,
  * which is breadth first: the program, its libraries, their libraries. This library comes first if the
  * program is linked with it directly, and the C library is named after it. If the program gets MPI through
@@ -27,8 +27,11 @@ static const struct {
     const char *name;
     void *definition;
 } functions[] = {
-    {"pthread_create", (void *)pthread_create},   {"thrd_create", (void *)thrd_create},
-    {"dl_iterate_phdr", (void *)dl_iterate_phdr}, {"dlsym", (void *)dlsym},
+    {"pthread_create", (void *)pthread_create},
+    {"thrd_create", (void *)thrd_create},
+    {"pthread_join", (void *)pthread_join},
+    {"dl_iterate_phdr", (void *)dl_iterate_phdr},
+    {"dlsym", (void *)dlsym},
 #if __GLIBC_PREREQ(2, 35)
     {"_dl_find_object", (void *)_dl_find_object},
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * takeover_threads.c: pthread_create and thrd_create, for the program and all libraries; and the functions that make the
- * C library start threads of its own for the program (SIGEV_THREAD).
+ * takeover_threads.c: pthread_create, thrd_create and pthread_join, for the program and all libraries; and the functions that
+ * make the C library start threads of its own for the program (SIGEV_THREAD).
  *
  * This library's definitions precede libc's (precedence.c), so that a thread of std::thread or
  * of OpenMP belongs to the rank that caused it, like a thread of the program itself. A thread without a
@@ -23,6 +23,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+typedef int (*join_fn)(pthread_t thread, void **value_out);
 typedef int (*create_fn)(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
 
 struct start {
@@ -96,6 +97,24 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
         start_thread(thread, NULL, &(struct start){.image = image, .c11_function = function, .arg = arg});
 
     return error == 0 ? thrd_success : error == EAGAIN || error == ENOMEM ? thrd_nomem : thrd_error;
+}
+
+/* For std::thread::join, which is the C++ library's and calls pthread_join: other ranks run meanwhile. Libraries that serve all
+ * ranks may hold locks that other ranks need. */
+EXPORT int pthread_join(pthread_t thread, void **value_out)
+{
+    static _Atomic(join_fn) found;
+    join_fn real = atomic_load_explicit(&found, memory_order_relaxed);
+
+    if (image_is_on_rank() && !image_thread_serves_all(__builtin_return_address(0)))
+        return image_libc_room.join(thread, value_out);
+    if (!real) {
+        real = (join_fn)image_precedence_next("pthread_join");
+        if (!real)
+            base_fatal(1, "the C library has no pthread_join; is this glibc?");
+        atomic_store_explicit(&found, real, memory_order_relaxed);
+    }
+    return real(thread, value_out);
 }
 
 /* ---- Threads of the C library ---- */

@@ -479,4 +479,5 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .fini = fini,
                                                 .environment = image_env_of,
                                                 .destroy_values = image_keys_destroy_values,
-                                                .free_values = image_keys_free_values};
+                                                .free_values = image_keys_free_values,
+                                                .join = image_libc_join};
