@@ -2,11 +2,41 @@
  *
  * carrier.c: a shared PE gets another carrier if its carrier stays in the program's code while other ULTs are ready: its ULT
  * keeps the OS thread. See sharing.h.
+ *
+ * Each shared PE with several ULTs has a thread that looks for this, the *watcher*, because there may be no thread in the
+ * library while the carrier is outside of it. In that case it polls, too. It looks often while ULTs wait for the carrier,
+ * less often if the carrier comes and goes, and sleeps while the carrier is in the library. The carrier's return to the
+ * program, and ULTs that become ready, end a long sleep.
+ *
+ * The watcher creates the new carrier, which inherits the watcher's CPUs and priority: those that the first carrier had when
+ * the PE became shared. A thread of the program, which may have others, would pass on its own.
  */
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "ult/pe.h"
+
+/* Most time between two looks. */
+#define LONGEST_PAUSE_NS (8 * ULT_KEEP_AFTER_NS)
+
+/* States of the watcher's bell. SLEEPS: a change is to be reported. */
+enum watcher_bell { LOOKS, SLEEPS, ENDS };
+
+struct ult_watcher {
+    struct ult ult; /* its own, bound; it enters the PE without being counted */
+    pthread_t thread;
+    sigset_t signal_mask;  /* of the PE's carriers */
+    _Atomic uint32_t bell; /* enum watcher_bell; a futex */
+    uint64_t pause_ns;     /* until the next look; 0: until the bell rings */
+    uint64_t seen_returns; /* the PE's n_returns at the last look */
+    bool has_seen_ready;   /* ULTs waited for the carrier at the last look */
+    bool wants_report;     /* it has set its bell to SLEEPS */
+};
 
 static void *carrier_thread(void *arg)
 {
@@ -14,6 +44,7 @@ static void *carrier_thread(void *arg)
 
     ult_pe_name_thread(carrier->pe, "PE");
     ult_pe_pin(carrier->pe);
+    pthread_sigmask(SIG_SETMASK, &carrier->pe->sharing.watcher->signal_mask, NULL);
     ult_sharing_lock(carrier->pe);
     ult_pe_attach(carrier);
     if (ult_job.hooks.carrier_start)
@@ -48,23 +79,158 @@ static BASE_COLD void keep_thread(struct ult_pe *pe)
     atomic_fetch_add(&ult_job.n_threads, 1);
 }
 
-/* The thread that first notices waiting ULTs may leave before the time is over, so the sleeper is woken to continue the watch. */
-void ult_carrier_watch(struct ult_pe *pe)
-{
-    struct ult_sharing *sharing = &pe->sharing;
+/* ---- The watcher ---- */
 
-    if (BASE_LIKELY(!pe->queue_first) || !sharing->outside || sharing->is_carrier_idle ||
-        sharing->has_no_more) {
-        sharing->seen_since_ns = 0;
+static bool may_keep(const struct ult_pe *pe)
+{
+    return !pe->sharing.has_no_more && ult_job.hooks.may_keep_thread &&
+           ult_job.hooks.may_keep_thread(pe->sharing.outside);
+}
+
+/* With the lock: whoever has it next reports what changes. */
+static void want_report(struct ult_watcher *watcher)
+{
+    uint32_t looks = LOOKS;
+
+    watcher->wants_report = atomic_compare_exchange_strong(&watcher->bell, &looks, SLEEPS);
+}
+
+static void lengthen_pause(struct ult_watcher *watcher)
+{
+    watcher->pause_ns = watcher->pause_ns < LONGEST_PAUSE_NS / 2 ? 2 * watcher->pause_ns : LONGEST_PAUSE_NS;
+}
+
+/* The carrier is outside. */
+static void look_outside(struct ult_watcher *watcher)
+{
+    struct ult_pe *pe = watcher->ult.pe;
+    struct ult_sharing *sharing = &pe->sharing;
+    bool is_same = sharing->n_returns == watcher->seen_returns;
+
+    if (sharing->n_awake == 0 && !sharing->sleeper)
+        ult_pe_poll(pe);
+    watcher->seen_returns = sharing->n_returns;
+    if (!pe->queue_first) {
+        watcher->has_seen_ready = false;
+        lengthen_pause(watcher);
+        if (is_same)
+            want_report(watcher);
         return;
     }
-    if (sharing->seen_since_ns == 0 || sharing->seen_returns != sharing->n_returns) {
-        if (sharing->seen_since_ns == 0 && sharing->sleeper)
-            ult_pe_wake_now(pe);
-        sharing->seen_returns = sharing->n_returns;
-        sharing->seen_since_ns = ult_now_ns();
-    } else if (ult_now_ns() - sharing->seen_since_ns > ULT_KEEP_AFTER_NS && ult_job.hooks.may_keep_thread &&
-               ult_job.hooks.may_keep_thread(sharing->outside)) {
+    if (is_same && watcher->has_seen_ready && may_keep(pe))
         keep_thread(pe);
+    if (is_same && watcher->has_seen_ready)
+        lengthen_pause(watcher);
+    else
+        watcher->pause_ns = ULT_KEEP_AFTER_NS;
+    watcher->has_seen_ready = true;
+}
+
+/* The carrier is in the library. */
+static void look_inside(struct ult_watcher *watcher)
+{
+    const struct ult_sharing *sharing = &watcher->ult.pe->sharing;
+
+    watcher->has_seen_ready = false;
+    if (watcher->seen_returns == sharing->n_returns) {
+        watcher->pause_ns = 0;
+        want_report(watcher);
+        return;
+    }
+    watcher->seen_returns = sharing->n_returns;
+    lengthen_pause(watcher);
+}
+
+static void look(struct ult_watcher *watcher)
+{
+    struct ult_pe *pe = watcher->ult.pe;
+
+    if (watcher->pause_ns == 0)
+        watcher->pause_ns = ULT_KEEP_AFTER_NS;
+    if (!ult_lock_try(&pe->sharing.lock))
+        return; /* a thread is in the library: it makes progress */
+    ult_has_lock = true;
+    ult_current = &watcher->ult;
+    watcher->ult.depth = 1;
+    if (pe->sharing.outside && !pe->sharing.is_carrier_idle)
+        look_outside(watcher);
+    else
+        look_inside(watcher);
+    ult_leave_bound(&watcher->ult);
+}
+
+/* Waits until the next look. */
+static void pause_watching(struct ult_watcher *watcher)
+{
+    const struct timespec pause = {.tv_nsec = (long)watcher->pause_ns};
+    uint32_t bell = watcher->wants_report ? SLEEPS : LOOKS;
+
+    syscall(SYS_futex, (uint32_t *)&watcher->bell, FUTEX_WAIT_PRIVATE, bell,
+            watcher->pause_ns ? &pause : NULL, NULL, 0);
+    if (watcher->wants_report && !atomic_compare_exchange_strong(&watcher->bell, &bell, LOOKS))
+        watcher->pause_ns = ULT_KEEP_AFTER_NS;
+    watcher->wants_report = false;
+}
+
+static void *watch(void *arg)
+{
+    struct ult_watcher *watcher = arg;
+
+    ult_pe_name_thread(watcher->ult.pe, "watch");
+    if (ult_job.hooks.carrier_start)
+        ult_job.hooks.carrier_start();
+    while (atomic_load(&watcher->bell) != ENDS) {
+        look(watcher);
+        pause_watching(watcher);
+    }
+    return NULL;
+}
+
+void ult_watcher_start(struct ult_pe *pe)
+{
+    struct ult_watcher *watcher = base_calloc_aligned(1, sizeof *watcher, "a PE's watcher");
+    sigset_t all;
+    int error;
+
+    watcher->ult.pe = pe;
+    watcher->ult.world_rank = ult_self()->world_rank;
+    watcher->ult.owner = ult_self()->owner; /* messages are handled on behalf of any waiting rank of the PE */
+    watcher->ult.detours = ULT_BOUND;
+    watcher->ult.state = ULT_RUNNING;
+    sigfillset(&all); /* the program's handlers run on its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &watcher->signal_mask);
+    pe->sharing.watcher = watcher;
+    error = ult_pe_create_thread(&watcher->thread, NULL, watch, watcher);
+    pthread_sigmask(SIG_SETMASK, &watcher->signal_mask, NULL);
+    if (!error)
+        return;
+    base_log("no thread to watch PE %d: %s; a rank that waits outside of MPI keeps the other ranks waiting",
+             pe->pe_id, strerror(error));
+    pe->sharing.watcher = NULL;
+    free(watcher);
+}
+
+void ult_watcher_notify(const struct ult_pe *pe)
+{
+    struct ult_watcher *watcher = pe->sharing.watcher;
+    uint32_t bell = SLEEPS;
+
+    if (BASE_LIKELY(!watcher || atomic_load_explicit(&watcher->bell, memory_order_relaxed) != SLEEPS) ||
+        !atomic_compare_exchange_strong(&watcher->bell, &bell, LOOKS))
+        return;
+    syscall(SYS_futex, (uint32_t *)&watcher->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ult_watchers_end(void)
+{
+    for (int i = 0; i < ult_job.n_pes; i++) {
+        struct ult_sharing *sharing = &ult_job.pes[i].sharing;
+        if (!sharing->watcher)
+            continue;
+        atomic_store(&sharing->watcher->bell, ENDS);
+        syscall(SYS_futex, (uint32_t *)&sharing->watcher->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        pthread_join(sharing->watcher->thread, NULL);
+        free(sharing->watcher);
+        sharing->watcher = NULL;
     }
 }

@@ -551,6 +551,7 @@ void ult_job_run(void)
     start_pe(&ult_job.pes[0]);
     for (int i = 1; i < ult_job.n_pes; i++)
         pthread_join(ult_job.pes[i].first.thread, NULL);
+    ult_watchers_end();
     ult_lenders_end();
     if (has_before)
         sched_setaffinity(0, sizeof before, &before);

@@ -42,8 +42,7 @@ struct ult_sharing {
     bool has_no_more;     /* creating another carrier has failed */
     struct ult *outside;  /* the carrier's ULT while it runs the program's code; NULL: it is in the library */
     uint64_t n_returns;   /* number of returns of such ULTs to the program's code */
-    uint64_t seen_returns;         /* n_returns when ULTs were first seen to wait for the carrier ... */
-    uint64_t seen_since_ns;        /* ... and the time; 0: none waits */
+    struct ult_watcher *watcher;   /* NULL: none */
     _Atomic uint64_t n_polls;      /* polls by waiting threads; changed with the lock */
     int n_awake;                   /* waiting threads that do not sleep on their bell */
     struct ult_waiter *sleeper;    /* the waiting thread that sleeps until events come; NULL: none */
@@ -186,8 +185,15 @@ void ult_sharing_lock(struct ult_pe *pe);
 /* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
 #define ULT_KEEP_AFTER_NS 500000
 
-/* Gives the PE's ULTs another carrier if this one stays in the program's code. (carrier.c) */
-void ult_carrier_watch(struct ult_pe *pe);
+/* Starts the thread that gives the PE's ULTs another carrier if this one stays in the program's code. On the carrier. Without a
+ * thread to be had it only prints a message. */
+void ult_watcher_start(struct ult_pe *pe);
+
+/* The carrier is in the program's code, and has just returned to it, or a ULT is ready. */
+void ult_watcher_notify(const struct ult_pe *pe);
+
+/* Ends the watchers of all PEs; no ULT runs any more. */
+void ult_watchers_end(void);
 
 /* Blocks a progress thread's ULT until ult_sharing_stop, which any thread may call, without the lock, when
  * ult_job.is_stopping is set. */

@@ -90,15 +90,15 @@ static BASE_COLD void rouse_carrier(struct ult_pe *pe)
     ring(pe, &pe->carrier->waiter, RUNG);
 }
 
-/* Before the lock is released: if ULTs are ready, wakes the carrier if it waits, else watches it. */
+/* Before the lock is released: if ULTs are ready, wakes the carrier if it waits, or its watcher. */
 static inline void notify_carrier(struct ult_pe *pe)
 {
     if (BASE_LIKELY(!pe->queue_first))
         return;
     if (pe->sharing.is_carrier_idle)
         rouse_carrier(pe);
-    else
-        ult_carrier_watch(pe);
+    else if (pe->sharing.outside)
+        ult_watcher_notify(pe);
 }
 
 static void unlock(struct ult_pe *pe)
@@ -288,9 +288,6 @@ static void sleep_on_events(const struct wait *wait)
         pe->n_sleeps++;
         if (!naps)
             limit_ns = ult_idle_enter();
-        ult_carrier_watch(pe);
-        if (sharing->seen_since_ns && (limit_ns == 0 || limit_ns > ULT_KEEP_AFTER_NS))
-            limit_ns = ULT_KEEP_AFTER_NS;
         if (ult_idle_prepare(pe, limit_ns, &sleep)) {
             sharing->sleeper = wait->waiter;
             unlock(pe);
@@ -348,7 +345,6 @@ static void wait_until_over(const struct wait *wait)
     sharing->n_awake++;
     while (!is_over(wait)) {
         uint64_t spin_ns = ult_is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
-        ult_carrier_watch(pe);
         unlock(pe);
         spin(wait, spin_ns);
         ult_sharing_lock(pe);
@@ -435,11 +431,8 @@ void ult_sharing_yield(struct ult *self)
 
     if (!pe->queue_first || ult_is_bound(self))
         poll_awake(pe);
-    if (ult_is_bound(self)) {
-        ult_carrier_watch(pe);
-        if (!self->errands)
-            take_errands(self);
-    }
+    if (ult_is_bound(self) && !self->errands)
+        take_errands(self);
     if (hand_over(pe) || !ult_is_bound(self) || !ult_is_crowded())
         return;
     unlock(pe);
@@ -492,6 +485,7 @@ static void return_to_program(struct ult *u)
     if (!ult_is_bound(u)) {
         pe->sharing.outside = u;
         pe->sharing.n_returns++;
+        ult_watcher_notify(pe);
     }
     notify_sleeper(pe);
     unlock(pe);
@@ -514,6 +508,8 @@ void ult_pe_share(void)
         ult_sharing_lock(pe);
     else
         pe->sharing.outside = self;
+    if (pe->n_live > 1)
+        ult_watcher_start(pe);
 }
 
 /* The thread may hold the lock already: if the PE became shared inside a call, the lock was taken there, and the program's

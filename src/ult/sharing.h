@@ -14,7 +14,7 @@
  *
  * If the carrier stays in the program's code (its rank waits for its own threads) while ULTs of other ranks are ready on
  * the PE, its ULT keeps that OS thread and becomes bound, and a new OS thread becomes the PE's carrier. The running code
- * is not interrupted: all other ULTs of the PE are inside the library.
+ * is not interrupted: all other ULTs of the PE are inside the library. A thread of the PE, the watcher, sees to this (carrier.c).
  *
  * Included by ult.h only.
  *
@@ -35,6 +35,8 @@
  * - Senders and is_asleep. A polling thread clears it and notifies the sleeper, which then polls every 0.1
  *   ms until no other thread has polled in between. It sets is_asleep again, passes the barrier, and reads
  *   the inbox once more.
+ * - The watcher falls asleep. It sets its bell while it holds the lock. The carrier returns to the program, and ULTs become
+ *   ready, while the lock is held, and then ring it. Where the watcher does not get the lock, it looks again soon.
  * - The last ULT ends while the progress thread is the sleeper. The thread that ends it rings the bells of
  *   all carriers. A carrier checks for the end again after it has set is_asleep.
  * - The carrier returns to the library while its OS thread is given away. The keeper holds the lock, so the

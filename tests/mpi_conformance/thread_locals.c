@@ -2,7 +2,7 @@
 /* What belongs to a rank's main thread stays where it is, whatever other ranks do on the same PE. "pointer": rank 0's thread uses
  * rank 0's thread_local variable through a pointer, while the main threads of the other ranks use theirs. "moves": rank 0's
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
- * variable and of errno stay valid, and pthread_self and a held lock stay theirs.
+ * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
  * A signal for the waiting thread interrupts it. */
 #define _GNU_SOURCE
 #include "mtest_threads.h"
@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,10 +97,43 @@ static void interrupt(int number)
     was_interrupted = number == SIGUSR1 && pthread_equal(pthread_self(), main_thread);
 }
 
+/* Properties of an OS thread that a new one inherits. */
+struct properties {
+    int blocks, n_cpus, nice;
+};
+
+static struct properties properties(void)
+{
+    cpu_set_t cpus;
+    sigset_t blocked;
+
+    CPU_ZERO(&cpus);
+    syscall(SYS_sched_getaffinity, 0, sizeof cpus, &cpus);
+    sigemptyset(&blocked);
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    return (struct properties){sigismember(&blocked, SIGUSR1), CPU_COUNT(&cpus),
+                               getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid))};
+}
+
+/* Changes the properties of this thread, so that a thread that inherits them is seen. */
+static void change_properties(void)
+{
+    cpu_set_t one;
+    sigset_t all;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 5);
+}
+
 static void *exchange(void *arg)
 {
     int value;
 
+    change_properties();
     for (int i = 1; i < mtest_size; i++) {
         MPI_Recv(&value, 1, MPI_INT, i, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Send(&value, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
@@ -144,6 +178,7 @@ static void stay(void)
 {
     static pthread_rwlock_t held = PTHREAD_RWLOCK_INITIALIZER;
     struct place at = place(), now_at;
+    struct properties before = properties(), now;
     int value = mtest_rank;
 
     variable = mtest_rank;
@@ -157,6 +192,10 @@ static void stay(void)
     MTEST_CHECK(pthread_equal(now_at.self, at.self), "pthread_self has changed");
     pthread_rwlock_unlock(&held);
     MTEST_CHECK(pthread_rwlock_trywrlock(&held) == 0, "the lock is not free");
+    now = properties();
+    MTEST_CHECK(now.blocks == before.blocks, "the signal mask has changed");
+    MTEST_CHECK(now.n_cpus == before.n_cpus, "%d CPUs instead of %d", now.n_cpus, before.n_cpus);
+    MTEST_CHECK(now.nice == before.nice, "nice is %d, was %d", now.nice, before.nice);
 }
 
 static void run_moves(void)
