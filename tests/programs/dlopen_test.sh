@@ -62,6 +62,23 @@ plugins() {
     check -n 64 ./plugin_program +p 2
 }
 
+# Names that several plugins or libraries define.
+scope() {
+    for n in 1 2 3 4; do
+        g++ -g -O1 -Wall -fPIC -shared "$here/scope_plugin.cc" -o "scope_$n.so" "-DNUMBER=$n" || exit 1
+    done
+    g++ -g -O1 -Wall -fPIC -shared "$here/scope_plugin.cc" -o scope_hook.so -DHOOK -DNUMBER=7 || exit 1
+    # The wrapper needs a library with the name, too, which is after the program's second one in the order of look-up.
+    shared scope_library.c liblast.so -DNUMBER=3 -DFUNCTION=last_answer
+    shared scope_library.c libwrapper.so -DNEXT -DNUMBER=100 -DFUNCTION=wrapper_answer -L. -Wl,--no-as-needed -llast
+    shared scope_library.c libsecond.so -DNUMBER=20 -DFUNCTION=second_answer
+    program scope_program.c scope_program -rdynamic -L. \
+        -Wl,--no-as-needed,--disable-new-dtags,-rpath,"$work" -lwrapper -lsecond
+    check -n 1 ./scope_program
+    check -n 2 ./scope_program
+    check -n 4 ./scope_program +p 2
+}
+
 # What the ranks have to share is opened all the same, and said once.
 fixed() {
     shared plugin_fixed.c plugin_fixed.so -ftls-model=initial-exec
@@ -107,6 +124,7 @@ path) path ;;
 plugins) plugins ;;
 python) python ;;
 fixed) fixed ;;
+scope) scope ;;
 children) children ;;
 stack) stack ;;
 esac

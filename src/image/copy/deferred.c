@@ -249,10 +249,10 @@ void image_deferred_run_all(void)
 
     if (n_deferred == 0)
         return;
-    image_modules_list(&modules, &count);
+    image_modules_list(false, &modules, &count);
     for (size_t i = count; i-- > 0;)
         image_deferred_run(modules, count, i);
-    free(modules);
+    image_modules_free(modules, count, NULL);
 }
 
 bool image_deferred_has(const struct image_module *module)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
+#include "image/copy/scope.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,21 +18,21 @@ _Atomic size_t image_n_groups = 1;
 
 /* ---- Planning ---- */
 
-/* Records the groups that this one needs by name (DT_NEEDED); image_relocate has recorded those needed by
- * address. */
-static void note_needed(struct image_program *group)
+/* A group without a plan. */
+static struct image_program *new_group(const struct image_module *modules, size_t count, size_t number)
 {
-    size_t n_groups = atomic_load(&image_n_groups);
+    struct image_program *group = base_calloc(1, sizeof *group, "the plan of a library");
 
-    for (size_t number = 1; number < n_groups; number++)
-        for (size_t i = 0; i < image_groups[number]->n_modules; i++)
-            for (size_t j = 0; j < group->n_modules; j++)
-                if (image_module_needs(&group->modules[j], &image_groups[number]->modules[i]))
-                    group->needs[number] = true;
+    group->number = number;
+    group->is_relro_protected = image_program.is_relro_protected;
+    group->needs = base_calloc(IMAGE_GROUPS_MAX, sizeof *group->needs, "the plan of a library");
+    for (size_t i = 0; i < count; i++)
+        image_array_push(&group->modules, &group->n_modules, sizeof *modules, &modules[i]);
+    return group;
 }
 
-bool image_group_add(const struct image_module *modules, size_t count, size_t *number_out,
-                     const char **error_out)
+bool image_group_add(struct image *image, const struct image_module *modules, size_t count, bool is_deep,
+                     size_t *number_out, const char **error_out)
 {
     size_t number = atomic_load(&image_n_groups);
     struct image_program *group;
@@ -41,18 +42,14 @@ bool image_group_add(const struct image_module *modules, size_t count, size_t *n
                                  IMAGE_GROUPS_MAX - 1);
         return false;
     }
-    group = base_calloc(1, sizeof *group, "the plan of a library");
-    group->number = number;
-    group->is_relro_protected = image_program.is_relro_protected;
-    group->needs = base_calloc(IMAGE_GROUPS_MAX, sizeof *group->needs, "the plan of a library");
-    for (size_t i = 0; i < count; i++)
-        image_array_push(&group->modules, &group->n_modules, sizeof *modules, &modules[i]);
+    group = new_group(modules, count, number);
+    group->is_deep = is_deep;
     for (size_t i = 0; i < count; i++) {
         group->modules[i].is_pristine = true;
         image_lazy_tls_add(&group->modules[i]);
     }
     image_modules_order(group);
-    note_needed(group);
+    group->scope = image_scope_for(image_group_scope(image), group);
     if (!image_program_plan(group, error_out))
         return false; /* allocations stay: this is rare */
     group->is_open = true;
@@ -60,6 +57,45 @@ bool image_group_add(const struct image_module *modules, size_t count, size_t *n
     atomic_store_explicit(&image_n_groups, number + 1, memory_order_release);
     *number_out = number;
     return true;
+}
+
+/* Plans a published group again, for ranks with another scope. */
+static struct image_program *add_variant(struct image_program *group, struct image_scope scope)
+{
+    struct image_program *variant = new_group(group->modules, group->n_modules, group->number);
+    const char *error;
+
+    for (size_t i = 0; i < variant->n_modules; i++)
+        variant->modules[i].n_data = 0;
+    variant->init_order = group->init_order;
+    variant->is_deep = group->is_deep;
+    variant->scope = scope;
+    if (!image_program_plan(variant, &error))
+        base_fatal(1, "cannot make a rank's copy of %s, which it opens: %s", group->modules[0].name, error);
+    variant->is_open = true;
+    variant->variant = group->variant;
+    group->variant = variant;
+    base_log_verbose(1, "%s: another plan of load group %zu", group->modules[0].name, group->number);
+    return variant;
+}
+
+/* The plan of the group for a rank with this scope. Any thread. */
+static const struct image_program *plan_for(struct image_program *group, const struct image_scope *rank)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards variants, and answers kept in groups */
+    struct image_program *plan = group;
+    struct image_scope scope;
+
+    pthread_mutex_lock(&lock);
+    scope = image_scope_for(rank, group);
+    while (plan && !image_scope_is_equal(&plan->scope, &scope))
+        plan = plan->variant;
+    if (plan)
+        image_scope_free(&scope);
+    else
+        plan = add_variant(group, scope);
+    pthread_mutex_unlock(&lock);
+    return plan;
 }
 
 const struct image_module *image_module_of_map(const struct link_map *map)
@@ -85,6 +121,7 @@ struct opened {
 struct image_late {
     pthread_mutex_t lock; /* recursive: a constructor may open more; held while constructors run */
     _Atomic bool has_group[IMAGE_GROUPS_MAX];
+    struct image_scope scope;
     struct opened *opened;
     const struct image_module **to_end; /* in the order of their constructors; their destructors have not
                                          * run */
@@ -117,16 +154,44 @@ bool image_has_group(const struct image *image, size_t number)
     return number == 0 || (late && atomic_load(&late->has_group[number]));
 }
 
-/* Runs no code of the program in between: a group becomes available as a whole. */
-static void enter_one(struct image *image, struct image_late *late, const struct image_program *group)
+const struct image_scope *image_group_scope(const struct image *image)
 {
+    static const struct image_scope nothing;
+    const struct image_late *late = atomic_load(&image->late);
+
+    return late ? &late->scope : &nothing;
+}
+
+/* Gives the rank the groups that this one needs by name. */
+static void enter_needed(struct image *image, const struct image_program *group)
+{
+    for (size_t i = 0; i < group->n_modules; i++)
+        for (size_t j = 0; j < group->modules[i].n_needed; j++) {
+            const struct image_module *needed = image_module_of_map(group->modules[i].needed[j]);
+
+            if (needed && needed->group > 0)
+                image_group_enter(image, needed->group, NULL);
+        }
+}
+
+/* Runs no code of the program in between: a group becomes available as a whole. */
+static void enter_one(struct image *image, struct image_late *late, struct image_program *group,
+                      const struct image_module *global)
+{
+    const struct image_program *plan;
+
     atomic_store(&late->has_group[group->number], true);
+    enter_needed(image, group);
+    plan = plan_for(group, &late->scope);
     for (size_t i = 1; i < group->number; i++)
-        if (group->needs[i])
-            image_group_enter(image, i);
-    if (!image_fill(image, group))
+        if (plan->needs[i])
+            image_group_enter(image, i, NULL);
+    if (!image_fill(image, plan))
         base_fatal(1, "out of memory: cannot make a rank's copy of %s, which it opens: %s",
                    group->modules[0].name, strerror(errno));
+    image_scope_add_group(&late->scope, group->number);
+    if (global)
+        image_scope_add_globals(&late->scope, global);
     for (size_t i = 0; i < group->n_modules; i++) {
         const struct image_module *module = &group->modules[group->init_order[i]];
 
@@ -135,13 +200,15 @@ static void enter_one(struct image *image, struct image_late *late, const struct
     }
 }
 
-void image_group_enter(struct image *image, size_t number)
+void image_group_enter(struct image *image, size_t number, const struct image_module *global)
 {
     struct image_late *late = late_of(image);
 
     pthread_mutex_lock(&late->lock);
     if (!atomic_load(&late->has_group[number]))
-        enter_one(image, late, image_groups[number]);
+        enter_one(image, late, image_groups[number], global);
+    else if (global)
+        image_scope_add_globals(&late->scope, global);
     pthread_mutex_unlock(&late->lock);
 }
 

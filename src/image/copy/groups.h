@@ -12,9 +12,10 @@
  *
  * ld.so binds all symbols when a group is loaded, whichever mode the caller passes, so that it handles
  * RTLD_LOCAL, versions and DEEPBIND; only if that fails, and the caller passed RTLD_LAZY, those that can be
- * bound are. dlclose only counts: destructors run at the rank's end, and a second dlopen returns the same
- * variables. RTLD_DEFAULT and RTLD_NOLOAD answer for the rank: what only other ranks have opened does not
- * exist.
+ * bound are. If a rank has opened other libraries with RTLD_GLOBAL, or has other definitions of symbols that exist once
+ * per process, its copy has another plan (scope.h). dlclose only counts: destructors run at the rank's end, and a
+ * second dlopen returns the same variables. RTLD_DEFAULT and RTLD_NOLOAD answer for the rank: what only other ranks have
+ * opened does not exist.
  *
  * A library that cannot be copied is shared, with a message: thread_local variables at fixed distances,
  * relocations in code, no address space left (2 TiB for all ranks, at most 1 GiB each). dlopen in the code
@@ -27,27 +28,32 @@
 
 #define IMAGE_GROUPS_MAX 1024
 
+struct image;
+
 extern struct image_program *image_groups[IMAGE_GROUPS_MAX];
 extern _Atomic size_t image_n_groups;
 
 /* Plans a group of these modules, none of whose code has run, and publishes it; the modules are copied into
- * it. Returns false if that is impossible; *error_out says why. */
-bool image_group_add(const struct image_module *modules, size_t count, size_t *number_out,
-                     const char **error_out) BASE_MUST_CHECK;
+ * it. modules[0]: the library that the rank opens. is_deep: with RTLD_DEEPBIND. Returns false if that is impossible; *error_out
+ * says why. */
+bool image_group_add(struct image *image, const struct image_module *modules, size_t count, bool is_deep,
+                     size_t *number_out, const char **error_out) BASE_MUST_CHECK;
 
 /* The module of any group with this descriptor of ld.so; NULL: none. */
 const struct image_module *image_module_of_map(const struct link_map *map);
 
 /* ---- The groups of a rank ---- */
 
-struct image;
-
 /* True if the rank has this group. Any thread. */
 bool image_has_group(const struct image *image, size_t number);
 
-/* Gives the rank the group and its dependencies, and runs their constructors. On the rank's ULT or one of
- * its threads. May switch. Ends the process with a message if memory is exhausted. */
-void image_group_enter(struct image *image, size_t number);
+/* Gives the rank the group and its dependencies, and runs their constructors. global: a module of the group that the rank
+ * opens with RTLD_GLOBAL; NULL: none. On the rank's ULT or one of its threads. May switch. Ends the process with a message if
+ * memory is exhausted. */
+void image_group_enter(struct image *image, size_t number, const struct image_module *global);
+
+/* What the rank has opened; without entries if that is nothing. */
+const struct image_scope *image_group_scope(const struct image *image);
 
 /* Runs the destructors of all groups but 0, the newest first, each destructor once. May switch. */
 void image_groups_finish(struct image *image);

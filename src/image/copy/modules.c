@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -82,6 +83,12 @@ void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dy
             break;
         case DT_STRSZ:
             module->strtab_bytes = value;
+            break;
+        case DT_GNU_HASH:
+            module->gnu_hash = dynamic_address(module, value);
+            break;
+        case DT_HASH:
+            module->hash = dynamic_address(module, value);
             break;
         case DT_VERSYM:
             module->versym = dynamic_address(module, value);
@@ -355,7 +362,7 @@ static const struct link_map *link_map_of(const struct image_module *module)
     return map;
 }
 
-void image_modules_list(struct image_module **modules_out, size_t *count_out)
+void image_modules_list(bool is_loading, struct image_module **modules_out, size_t *count_out)
 {
     struct loaded_list loaded = {0};
 
@@ -364,9 +371,19 @@ void image_modules_list(struct image_module **modules_out, size_t *count_out)
         image_module_read(&loaded.modules[i]);
         loaded.modules[i].link_map = link_map_of(&loaded.modules[i]);
     }
-    image_modules_resolve(loaded.modules, loaded.count);
+    image_modules_resolve(loaded.modules, loaded.count, is_loading);
     *modules_out = loaded.modules;
     *count_out = loaded.count;
+}
+
+void image_modules_free(struct image_module *modules, size_t count, const bool *is_kept)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_kept || !is_kept[i]) {
+            free(modules[i].needed);
+            free(modules[i].scope);
+        }
+    free(modules);
 }
 
 static int find_executable_stack(struct dl_phdr_info *info, size_t size, void *is_found)
@@ -389,7 +406,7 @@ bool image_modules_find(struct image_program *program, const char **error_out)
 {
     struct loaded_list loaded;
 
-    image_modules_list(&loaded.modules, &loaded.count);
+    image_modules_list(false, &loaded.modules, &loaded.count);
     if (!loaded.modules[0].dynamic) {
         *error_out = image_error(
             "cannot run as several ranks: the program is statically linked; recompile and link it "
@@ -403,6 +420,7 @@ bool image_modules_find(struct image_program *program, const char **error_out)
         if (!image_private_libraries_has(i))
             image_deferred_run(loaded.modules, loaded.count, i);
     image_deferred_drop_destructors();
+    image_modules_set_scope(loaded.modules, loaded.count, 0);
     for (size_t i = 0; i < loaded.count; i++) {
         struct image_module *module = &loaded.modules[i];
 

@@ -94,16 +94,18 @@ static void before_constructors(void)
     size_t count;
     bool *is_late;
 
-    image_modules_list(&modules, &count);
+    image_modules_list(true, &modules, &count);
     is_late = base_calloc(count, sizeof *is_late, "the list of libraries");
     for (size_t i = 0; i < count; i++)
         is_late[i] = modules[i].link_map && is_new(modules[i].link_map);
     image_private_libraries_mark_late(modules, count, is_late);
     for (size_t i = 0; i < count; i++)
-        if (is_late[i])
+        if (is_late[i]) {
+            image_modules_set_scope(modules, count, i);
             defer(&modules[i]);
+        }
+    image_modules_free(modules, count, is_late);
     free(is_late);
-    free(modules);
 }
 
 /* Restores the prototypes' constructors from the file. */

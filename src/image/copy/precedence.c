@@ -110,9 +110,9 @@ void image_precedence_begin(void)
 
     if (!is_behind())
         return;
-    image_modules_list(&modules, &count);
+    image_modules_list(false, &modules, &count);
     image_precedence_bind_all(modules, count);
-    free(modules);
+    image_modules_free(modules, count, NULL);
 }
 
 /* ---- Why this library is in the process ---- */

@@ -55,6 +55,7 @@ struct image_module {
     const char *strtab;
     size_t strtab_bytes;
     const ElfW(Half) * versym;
+    const uint32_t *gnu_hash, *hash; /* tables of the defined symbols: DT_GNU_HASH, DT_HASH; NULL: none */
     const char *verneed;
     size_t n_verneeds;
     const char *verdef;
@@ -71,9 +72,11 @@ struct image_module {
     const char *soname;             /* DT_SONAME or the last part of the path */
     const struct link_map **needed; /* the libraries that it needs, in the order of DT_NEEDED; never freed */
     size_t n_needed;
-    bool is_pristine; /* no constructor has run on the prototype */
-    bool is_symbolic; /* DT_SYMBOLIC: its own definitions take precedence */
-    bool has_textrel; /* relocations in read-only segments */
+    const struct link_map **scope; /* itself and what it needs, in the order of look-up; never freed */
+    size_t n_scope;                /* 0: not known, because no handle of it is used */
+    bool is_pristine;              /* no constructor has run on the prototype */
+    bool is_symbolic;              /* DT_SYMBOLIC: its own definitions take precedence */
+    bool has_textrel;              /* relocations in read-only segments */
 
     size_t tls_vaddr, tls_file_bytes, tls_bytes, tls_align; /* PT_TLS; tls_bytes 0: none */
     size_t tls_number;                                      /* ld.so's, for __tls_get_addr */
@@ -133,12 +136,26 @@ struct image_range {
     size_t offset, len_bytes;
 };
 
+/* A list of libraries or load groups, which grows at its end (scope.h). */
+struct image_scope_item;
+
+/* The libraries of a rank that affect which definitions symbols of a load group are bound to. */
+struct image_scope {
+    _Atomic(struct image_scope_item *)
+        globals; /* libraries opened with RTLD_GLOBAL, in the order of look-up */
+    _Atomic(struct image_scope_item *) groups; /* load groups, in the order in which the rank got them */
+};
+
 /* The program with the libraries that were loaded with it, or the modules that a later dlopen loaded
  * (groups.h). */
 struct image_program {
-    size_t number;                /* of the load group; 0: the program */
-    bool *needs;                  /* by number: other groups that its copies refer to; NULL: none */
-    struct image_module *modules; /* the main program first */
+    size_t number;                 /* of the load group; 0: the program */
+    struct image_program *variant; /* of a group: the plan for ranks with another scope; NULL: none */
+    struct image_scope scope;      /* what it was relocated for, without libraries that change nothing */
+    unsigned char *matters;        /* answers of scope.c, by number of another group; NULL: none yet */
+    bool is_deep;                  /* opened with RTLD_DEEPBIND: its own libraries precede all others */
+    bool *needs;                   /* by number: other groups that its copies refer to; NULL: none */
+    struct image_module *modules;  /* the main program first */
     size_t n_modules;
     size_t *init_order;       /* modules in the order of their constructors */
     size_t reserved_bytes;    /* of the program: including the space reserved behind its copies for groups */
@@ -198,9 +215,12 @@ void image_module_read(struct image_module *module);
 /* Reads the dynamic section alone: bias and name are set. Allocates no memory. */
 void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic);
 
-/* All modules of the process, the program first, with their headers read and their needed libraries found. The caller
- * frees the array. */
-void image_modules_list(struct image_module **modules_out, size_t *count_out);
+/* All modules of the process, the program first, with their headers read and their needed libraries found. is_loading:
+ * called by a constructor of a dlopen; ld.so, which would run the other constructors, is not asked. */
+void image_modules_list(bool is_loading, struct image_module **modules_out, size_t *count_out);
+
+/* Frees the array. is_kept: for modules that were copied elsewhere; NULL: none. */
+void image_modules_free(struct image_module *modules, size_t count, const bool *is_kept);
 
 /* Finds the modules to copy and reads their headers. */
 bool image_modules_find(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
@@ -222,14 +242,17 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
  * alone. */
 bool image_module_names(const struct image_module *module, const struct image_module *other);
 
-/* Sets `needed` of all modules of the process. */
-void image_modules_resolve(struct image_module *modules, size_t count);
+/* Sets `needed` of all modules of the process. is_loading: as above. */
+void image_modules_resolve(struct image_module *modules, size_t count, bool is_loading);
 
 /* True if the other module is in `needed` of this one. */
 bool image_module_needs(const struct image_module *module, const struct image_module *other);
 
 /* The index of the module with this descriptor of ld.so; count: none. */
 size_t image_modules_index(const struct image_module *modules, size_t count, const struct link_map *map);
+
+/* Sets `scope` of modules[index]. modules: all of the process, the program first. */
+void image_modules_set_scope(struct image_module *modules, size_t count, size_t index);
 
 /* Computes the order of constructors. */
 void image_modules_order(struct image_program *program);
@@ -256,7 +279,15 @@ bool image_relocate(struct image_program *program, struct image_module *module,
 /* The version name of a symbol that the module references or defines; NULL: any. */
 const char *image_symbol_version(const struct image_module *module, size_t symbol_index);
 
-/* Looks the symbol up as ld.so would have. NULL: undefined. */
-void *image_symbol_lookup(const struct image_module *module, size_t symbol_index);
+/* True if the module's references to its own symbol cannot lead to another module. */
+bool image_symbol_is_own(const struct image_module *module, size_t symbol_index);
+
+/* The definition of a name in the module itself, with this version or none; version NULL: the default one. NULL: none. */
+const ElfW(Sym) * image_symbol_find(const struct image_module *module, const char *name, const char *version);
+
+/* Looks the symbol up as ld.so would have, in a process that has opened the libraries of program->scope alone. NULL:
+ * undefined. */
+void *image_symbol_lookup(const struct image_program *program, const struct image_module *module,
+                          size_t symbol_index);
 
 #endif

@@ -17,7 +17,7 @@
  */
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
-#include "image/copy/program.h"
+#include "image/copy/scope.h"
 #include "image/copy/cxx_streams.h"
 #include "image/copy/tls_descriptors.h"
 
@@ -110,6 +110,14 @@ static bool is_in_relro(const struct image_module *module, size_t vaddr)
     return false;
 }
 
+/* True if a rank's value of the symbol may not be ld.so's. */
+static bool may_differ(const struct image_program *program, const struct image_module *module,
+                       const struct reloc *r, size_t value)
+{
+    return program->number > 0 && !image_symbol_is_own(module, r->symbol_index) &&
+           image_scope_may_differ(program, (const void *)value);
+}
+
 /* True if the prototype's word still has the value that ld.so wrote. */
 static bool can_trust_prototype(const struct image_program *program, const struct image_module *module,
                                 const struct reloc *r)
@@ -132,10 +140,12 @@ static size_t symbol_value(const struct image_program *program, const struct ima
         return module->bias;
     if (can_trust_prototype(program, module, r)) {
         size_t word = read_word(r->prototype_slot);
+        size_t value = r->kind == IMAGE_RELOC_ABSOLUTE ? word - r->addend : word;
 
-        return r->kind == IMAGE_RELOC_ABSOLUTE ? word - r->addend : word;
+        if (!may_differ(program, module, r, value))
+            return value;
     }
-    return (size_t)image_symbol_lookup(module, r->symbol_index);
+    return (size_t)image_symbol_lookup(program, module, r->symbol_index);
 }
 
 /* Relocates a word that holds the address of a symbol. */

@@ -2,7 +2,7 @@
  *
  * symbols.c: names, versions and look-ups of a module's dynamic symbols.
  */
-#include "image/copy/program.h"
+#include "image/copy/scope.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -62,6 +62,79 @@ const char *image_symbol_version(const struct image_module *module, size_t symbo
     return name ? name : defined_version(module, index);
 }
 
+/* ---- Definitions ---- */
+
+/* True if the module's symbol defines the name for other modules, with this version or none. */
+static bool defines(const struct image_module *module, size_t index, const char *name, const char *version)
+{
+    const ElfW(Sym) *symbol = &module->symtab[index];
+    int bind = ELF64_ST_BIND(symbol->st_info), type = ELF64_ST_TYPE(symbol->st_info);
+    int visibility = ELF64_ST_VISIBILITY(symbol->st_other);
+    unsigned number = module->versym ? module->versym[index] : VER_NDX_GLOBAL;
+    const char *own;
+
+    if (symbol->st_shndx == SHN_UNDEF || bind == STB_LOCAL || type == STT_SECTION || type == STT_FILE ||
+        visibility == STV_HIDDEN || visibility == STV_INTERNAL ||
+        strcmp(module->strtab + symbol->st_name, name) != 0)
+        return false;
+    if (!version)
+        return !(number & VERSYM_HIDDEN);
+    own =
+        (number & ~VERSYM_HIDDEN) > VER_NDX_GLOBAL ? defined_version(module, number & ~VERSYM_HIDDEN) : NULL;
+    return own ? strcmp(own, version) == 0 : !(number & VERSYM_HIDDEN);
+}
+
+static const ElfW(Sym) *
+    find_by_gnu_hash(const struct image_module *module, const char *name, const char *version)
+{
+    const uint32_t *table = module->gnu_hash;
+    uint32_t n_buckets = table[0], first = table[1], n_words = table[2], shift = table[3], hash = 5381;
+    const ElfW(Addr) *words = (const ElfW(Addr) *)(const void *)&table[4];
+    const uint32_t *buckets = (const uint32_t *)&words[n_words], *chain = buckets + n_buckets;
+    ElfW(Addr) word;
+
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        hash = hash * 33 + *c;
+    word = words[(hash / 64) % n_words];
+    if (!(word >> (hash % 64) & word >> ((hash >> shift) % 64) & 1) || n_buckets == 0)
+        return NULL;
+    for (uint32_t i = buckets[hash % n_buckets]; i >= first; i++) {
+        if ((chain[i - first] | 1) == (hash | 1) && defines(module, i, name, version))
+            return &module->symtab[i];
+        if (chain[i - first] & 1)
+            break;
+    }
+    return NULL;
+}
+
+static const ElfW(Sym) *
+    find_by_hash(const struct image_module *module, const char *name, const char *version)
+{
+    const uint32_t *buckets = &module->hash[2], *chain = buckets + module->hash[0];
+    uint32_t hash = 0;
+
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
+        hash = (hash << 4) + *c;
+        hash ^= (hash & 0xf0000000) >> 24;
+        hash &= 0x0fffffff;
+    }
+    for (uint32_t i = module->hash[0] ? buckets[hash % module->hash[0]] : 0; i != STN_UNDEF; i = chain[i])
+        if (defines(module, i, name, version))
+            return &module->symtab[i];
+    return NULL;
+}
+
+const ElfW(Sym) * image_symbol_find(const struct image_module *module, const char *name, const char *version)
+{
+    if (!module->symtab || !module->strtab)
+        return NULL;
+    return module->gnu_hash ? find_by_gnu_hash(module, name, version)
+           : module->hash   ? find_by_hash(module, name, version)
+                            : NULL;
+}
+
+/* ---- Looking up ---- */
+
 /* True if the symbol at this address has no version. ld.so takes it for any version that a module asks for. */
 static bool has_no_version(const void *addr)
 {
@@ -90,22 +163,28 @@ static void *find_version(const char *name, const char *version)
     return exact && first != exact && !(first && has_no_version(first)) ? exact : first;
 }
 
-void *image_symbol_lookup(const struct image_module *module, size_t symbol_index)
+bool image_symbol_is_own(const struct image_module *module, size_t symbol_index)
+{
+    const ElfW(Sym) *symbol = &module->symtab[symbol_index];
+
+    return symbol->st_shndx != SHN_UNDEF &&
+           (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || module->is_symbolic ||
+            ELF64_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT);
+}
+
+void *image_symbol_lookup(const struct image_program *program, const struct image_module *module,
+                          size_t symbol_index)
 {
     const ElfW(Sym) *symbol = &module->symtab[symbol_index];
     const char *name = module->strtab + symbol->st_name;
     const char *version = image_symbol_version(module, symbol_index);
-    bool is_defined = symbol->st_shndx != SHN_UNDEF;
-    bool is_own = is_defined && (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL || module->is_symbolic ||
-                                 ELF64_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT);
     void *value = NULL;
 
-    if (!is_own)
+    if (!image_symbol_is_own(module, symbol_index))
         value = version ? find_version(name, version) : dlsym(RTLD_DEFAULT, name);
-    if (!is_own && !value && module->group > 0) /* opened with RTLD_LOCAL: searches the libraries loaded with
-                                                 * it */
-        value = dlsym((void *)module->link_map, name);
-    if (value || !is_defined)
+    if (!image_symbol_is_own(module, symbol_index) && program->number > 0)
+        value = image_scope_value(program, name, version, value);
+    if (value || symbol->st_shndx == SHN_UNDEF)
         return value;
     value = (void *)(module->bias + symbol->st_value);
     if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)

@@ -56,12 +56,12 @@ static char *expand_origin(const struct image_module *module, const char *path)
 
 /* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
  * share them. */
-static void add_group(const struct image_loaded *loaded, const char *path)
+static void add_group(struct image *image, const struct image_loaded *loaded, const char *path, int mode)
 {
     size_t number;
     const char *error;
 
-    if (image_group_add(loaded->modules, loaded->count, &number, &error)) {
+    if (image_group_add(image, loaded->modules, loaded->count, mode & RTLD_DEEPBIND, &number, &error)) {
         image_opener_drop_destructors(loaded);
         base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, loaded->count);
     } else {
@@ -72,7 +72,7 @@ static void add_group(const struct image_loaded *loaded, const char *path)
 
 /* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. The lock
  * makes sure that all libraries loaded meanwhile belong to this call. No rank's code runs while it is held. */
-static void *load(const struct image *image, const struct image_module *caller, const char *path, int mode)
+static void *load(struct image *image, const struct image_module *caller, const char *path, int mode)
 {
     struct image_loaded loaded;
     void *handle;
@@ -89,7 +89,7 @@ static void *load(const struct image *image, const struct image_module *caller, 
         if (loaded.count > 0) {
             if (image_rebind_client.make_stacks_executable && image_wants_executable_stacks())
                 image_rebind_client.make_stacks_executable(); /* before constructors run */
-            add_group(&loaded, path);
+            add_group(image, &loaded, path, mode);
         }
         free(loaded.modules);
     }
@@ -111,7 +111,7 @@ void *image_dlopen(const char *path, int mode, const void *code)
     free(expanded);
     module = handle ? image_module_of_map(handle) : NULL;
     if (module && module->group > 0) {
-        image_group_enter(image, module->group);
+        image_group_enter(image, module->group, mode & RTLD_GLOBAL ? module : NULL);
         image_group_count(image, handle, 1);
     }
     return handle;

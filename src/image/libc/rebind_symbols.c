@@ -7,6 +7,7 @@
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
+#include "image/copy/scope.h"
 #include "image/copy/threads.h"
 #include "image/libc/rebind.h"
 
@@ -14,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 
 /* ---- Descriptors of the modules ---- */
 
@@ -88,26 +90,20 @@ static void *look_up(void *handle, const char *name, const char *version)
     return version ? dlvsym(handle, name, version) : dlsym(handle, name);
 }
 
-/* RTLD_NEXT: the first definition in a module loaded after the caller's. */
-static void *find_next(const struct image_module *module, const char *name, const char *version)
+/* NULL, with an error for dlerror. The C library may find the name in what other ranks have opened. */
+static void *not_found(void *handle, const char *name, const char *version)
 {
-    const struct link_map *map = module ? module->link_map : NULL;
+    char text[256];
 
-    for (map = map ? map->l_next : NULL; map; map = map->l_next) {
-        void *handle = map->l_name && map->l_name[0] ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-        void *value = handle ? look_up(handle, name, version) : NULL;
-
-        if (handle)
-            dlclose(handle);
-        if (value)
-            return value;
+    if (look_up(handle, name, version)) {
+        snprintf(text, sizeof text, "%s (in no library of this rank)", name);
+        dlsym(RTLD_DEFAULT, text);
     }
     return NULL;
 }
 
-/* The definition that the rank would see in a process of its own: excludes libraries that only other ranks
- * have opened. */
-static void *in_rank(struct image *image, void *handle, void *value)
+/* The rank's address for ld.so's value. */
+static void *in_rank(struct image *image, void *value)
 {
     const struct image_module *module = value ? image_module_of(&image_program, (uintptr_t)value) : NULL;
     struct image_thread *thread = NULL;
@@ -120,12 +116,83 @@ static void *in_rank(struct image *image, void *handle, void *value)
         module = image_lazy_tls_of(value, &offset);
     if (!module)
         return value;
-    if (!image_has_group(image, module->group)) {
-        if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
-            return NULL;
-        image_group_enter(image, module->group); /* the rank got the handle from another rank */
-    }
+    if (!image_has_group(image, module->group)) /* by a shared library's handle */
+        image_group_enter(image, module->group, NULL);
     return thread ? image_lazy_tls_block(thread, module) + offset : image_translate(image, value);
+}
+
+/* The rank's address for a definition. */
+static void *value_of(struct image *image, const struct image_definition *definition, const char *name,
+                      const char *version)
+{
+    const struct image_module *module = definition->module;
+    struct image_thread *thread = image_thread_current();
+
+    if (module && module->tls_lazy && thread && ELF64_ST_TYPE(definition->symbol->st_info) == STT_TLS)
+        return image_lazy_tls_block(thread, module) + definition->symbol->st_value;
+    return image_translate(image, image_definition_value(definition, name, version));
+}
+
+/* RTLD_NEXT: the first definition after the caller's module, in the order of look-up of the library that was opened with
+ * it. */
+static void *find_next(struct image *image, const struct image_module *module, const char *name,
+                       const char *version)
+{
+    const struct image_module *root = module ? &image_groups[module->group]->modules[0] : NULL;
+    struct image_definition definition;
+    size_t i = 0;
+
+    while (root && i < root->n_scope && root->scope[i] != module->link_map)
+        i++;
+    if (!root || i == root->n_scope ||
+        !image_scope_find_in(image_group_scope(image), NULL, root->scope + i + 1, root->n_scope - i - 1, name,
+                             version, &definition))
+        return not_found(RTLD_DEFAULT, name, version);
+    return value_of(image, &definition, name, version);
+}
+
+/* True if ld.so's value is in a library that a rank has opened. */
+static bool is_opened(const void *value)
+{
+    const struct image_module *module = image_module_of(&image_program, (uintptr_t)value);
+    size_t offset;
+
+    if (!module)
+        module = image_lazy_tls_of(value, &offset);
+    return module && module->group > 0;
+}
+
+/* RTLD_DEFAULT, or the handle of the program if caller is NULL: the program and its libraries, those that the rank has
+ * opened with RTLD_GLOBAL, and the caller's. */
+static void *find_default(struct image *image, const struct image_module *caller, const char *name,
+                          const char *version)
+{
+    const struct image_program *group = caller && caller->group > 0 ? image_groups[caller->group] : NULL;
+    void *value = look_up(RTLD_DEFAULT, name, version);
+    struct image_definition definition;
+
+    if (value && !is_opened(value))
+        return in_rank(image, value);
+    if (!image_scope_find(image_group_scope(image), group, group ? group->modules[0].scope : NULL,
+                          group ? group->modules[0].n_scope : 0, name, version, &definition))
+        return not_found(RTLD_DEFAULT, name, version);
+    return value_of(image, &definition, name, version);
+}
+
+/* A library and those that it needs. */
+static void *find_in_library(struct image *image, void *handle, const char *name, const char *version)
+{
+    const struct image_module *module = image_module_of_map(handle);
+    struct image_definition definition;
+
+    if (!module || module->group == 0)
+        return in_rank(image, look_up(handle, name, version));
+    if (!image_has_group(image, module->group))
+        image_group_enter(image, module->group, NULL); /* the rank got the handle from another rank */
+    if (!image_scope_find_in(image_group_scope(image), NULL, module->scope, module->n_scope, name, version,
+                             &definition))
+        return not_found(handle, name, version);
+    return value_of(image, &definition, name, version);
 }
 
 static void *find(void *handle, const char *name, const char *version, const void *caller)
@@ -136,12 +203,15 @@ static void *find(void *handle, const char *name, const char *version, const voi
 
     if (!image)
         return look_up(handle, name, version);
+    handle = loader_handle(image, handle);
     if (handle == RTLD_NEXT)
-        return in_rank(image, handle, find_next(module, name, version));
-    value = in_rank(image, handle, look_up(loader_handle(image, handle), name, version));
-    /* A library opened with RTLD_LOCAL also sees the libraries that were loaded with it. */
-    if (!value && handle == RTLD_DEFAULT && module && module->group > 0)
-        value = in_rank(image, handle, look_up((void *)module->link_map, name, version));
+        value = find_next(image, module, name, version);
+    else if (handle == RTLD_DEFAULT)
+        value = find_default(image, module, name, version);
+    else if (handle == (void *)image_program.modules[0].link_map)
+        value = find_default(image, NULL, name, version);
+    else
+        value = find_in_library(image, handle, name, version);
     return image_stream_of(image, value);
 }
 
