@@ -34,17 +34,24 @@ void ampi_library_env_set(int n_ranks, int n_cores)
     allow_openmp_copies();
 }
 
+/* For CUDA's driver, and the ranks. */
+static void set_for_all(const char *name, const char *value)
+{
+    if (!secure_getenv(name) && (setenv(name, value, 0) != 0 || !image_env_set_all(name, value)))
+        base_fatal(1, "no memory for the environment");
+}
+
 /* CUDA's streams share 8 connections to a GPU by default. A stream or a kernel that waits for a message
  * holds up the streams behind it, even those that the message needs. Programs with such streams or kernels
- * get the maximum number of connections. The price is fewer contexts per GPU. */
+ * get the maximum number of connections. The price is fewer contexts per GPU.
+ *
+ * The first launch of a kernel loads it by default, and waits for all work of the GPU: also for the stream that waits for
+ * this kernel's result. In such programs kernels are loaded with their modules. */
 void ampi_library_env_set_for_streams(void)
 {
-    const char *name = "CUDA_DEVICE_MAX_CONNECTIONS", *most = "32";
-
-    if (secure_getenv(name) ||
-        (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create") &&
-         !image_program_refers_to("AMPI_GPU_Handlers_create")))
+    if (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create") &&
+        !image_program_refers_to("AMPI_GPU_Handlers_create"))
         return;
-    if (setenv(name, most, 0) != 0 || !image_env_set_all(name, most)) /* CUDA's driver, and the ranks */
-        base_fatal(1, "no memory for the environment");
+    set_for_all("CUDA_DEVICE_MAX_CONNECTIONS", "32");
+    set_for_all("CUDA_MODULE_LOADING", "EAGER");
 }

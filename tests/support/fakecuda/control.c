@@ -172,6 +172,7 @@ FAKE_EXPORT CUresult cuInit(unsigned flags)
         fake.memory_bytes = (size_t)number_in("FAKECUDA_MEMORY_MIB", 256) << 20;
         fake.delay_us = (int)number_in("FAKECUDA_DELAY_US", 0);
         fake.has_peers = number_in("FAKECUDA_PEER", 1) != 0;
+        fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
     }

@@ -35,6 +35,7 @@ extern struct fake_driver {
     int delay_us;
     bool has_peers;
     bool has_write_value;
+    bool is_eager;  /* kernels are loaded with their module */
     bool has_locks; /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;

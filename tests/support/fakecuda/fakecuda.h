@@ -15,6 +15,7 @@
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
  *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
  *                           queue work (as on H200s); 0
+ *      CUDA_MODULE_LOADING  EAGER: kernels are loaded with their modules, not at their first launch, which waits for the GPU
  *      FAKECUDA_FAIL        what is to fail: FUNCTION:NTH:ERROR[,...], such as cuMemAlloc:3:2
  */
 #ifndef FAKECUDA_H

@@ -146,6 +146,7 @@ static CUresult get_function(struct module *module, const char *name, struct fak
         i->context = module->context;
         i->run = kernel->run;
         i->args_bytes = kernel->args_bytes;
+        memset(i->is_loaded, fake.is_eager, sizeof i->is_loaded);
         i->next = module->functions;
         module->functions = i;
     }
