@@ -117,6 +117,7 @@ struct gpu_point {
     struct gpu_point *next; /* private, like the next fields */
     uint32_t number;
     bool is_resting;
+    bool is_late;
 };
 
 /* A hold: the stream waits here until gpu_sync_release. Memory of the caller, who must not change it until
@@ -140,8 +141,8 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out) BASE_MUST_CHECK;
 /* The stream must have no point and no hold left. */
 void gpu_sync_destroy(struct gpu_sync *sync);
 
-/* Adds a point, then a hold, to the stream; either may be NULL. After an error nothing is added. May
- * switch. */
+/* Adds a point, then a hold, to the stream; either may be NULL. In a full stream, a point alone is reached later than the
+ * earlier work is done, but before the stream comes to a later hold. After an error nothing is added. May switch. */
 int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold) BASE_MUST_CHECK;
 
 /* Releases this hold; the stream resumes when all earlier holds are released. Never switches. */
@@ -150,6 +151,10 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 /* Handles the points that streams of the calling PE have reached, without waiting for the PE's next poll.
  * Never switches. */
 void gpu_sync_catch_up(void);
+
+/* True if the stream has so many points and holds that an operation for which nobody waits should not add work to it.
+ * Never switches. */
+bool gpu_sync_is_full(const struct gpu_sync *sync);
 
 /* Suspends the caller while the stream has so many points and holds that a further one might block in the
  * driver. May switch. */

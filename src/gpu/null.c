@@ -268,6 +268,11 @@ void gpu_sync_catch_up(void) {}
 
 void gpu_sync_make_room(struct gpu_sync *sync) {}
 
+bool gpu_sync_is_full(const struct gpu_sync *sync)
+{
+    return false;
+}
+
 bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
 {
     unreachable();

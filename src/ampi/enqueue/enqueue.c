@@ -204,7 +204,7 @@ static void reached(struct gpu_point *point, int error)
 
 /* ---- Enqueuing ---- */
 
-int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out)
+int ampi_enqueue_stream(struct ampi_comm *comm, bool is_blocking, struct ampi_stream **stream_out)
 {
     const struct ampi_comm_streams *streams = comm->streams;
     struct ampi_stream *stream;
@@ -216,7 +216,8 @@ int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out)
                               ? "the communicator has several streams (MPIX_Stream_comm_create_multiplex)"
                               : "this rank has no CUDA stream on the communicator (MPIX_Stream_comm_create)");
     stream = streams->streams[0];
-    gpu_sync_make_room(stream->sync);
+    if (is_blocking)
+        gpu_sync_make_room(stream->sync);
     error = stream->error;
     stream->error = MPI_SUCCESS;
     *stream_out = stream;

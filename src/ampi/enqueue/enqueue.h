@@ -23,8 +23,10 @@
 #include "ampi/p2p/p2p.h"
 
 /* Finds the stream of the communicator. Raises MPI_ERR_OTHER if it has none, and returns the error of an
- * earlier operation. May switch: waits until the stream has room. */
-int ampi_enqueue_stream(struct ampi_comm *comm, struct ampi_stream **stream_out) BASE_MUST_CHECK;
+ * earlier operation. is_blocking: the stream will wait for the operation: waits until the stream has room, and may switch
+ * meanwhile. */
+int ampi_enqueue_stream(struct ampi_comm *comm, bool is_blocking,
+                        struct ampi_stream **stream_out) BASE_MUST_CHECK;
 
 /* An operation to enqueue. */
 struct ampi_enqueue {

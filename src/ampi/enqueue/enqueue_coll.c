@@ -23,7 +23,7 @@ static int prepare(struct later *later, const char *name, MPI_Comm handle)
 
     if (!comm)
         return ampi_comm_raise_invalid(handle);
-    error = ampi_enqueue_stream(comm, &later->stream);
+    error = ampi_enqueue_stream(comm, true, &later->stream);
     if (error)
         return error;
     later->is_captured = gpu_sync_is_captured(later->stream->sync, &later->capture);

@@ -42,7 +42,7 @@ static int enqueue_send(const char *call, struct ampi_send_args *args, MPI_Datat
     uint64_t capture;
     int error = ampi_check_send(ampi_self(), type, comm, args);
 
-    if (error || (error = ampi_enqueue_stream(args->comm, &what.stream)))
+    if (error || (error = ampi_enqueue_stream(args->comm, !request, &what.stream)))
         return error;
     if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
         captured = captured_send(call, args, what.stream);
@@ -64,7 +64,7 @@ static int enqueue_recv(const char *call, struct ampi_recv_args *args, MPI_Datat
     uint64_t capture;
     int error = ampi_check_recv(ampi_self(), type, comm, args);
 
-    if (error || (error = ampi_enqueue_stream(args->comm, &what.stream)))
+    if (error || (error = ampi_enqueue_stream(args->comm, !request, &what.stream)))
         return error;
     if (BASE_UNLIKELY(gpu_sync_is_captured(what.stream->sync, &capture))) {
         captured = captured_recv(call, args, what.stream);

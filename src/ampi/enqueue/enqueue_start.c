@@ -62,8 +62,9 @@ static int check(MPI_Request handle, struct ampi_request **request_out, struct a
     if (request->kind != &ampi_send_kind && request->kind != &ampi_recv_kind && !request->kind->is_collective)
         return ampi_raise_on_comm(request->comm, MPI_ERR_UNSUPPORTED_OPERATION, "a stream cannot start a %s",
                                   request->kind->name);
-    error = ampi_enqueue_stream(request->comm, stream_out); /* other threads may have run */
-    return error ? error : ampi_check_start(handle, request_out);
+    error = ampi_enqueue_stream(request->comm, false, stream_out);
+    *request_out = request;
+    return error;
 }
 
 static int start(const char *call, MPI_Request handle)

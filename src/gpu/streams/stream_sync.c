@@ -28,9 +28,12 @@ _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
                    GPU_SYNC_CAPTURED == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                "the values of gpu.h are CUDA's");
 
-/* Points and holds that may wait at a time. A stream of the driver has room for 1,021 operations, and the
- * program's own need some of it (flow.h). */
-#define SYNC_MAX 256
+/* Operations of points and holds that may be in the stream at a time: a call waits for room above SYNC_MAX. From LATE_FROM on
+ * a point without a hold gets no operation of its own, so that nonblocking operations never wait: the next operation of the
+ * library in the stream is that of all late points, or the PE adds one when there is room. A stream of the driver has room
+ * for 1,021 operations, and the program's own need some of it (flow.h). */
+#define SYNC_MAX 512
+#define LATE_FROM 256
 
 /* Polls without news after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
@@ -158,7 +161,7 @@ static void destroy(struct gpu_sync *sync)
 
 void gpu_sync_destroy(struct gpu_sync *sync)
 {
-    BASE_ASSERT(sync->n_waiting == 0);
+    BASE_ASSERT(sync->n_waiting == 0 && !sync->points);
     if (sync->is_polled)
         sync->is_dead = true;
     else
@@ -189,6 +192,42 @@ CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigne
     return op;
 }
 
+/* A point or a hold has got an operation in the stream. */
+static void count_one(struct gpu_sync *sync)
+{
+    sync->n_waiting++;
+    atomic_fetch_add_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+}
+
+/* The last late point gets an operation in the stream, which is that of all of them. */
+static int add_late(struct gpu_sync *sync)
+{
+    CUstreamBatchMemOpParams op =
+        gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), sync->n_points);
+    int error;
+
+    if (gpu_stream_is_captured(sync->driver, NULL))
+        return 0; /* after the capture */
+    error = gpu_call(cuStreamBatchMemOp, (sync->driver, 1, &op, 0));
+    if (error)
+        return error;
+    sync->has_late = sync->points_last->is_late = false;
+    count_one(sync);
+    return 0;
+}
+
+/* The same from the progress of the PE, which may not wait while the context is closed. */
+static BASE_COLD void add_late_from_poll(struct gpu_sync *sync)
+{
+    CUcontext before;
+
+    if (gpu_drain_announce(gpu_pe_self()) && !gpu_context_enter(sync->context, &before)) {
+        (void)add_late(sync);
+        gpu_context_leave(sync->context, before);
+    }
+    gpu_submit_end();
+}
+
 /* Finds the stream that the program means, and makes it wait in the order that CUDA gives its work. */
 int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out)
 {
@@ -203,6 +242,9 @@ int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *befo
     gpu_repeats_break();
     error = gpu_driver_check(gpu_call_begin(call, sync->stream, false, GPU_CALL_SUBMIT, NULL),
                              "cuStreamBatchMemOp");
+    sync->driver = call->stream;
+    if (BASE_UNLIKELY(sync->has_late) && !error)
+        error = add_late(sync);
     if (error)
         gpu_sync_end(sync, call, *before_out);
     return error;
@@ -228,17 +270,12 @@ int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, 
                             (function, n_blocks, 1, 1, n_threads, 1, 1, 0, stream, NULL, options));
 }
 
-/* A point or a hold has got into its list. */
-static void count_one(struct gpu_sync *sync)
-{
-    sync->n_waiting++;
-    atomic_fetch_add_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
-}
-
-void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
+/* is_late: without an operation in the stream. */
+static void append_point(struct gpu_sync *sync, struct gpu_point *point, bool is_late)
 {
     struct gpu_pe *pe = gpu_pe_self();
 
+    point->is_late = is_late;
     point->number = ++sync->n_points;
     point->is_resting = false;
     point->next = NULL;
@@ -247,13 +284,20 @@ void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
     else
         sync->points = point;
     sync->points_last = point;
-    count_one(sync);
+    sync->has_late = is_late;
+    if (!is_late)
+        count_one(sync);
     pe->source.pending++;
     if (!sync->is_listed) {
         sync->is_listed = true;
         sync->next = pe->syncs;
         pe->syncs = sync;
     }
+}
+
+void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
+{
+    append_point(sync, point, false);
 }
 
 static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
@@ -289,8 +333,13 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
 {
     struct gpu_call call;
     CUcontext before;
-    int error = gpu_sync_begin(sync, &call, &before);
+    int error;
 
+    if (BASE_UNLIKELY(!hold && gpu_sync_is_full(sync))) {
+        append_point(sync, point, true);
+        return 0;
+    }
+    error = gpu_sync_begin(sync, &call, &before);
     if (error)
         return error;
     error = submit(sync, call.stream, point != NULL, hold != NULL);
@@ -304,6 +353,11 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
     return 0;
 }
 
+bool gpu_sync_is_full(const struct gpu_sync *sync)
+{
+    return sync->n_waiting >= LATE_FROM;
+}
+
 void gpu_sync_make_room(struct gpu_sync *sync)
 {
     while (sync->n_waiting >= SYNC_MAX) {
@@ -313,7 +367,7 @@ void gpu_sync_make_room(struct gpu_sync *sync)
     }
 }
 
-/* A point or a hold has left its list. */
+/* The operation of a point or a hold is over. */
 static void drop_one(struct gpu_sync *sync)
 {
     atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
@@ -374,11 +428,15 @@ static int poll_one(struct gpu_pe *pe, struct gpu_sync *sync)
     while ((point = sync->points) && (error || (int32_t)(reached - point->number) >= 0)) {
         bool is_reached = (int32_t)(reached - point->number) >= 0;
         sync->points = point->next;
-        drop_one(sync);
+        sync->has_late = sync->has_late && sync->points;
+        if (BASE_LIKELY(!point->is_late))
+            drop_one(sync);
         pe->source.pending -= !point->is_resting;
         n_reached++;
         point->reached(point, is_reached ? 0 : error);
     }
+    if (BASE_UNLIKELY(sync->has_late) && sync->n_waiting < LATE_FROM / 2)
+        add_late_from_poll(sync);
     return n_reached;
 }
 

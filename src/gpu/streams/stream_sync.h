@@ -22,6 +22,7 @@ struct gpu_room_waiter {
 struct gpu_sync {
     struct gpu_sync *next; /* link of the PE's list; see is_listed */
     CUstream stream;       /* the program's */
+    CUstream driver;       /* the driver's, where the library has last added work */
     CUcontext context;
     int device;
     struct gpu_sync_words *words; /* pinned memory of the context */
@@ -33,7 +34,8 @@ struct gpu_sync {
     struct gpu_point *points_last;
     struct gpu_hold *holds; /* from the first one that is not released, in order */
     struct gpu_hold *holds_last;
-    int n_waiting; /* points and holds in the lists */
+    int n_waiting; /* points and holds in the lists that have operations in the stream */
+    bool has_late; /* the last points in the list have none yet */
     struct gpu_room_waiter *room_waiters;
     unsigned n_looks;
     bool is_listed;
