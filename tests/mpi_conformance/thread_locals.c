@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What belongs to a rank's main thread stays where it is, whatever other ranks do on the same PE. "pointer": rank 0's thread uses
- * rank 0's thread_local variable through a pointer, while the main threads of the other ranks use theirs. "moves": rank 0's
+ * rank 0's thread_local variable through a pointer, while the main threads of the other ranks use theirs; and sched_getcpu is right, for which the C
+ * library has a place beside such variables. "moves": rank 0's
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
  * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
  * A signal for the waiting thread interrupts it. */
@@ -39,6 +40,26 @@ static struct board *share_board(MPI_Win *win_out)
     return base;
 }
 
+/* ---- The C library's own state ---- */
+
+/* sched_getcpu names the CPU on which the rank runs. */
+static void check_cpu(void)
+{
+    cpu_set_t usable, one;
+
+    CPU_ZERO(&usable);
+    syscall(SYS_sched_getaffinity, 0, sizeof usable, &usable);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &usable))
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        syscall(SYS_sched_setaffinity, 0, sizeof one, &one);
+        MTEST_CHECK(sched_getcpu() == cpu, "sched_getcpu: %d on CPU %d", sched_getcpu(), cpu);
+    }
+    syscall(SYS_sched_setaffinity, 0, sizeof usable, &usable);
+}
+
 /* ---- Through a pointer ---- */
 
 static void *use_pointer(void *arg)
@@ -67,6 +88,7 @@ static void run_pointer(void)
 {
     pthread_t thread;
 
+    check_cpu();
     if (mtest_rank == 0) {
         variable = MINE;
         pthread_create(&thread, NULL, use_pointer, (void *)&variable);
