@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: dlsym, dlvsym, dladdr, dladdr1, dlinfo and dl_iterate_phdr return the rank's own functions and
- * variables; backtrace_symbols and backtrace_symbols_fd name them.
+ * variables; its dynamic section is relocated, and argv is followed by the environment and the auxiliary vector; backtrace_symbols and backtrace_symbols_fd name them.
  */
 #include "image_test.h"
 
@@ -31,6 +31,80 @@ static int covers_self(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
+/* How dl_iterate_phdr reports the program. */
+struct reported {
+    int n_modules;        /* so far */
+    int is_first;         /* the first one contains this program's variables */
+    int n_with_variables; /* those that contain them */
+    int n_programs;       /* those with as many headers and as much memory as the program */
+    ElfW(Half) n_phdrs;   /* of the first one */
+    size_t vaddr;         /* of its last header */
+};
+
+static int count_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct reported *reported = arg;
+    int has = covers_self(info, size, &image_test_self);
+
+    if (reported->n_modules++ == 0) {
+        reported->is_first = has;
+        reported->n_phdrs = info->dlpi_phnum;
+        reported->vaddr = info->dlpi_phdr[info->dlpi_phnum - 1].p_vaddr;
+    }
+    reported->n_with_variables += has;
+    reported->n_programs += info->dlpi_phnum == reported->n_phdrs &&
+                            info->dlpi_phdr[info->dlpi_phnum - 1].p_vaddr == reported->vaddr;
+    return 0;
+}
+
+/* The program is reported once, and first. */
+static void check_modules(void)
+{
+    struct reported reported = {.n_modules = 0};
+
+    CHECK(dl_iterate_phdr(count_module, &reported) == 0 && reported.n_modules > 2);
+    CHECK(reported.is_first && reported.n_with_variables == 1 && reported.n_programs == 1);
+}
+
+/* The dynamic section, as runtimes of other languages read it. */
+static void check_dynamic(const struct link_map *map)
+{
+    const char *strings = NULL;
+    size_t needed = 0;
+    int has_debug = 0;
+
+    for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++) {
+        if (d->d_tag == DT_STRTAB)
+            strings = (const char *)d->d_un.d_ptr;
+        if (d->d_tag == DT_NEEDED)
+            needed = d->d_un.d_val;
+        has_debug |= d->d_tag == DT_DEBUG && d->d_un.d_ptr == (size_t)&_r_debug;
+    }
+    CHECK(has_debug && strings > (const char *)map->l_addr && strings < &image_test_self);
+    CHECK(strstr(strings + needed, ".so"));
+}
+
+/* What a process finds on its stack behind its arguments. */
+static void check_stack(int argc, char **argv)
+{
+    extern char **environ;
+    char **env = argv + argc + 1;
+    const ElfW(auxv_t) * entry;
+    size_t page_bytes = 0, has_headers = 0;
+
+    CHECK(!argv[argc] && env[0] && env[0] == environ[0]);
+    while (*env)
+        env++;
+    for (entry = (const void *)(env + 1); entry->a_type != AT_NULL; entry++) {
+        if (entry->a_type == AT_PAGESZ)
+            page_bytes = entry->a_un.a_val;
+        if (entry->a_type == AT_PHDR)
+            has_headers = entry->a_un.a_val > (size_t)&image_test_self - (1u << 20) &&
+                          entry->a_un.a_val < (size_t)&image_test_self;
+    }
+    CHECK(page_bytes == (size_t)sysconf(_SC_PAGESIZE) && has_headers);
+}
+
 /* The module's descriptor: by dlinfo, by dladdr1, and as a member of the list. */
 static void check_descriptor(void *self)
 {
@@ -44,6 +118,7 @@ static void check_descriptor(void *self)
     CHECK((char *)map->l_addr + symbol->st_value == (char *)exported_function);
     CHECK(info.dli_saddr == (void *)exported_function && info.dli_fbase <= info.dli_saddr);
     CHECK((ElfW(Dyn) *)map->l_ld == _DYNAMIC);
+    check_dynamic(map);
     CHECK(map->l_next && map->l_next->l_prev);
     CHECK(dlsym(map, "exported_function") == (void *)exported_function);
     CHECK(dlvsym(RTLD_DEFAULT, "exported_function", "NO_1.0") == NULL ||
@@ -86,7 +161,7 @@ __attribute__((noinline, visibility("default"))) void check_backtrace(void)
     close(ends[1]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     unsigned (*found)(void) = (unsigned (*)(void))dlsym(RTLD_DEFAULT, "exported_function");
     void *self = dlopen(NULL, RTLD_NOW);
@@ -100,6 +175,8 @@ int main(void)
     CHECK(info.dli_saddr == (void *)exported_function);
     check_descriptor(self);
     CHECK(dl_iterate_phdr(covers_self, &image_test_self) == 1);
+    check_modules();
+    check_stack(argc, argv);
     check_backtrace();
     puts("ok");
     return 0;

@@ -55,6 +55,9 @@ plugins() {
     shared plugin_unbound.c plugin_unbound.so
     "$build/bin/mpicxx" -g -O1 -Wall "$here/plugin_program.cc" -o plugin_program -rdynamic \
         -Wl,--enable-new-dtags,-rpath,"$work" || exit 1
+    shared plugin_large.c plugin_large.so
+    program large_program.c large_program
+    check -n 2 ./large_program
     check -n 1 ./plugin_program
     check -n 2 ./plugin_program +p 1
     check -n 2 ./plugin_program +p 2

@@ -48,7 +48,7 @@
  * ranks. */
 #define LATE_BYTES ((size_t)2 << 40)
 #define LATE_MIN_BYTES ((size_t)16 << 20)
-#define LATE_MAX_BYTES ((size_t)1 << 30)
+#define LATE_MAX_BYTES ((size_t)64 << 30)
 
 /* Used if `ulimit -s` is unlimited. */
 #define STACK_DEFAULT_BYTES ((size_t)8 << 20)

@@ -18,7 +18,7 @@
  * opened does not exist.
  *
  * A library that cannot be copied is shared, with a message: thread_local variables at fixed distances,
- * relocations in code, no address space left (2 TiB for all ranks, at most 1 GiB each). dlopen in the code
+ * relocations in code, no address space left (2 TiB for all ranks, at most 64 GiB each). dlopen in the code
  * of a shared library, and dlmopen, are ld.so's.
  */
 #ifndef IMAGE_GROUPS_H

@@ -25,8 +25,10 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -35,6 +37,9 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+
+/* Entries of the auxiliary vector that are passed on; Linux has some 25. */
+enum { AUXILIARY_MAX = 63 };
 
 static _Atomic(struct image *) all_images;                  /* every image, the newest first */
 static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all are in [lo, hi) */
@@ -208,12 +213,48 @@ void image_construct(struct image *image, const struct image_module *module)
     image_end_exclusive();
 }
 
+/* Reads the process's auxiliary vector, without its end. Returns the number of entries. */
+static size_t read_auxiliary(ElfW(auxv_t) * entries, size_t max)
+{
+    int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
+    ssize_t n_bytes = fd >= 0 ? read(fd, entries, max * sizeof *entries) : -1;
+    size_t n = 0;
+
+    if (fd >= 0)
+        close(fd);
+    while (n_bytes > 0 && n < (size_t)n_bytes / sizeof *entries && entries[n].a_type != AT_NULL)
+        n++;
+    return n;
+}
+
+/* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. Never freed. */
+static char **with_auxiliary(const struct image *image, int argc, char **argv, char **envp)
+{
+    ElfW(auxv_t) entries[AUXILIARY_MAX + 1] = {{.a_type = AT_NULL}};
+    size_t n_env = 0, n_entries = read_auxiliary(entries, AUXILIARY_MAX), n_pointers = (size_t)argc + 1;
+    char **block;
+
+    for (size_t i = 0; i < n_entries; i++)
+        if (entries[i].a_type == AT_PHDR || entries[i].a_type == AT_ENTRY)
+            entries[i].a_un.a_val = (uintptr_t)image_translate(image, (const void *)entries[i].a_un.a_val);
+    entries[n_entries] = (ElfW(auxv_t)){.a_type = AT_NULL};
+    while (envp && envp[n_env])
+        n_env++;
+    block = base_calloc(1, (n_pointers + n_env + 1) * sizeof *block + sizeof entries, "a rank's arguments");
+    memcpy(block, argv, (size_t)argc * sizeof *block);
+    if (n_env)
+        memcpy(block + n_pointers, envp, n_env * sizeof *block);
+    memcpy(block + n_pointers + n_env + 1, entries, (n_entries + 1) * sizeof *entries);
+    return block;
+}
+
 int image_run(struct image *image, int argc, char **argv)
 {
     char **envp = image_libc_room.environment(&image->libc);
     const struct image_program *program = &image_program;
     const struct image_module *main_module = &program->modules[0];
 
+    argv = with_auxiliary(image, argc, argv, envp);
     image->argc = argc;
     image->argv = argv;
     image->libc.main_id = pthread_self();

@@ -368,8 +368,25 @@ static bool relocate_relr(struct image_program *program, struct image_module *mo
     return true;
 }
 
+/* The dynamic section, in which ld.so relocates addresses, and sets DT_DEBUG: the program may read it. */
+static void relocate_dynamic(struct image_program *program, struct image_module *module)
+{
+    for (const ElfW(Dyn) *d = module->dynamic; d && d->d_tag != DT_NULL; d++) {
+        size_t vaddr = (uintptr_t)&d->d_un.d_ptr - module->bias, value = d->d_un.d_ptr;
+        unsigned char *slot = image_data_at(module, vaddr, sizeof value);
+
+        if (!slot) /* read-only: not relocated */
+            return;
+        if (d->d_tag == DT_DEBUG)
+            set_constant(slot, value);
+        else if (read_word(slot) && value == read_word(slot) + module->bias)
+            set_in_copy(program, slot, vaddr + module->copy_shift, value - module->bias + module->copy_shift);
+    }
+}
+
 bool image_relocate(struct image_program *program, struct image_module *module, const char **error_out)
 {
+    relocate_dynamic(program, module);
     return relocate_table(program, module, module->rela, module->n_relas, error_out) &&
            relocate_table(program, module, module->plt_rela, module->n_plt_relas, error_out) &&
            relocate_relr(program, module, error_out);

@@ -10,7 +10,9 @@
  * would cost work per copy, and on older libgcc a linear search through all copies per frame:
  * docs/decisions/0002-image-instantiation.md.
  *
- * All other callers of dl_iterate_phdr get exactly ld.so's answer.
+ * The unwinder gets ld.so's answer, and the rank's copies after it. A rank's own code, such as a garbage collector that looks
+ * for variables, gets the answer of a process of its own: the rank's copies in place of the prototypes, and none of the
+ * libraries that only other ranks have opened. All other callers of dl_iterate_phdr get exactly ld.so's answer.
  *
  * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers
  * before they are initialised.
@@ -37,17 +39,46 @@ static _Atomic(dl_iterate_phdr_fn) real_iterate;
 struct forward {
     phdr_callback_fn callback;
     void *arg;
+    const struct image *image; /* the rank whose code called; NULL: the unwinder */
     struct dl_phdr_info last;
     size_t size;
 };
 
+/* The private module with these program headers in its prototype; NULL: none. */
+BASE_NO_SANITIZE static const struct image_module *module_with(const ElfW(Phdr) * phdr)
+{
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+
+    for (size_t number = 0; number < n_groups; number++)
+        for (size_t i = 0; i < image_groups[number]->n_modules; i++)
+            if (image_groups[number]->modules[i].phdr == phdr)
+                return &image_groups[number]->modules[i];
+    return NULL;
+}
+
+/* Changes a prototype's info to that of the image's copy. */
+BASE_NO_SANITIZE static void set_copy(const struct image *image, const struct image_module *module,
+                                      struct dl_phdr_info *info)
+{
+    info->dlpi_addr = (uintptr_t)image->base + module->copy_shift;
+    info->dlpi_tls_data = module->tls_lazy    ? image_lazy_tls_peek(image_thread_current(), module)
+                          : module->tls_bytes ? (char *)__builtin_thread_pointer() + module->tls_offset
+                                              : NULL;
+}
+
 BASE_NO_SANITIZE static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct forward *forward = arg;
+    const struct image_module *module = forward->image ? module_with(info->dlpi_phdr) : NULL;
 
     memcpy(&forward->last, info, size < sizeof forward->last ? size : sizeof forward->last);
     forward->size = size < sizeof forward->last ? size : sizeof forward->last;
-    return forward->callback(info, size, forward->arg);
+    if (!module)
+        return forward->callback(info, size, forward->arg);
+    if (!image_has_group(forward->image, module->group))
+        return 0;
+    set_copy(forward->image, module, &forward->last);
+    return forward->callback(&forward->last, forward->size, forward->arg);
 }
 
 BASE_NO_SANITIZE static bool is_unwinder(const void *caller)
@@ -57,7 +88,7 @@ BASE_NO_SANITIZE static bool is_unwinder(const void *caller)
     for (size_t i = 0; i < program->n_unwinders; i++)
         if ((uintptr_t)caller - program->unwinders[i].offset < program->unwinders[i].len_bytes)
             return true;
-    return image_find(caller) != NULL; /* statically linked into the program */
+    return false;
 }
 
 /* Reports the rank's copies of the modules of a group. */
@@ -70,14 +101,11 @@ BASE_NO_SANITIZE static int show_group(const struct image *image, const struct i
         const struct image_module *module = &group->modules[i];
         struct dl_phdr_info info = forward->last; /* dlpi_adds and dlpi_subs are equal for all */
 
-        info.dlpi_addr = (uintptr_t)image->base + module->copy_shift;
         info.dlpi_name = module->name;
         info.dlpi_phdr = module->phdr;
         info.dlpi_phnum = (ElfW(Half))module->n_phdrs;
         info.dlpi_tls_modid = module->tls_number;
-        info.dlpi_tls_data = module->tls_lazy    ? image_lazy_tls_peek(image_thread_current(), module)
-                             : module->tls_bytes ? (char *)__builtin_thread_pointer() + module->tls_offset
-                                                 : NULL;
+        set_copy(image, module, &info);
         result = forward->callback(&info, forward->size, forward->arg);
     }
     return result;
@@ -96,9 +124,13 @@ BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg
         real = (dl_iterate_phdr_fn)image_precedence_next("dl_iterate_phdr");
         atomic_store_explicit(&real_iterate, real, memory_order_relaxed);
     }
-    if (!program->is_open || !is_unwinder(__builtin_return_address(0)))
+    if (program->is_open)
+        forward.image = image_find(__builtin_return_address(0));
+    if (!forward.image && (!program->is_open || !is_unwinder(__builtin_return_address(0))))
         return real(callback, arg);
     result = real(forward_one, &forward);
+    if (forward.image)
+        return result;
     image = image_rebind_client.current ? image_rebind_client.current() : NULL;
     n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
     for (size_t number = 0; !result && image && number < n_groups; number++)

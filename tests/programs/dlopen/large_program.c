@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that each rank has its own variables of a plugin, however large.
+ */
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    void *plugin = dlopen("./plugin_large.so", RTLD_NOW);
+    int (*answer)(void) = plugin ? (int (*)(void))dlsym(plugin, "plugin_answer") : NULL;
+    int rank, first, sum;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    first = answer ? answer() : -1;
+    MPI_Barrier(MPI_COMM_WORLD);
+    sum = first == 1 && answer() == 2 ? 0 : 1;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        puts(sum == 0 ? "ok" : "wrong");
+    MPI_Finalize();
+    return 0;
+}
