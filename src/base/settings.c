@@ -56,6 +56,10 @@ const struct base_option base_settings_table[] = {
     {"+aslr", BASE_OPTION_STRING, &base_settings.aslr, 0, 0, "on|off",
      "place the ranks' copies and stacks at random or at fixed addresses; default: like the kernel does for "
      "programs, and off under setarch -R, gdb, sanitizers and valgrind"},
+    {"+getpid", BASE_OPTION_STRING, &base_settings.getpid, 0, 0, "rank|process",
+     "what getpid returns to a rank: a number of its own (the default; at most 1,000 in a process), or that "
+     "of the process, which "
+     "the system and its tools know"},
     {"+progress-thread", BASE_OPTION_FLAG, &base_settings.progress_thread, 0, 0, NULL,
      "a thread for each PE that answers one-sided operations and goes on with messages while the PE's rank "
      "computes "

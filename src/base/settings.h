@@ -21,6 +21,7 @@ struct base_settings {
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */
+    const char *getpid;       /* +getpid; NULL: rank */
     const char *help_topic;   /* +help; "": without a topic, NULL: unspecified */
     const char *gpus;         /* +gpus; NULL: block */
     const char *gpu_resident; /* +gpu-service; NULL: unspecified */

@@ -194,6 +194,9 @@ void *image_dlsym(void *handle, const char *name, const void *caller);
  * that circles of ranks of several processes are found. Before the first copy; NULL: there is none. */
 void image_set_lock_folder(const char *path);
 
+/* True (the default): getpid gives each rank a number of its own (rebind_pid.c). False: the process's. Before the first copy. */
+void image_set_process_numbers(bool are_own);
+
 /* True if the program forked this process (or if it shares the memory of a process that called vfork). Such
  * a process is not part of the job and ends without any of the layers above. */
 bool image_is_forked_child(void);

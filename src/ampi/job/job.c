@@ -464,6 +464,8 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_rank_gpu_rebind();
     if (base_settings.private_libs)
         image_set_private_libraries(base_settings.private_libs);
+    if (base_settings.getpid)
+        image_set_process_numbers(strcmp(base_settings.getpid, "process") != 0);
     if (ampi_machine)
         image_set_lock_folder(ampi_launched_folder());
     ampi_rank_output_open();

@@ -83,6 +83,9 @@ void ampi_options_read(int *argc, char **argv)
                    base_settings.gpus);
     if (base_settings.aslr && strcmp(base_settings.aslr, "on") != 0 && strcmp(base_settings.aslr, "off") != 0)
         base_fatal(2, "+aslr %s: expected on or off", base_settings.aslr);
+    if (base_settings.getpid && strcmp(base_settings.getpid, "rank") != 0 &&
+        strcmp(base_settings.getpid, "process") != 0)
+        base_fatal(2, "+getpid %s: expected rank or process", base_settings.getpid);
     if (!gpu_resident_set(base_settings.gpu_resident))
         base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
                    base_settings.gpu_resident);

@@ -127,6 +127,8 @@ struct image_libc {
     size_t n_fork_handlers;
     pid_t *children; /* processes that the rank has forked but not waited for */
     size_t n_children;
+    _Atomic pid_t number;       /* for getpid (rebind_pid.c); 0: none yet */
+    pid_t number_of;            /* the process to which it belongs */
     atomic_bool has_file_locks; /* the rank has, or once had, file locks (rebind_locks.c) */
     cpu_set_t *affinity;        /* the affinity that the rank asked for on its main thread; malloc'ed; NULL:
                                  * none */

@@ -66,6 +66,15 @@ static const struct image_rebinding libc_table[] = {
              "cleanup handlers per ULT"),
     FUNCTION("__pthread_unwind_next", image_libc_unwind_next, "cleanup handlers per ULT"),
 
+    /* The rank's number (rebind_pid.c) */
+    FUNCTION("getpid", image_libc_getpid, "ranks name files by it"),
+    FUNCTION("__getpid", image_libc_getpid, "ranks name files by it"),
+    FUNCTION("getppid", image_libc_getppid, "a child's parent is the rank"),
+    FUNCTION("setpgid", image_libc_setpgid, "the number of a rank is not a process's"),
+    FUNCTION("__setpgid", image_libc_setpgid, "the number of a rank is not a process's"),
+    FUNCTION("tgkill", image_libc_tgkill, "the number of a rank is not a process's"),
+    FUNCTION("pidfd_open", image_libc_pidfd_open, "the number of a rank is not a process's"),
+
     /* Processes (rebind_process.c) */
     FUNCTION("fork", image_libc_fork, "the child is the rank's alone"),
     FUNCTION("__fork", image_libc_fork, "the child is the rank's alone"),

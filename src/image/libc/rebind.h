@@ -124,6 +124,17 @@ void image_locks_hold(void);
 void image_locks_let_go(void);
 void image_locks_forget(void);
 
+/* ---- rebind_pid.c ---- */
+
+/* The number that getpid returns in the rank. Never switches; may be called in a signal handler. */
+pid_t image_pid_of(struct image_libc *libc);
+
+/* True if this is the number of the process or of the caller's rank. */
+bool image_pid_is_own(pid_t number);
+
+/* fcntl with F_SETOWN. */
+int image_pid_set_owner(int fd, pid_t number);
+
 /* ---- rebind_keys.c ---- */
 
 /* One pass over the thread's values: calls the destructors of non-NULL values. Returns false if there were
@@ -192,6 +203,11 @@ char *image_libc_secure_getenv(const char *name);
 
 int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
 int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+pid_t image_libc_getpid(void);
+pid_t image_libc_getppid(void);
+int image_libc_setpgid(pid_t number, pid_t group);
+int image_libc_tgkill(pid_t number, pid_t thread, int signal_number);
+int image_libc_pidfd_open(pid_t number, unsigned flags);
 pid_t image_libc_fork(void);
 pid_t image_libc__Fork(void);
 int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

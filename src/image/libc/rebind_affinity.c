@@ -21,7 +21,7 @@
  * that of its main thread. */
 static bool is_caller(pid_t id)
 {
-    return id == 0 || id == getpid() || id == (pid_t)syscall(SYS_gettid);
+    return id == 0 || image_pid_is_own(id) || id == (pid_t)syscall(SYS_gettid);
 }
 
 /* Stores the rank's affinity. Returns an error number. */

@@ -434,6 +434,8 @@ int image_libc_fcntl(int fd, int cmd, ...)
     va_end(args);
     if (libc && arg && (cmd == F_SETLK || cmd == F_SETLKW || cmd == F_GETLK))
         return lock_range(libc, fd, cmd, arg);
+    if (libc && cmd == F_SETOWN)
+        return image_pid_set_owner(fd, (pid_t)(intptr_t)arg);
     return fcntl(fd, cmd, arg);
 }
 

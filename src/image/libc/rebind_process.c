@@ -164,6 +164,15 @@ static void remove_child(struct image_libc *libc, pid_t pid)
     image_libc_unlock(libc);
 }
 
+/* A child may ask for its parent's number, which the rank has from now on. */
+static void choose_number(void)
+{
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+
+    if (libc)
+        image_pid_of(libc);
+}
+
 /* Records the child, if the caller belongs to a rank. */
 static void note_child(pid_t pid)
 {
@@ -177,6 +186,7 @@ pid_t image_libc_fork(void)
 {
     pid_t pid;
 
+    choose_number();
     base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
     pid = fork();
     if (pid != 0)
@@ -188,8 +198,10 @@ pid_t image_libc_fork(void)
 /* _Fork calls no handlers, but the child counts all the same. */
 pid_t image_libc__Fork(void)
 {
-    pid_t pid = _Fork();
+    pid_t pid;
 
+    choose_number();
+    pid = _Fork();
     if (pid == 0) {
         is_child = true;
         image_thread_stay();
