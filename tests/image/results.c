@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: what the C library returned to a rank in storage of its own (users, hosts, texts, signgam, the first byte of a character)
- * stays although others call the same functions with other arguments.
+ * Shows: what the C library returned to a rank in storage of its own (users, hosts, texts, errors of dlopen, signgam, the first
+ * byte of a character) stays although others call the same functions with other arguments.
  */
 #include "image_test.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <grp.h>
 #include <locale.h>
 #include <math.h>
@@ -79,6 +80,20 @@ static void look_up_texts(void)
     CHECK(strcmp(strerror(0), "Success") == 0);
 }
 
+static void fail_to_load(void)
+{
+    char *error;
+
+    CHECK(dlopen(ONE_OF("/nowhere/even.so", "/nowhere/odd.so"), RTLD_NOW) == NULL);
+    let_others_run();
+    error = dlerror();
+    CHECK(error && strstr(error, ONE_OF("/even", "/odd")) && dlerror() == NULL);
+    CHECK(dlsym(RTLD_DEFAULT, ONE_OF("no_even", "no_odd")) == NULL);
+    let_others_run();
+    error = dlerror();
+    CHECK(error && strstr(error, ONE_OF("no_even", "no_odd")) && dlerror() == NULL);
+}
+
 static void take_sign(void)
 {
     volatile double x = ONE_OF(0.5, -0.5);
@@ -114,6 +129,7 @@ int main(void)
     list_users();
     look_up_hosts();
     look_up_texts();
+    fail_to_load();
     take_sign();
     take_bytes();
     puts("ok");

@@ -316,6 +316,7 @@ static const struct image_rebinding libc_table[] = {
 
     /* Data of ld.so and libstdc++ about the program (rebind_dlopen.c, rebind_symbols.c) */
     FUNCTION("dlopen", image_libc_dlopen, "a plugin's variables are the rank's own"),
+    FUNCTION("dlerror", image_libc_dlerror, "other ranks of the PE may have failed since"),
     FUNCTION("dlclose", image_libc_dlclose, "other ranks may have opened the same library"),
     FUNCTION("dlsym", image_libc_dlsym, "returns addresses in the rank's copy"),
     FUNCTION("__tls_get_addr", image_tls_get_addr,

@@ -105,6 +105,11 @@ int image_start_helper(void *(*function)(void *arg), void *arg);
  * caller blocks. Switches. */
 int image_wait_on_thread(int (*function)(void *arg), void *arg);
 
+/* ---- rebind_buffers.c ---- */
+
+/* Returns the result of a function such as dlopen; if it is NULL, keeps the error for the rank's dlerror. Never switches. */
+void *image_load_error_keep(void *result);
+
 /* ---- rebind_exit.c ---- */
 
 /* Ends the rank of the caller, as _exit ends a process. */
@@ -362,6 +367,7 @@ char *image_libc_ctime(const time_t *when);
 int image_libc_hcreate(size_t n_entries);
 void image_libc_hdestroy(void);
 ENTRY *image_libc_hsearch(ENTRY item, ACTION action);
+char *image_libc_dlerror(void);
 char *image_libc_inet_ntoa(struct in_addr address);
 char *image_libc_strerror(int number);
 char *image_libc_strsignal(int number);

@@ -27,6 +27,8 @@ struct image_buffers {
     char file[L_tmpnam];           /* of tmpnam */
     char terminal[256];            /* of ttyname */
     char login[256];               /* of getlogin */
+    char load_error[1024];         /* of dlerror; longer ones are cut */
+    bool has_load_error;
     /* The incomplete characters of functions that were called without a state of the program's: */
     mbstate_t mblen_state, mbtowc_state, mbrlen_state, mbrtowc_state, mbrtoc16_state, mbrtoc32_state;
 };
@@ -179,6 +181,32 @@ char *image_libc_getlogin(void)
     if (error)
         errno = error;
     return error ? NULL : buffers->login;
+}
+
+/* ---- Errors of dlopen and dlsym ---- */
+
+/* libc keeps the last error per thread: here the PE's, which other ranks use before this one calls dlerror. Threads of the
+ * rank have their own. */
+void *image_load_error_keep(void *result)
+{
+    struct image_buffers *buffers = result || !image_is_on_rank() ? NULL : current();
+    const char *error = buffers ? dlerror() : NULL;
+
+    if (error) {
+        snprintf(buffers->load_error, sizeof buffers->load_error, "%s", error);
+        buffers->has_load_error = true;
+    }
+    return result;
+}
+
+char *image_libc_dlerror(void)
+{
+    struct image_buffers *buffers = image_is_on_rank() ? current() : NULL;
+
+    if (!buffers || !buffers->has_load_error)
+        return dlerror();
+    buffers->has_load_error = false;
+    return buffers->load_error;
 }
 
 /* ---- Multibyte characters ---- */

@@ -119,7 +119,7 @@ void *image_dlopen(const char *path, int mode, const void *code)
 
 void *image_libc_dlopen(const char *path, int mode)
 {
-    return image_dlopen(path, mode, __builtin_return_address(0));
+    return image_load_error_keep(image_dlopen(path, mode, __builtin_return_address(0)));
 }
 
 int image_libc_dlclose(void *handle)

@@ -222,12 +222,12 @@ void *image_dlsym(void *handle, const char *name, const void *caller)
 
 void *image_libc_dlsym(void *handle, const char *name)
 {
-    return find(handle, name, NULL, __builtin_return_address(0));
+    return image_load_error_keep(find(handle, name, NULL, __builtin_return_address(0)));
 }
 
 void *image_libc_dlvsym(void *handle, const char *name, const char *version)
 {
-    return find(handle, name, version, __builtin_return_address(0));
+    return image_load_error_keep(find(handle, name, version, __builtin_return_address(0)));
 }
 
 /* ---- The module of an address ---- */
