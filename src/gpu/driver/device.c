@@ -277,10 +277,11 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
     range_out->memory = (uint8_t)memory_of(type, is_managed);
     /* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before
      * it is done, and the library's streams do not wait for them. With this attribute set they return only
-     * when done, and earlier ones have finished. Not all memory supports it (pools do not). */
+     * when done, and earlier ones have finished. Pools and mapped memory refuse it. */
     if (range_out->memory == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(addr)) {
-        gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
-        gpu_upper.settle();
+        CUresult result =
+            gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, addr);
+        gpu_upper.settle(result != CUDA_SUCCESS);
     }
     if (addr - from < size_bytes) {
         range_out->from = from;

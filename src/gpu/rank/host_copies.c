@@ -99,7 +99,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         return result;
-    if (is_pageable && !gpu_memory_is_synchronous(to)) {
+    if (is_pageable && gpu_streams_may_return_early() && !gpu_memory_is_synchronous(to)) {
         gpu_streams_record_early(&call);
         return CUDA_SUCCESS;
     }

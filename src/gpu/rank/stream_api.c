@@ -90,7 +90,7 @@ static bool may_return(CUdeviceptr address)
 /* Completes a call that was put on the default stream. Copies within device memory usually need not wait. */
 static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
 {
-    if (!written || !may_return(written) || !may_return(read))
+    if (!written || !gpu_streams_may_return_early() || !may_return(written) || !may_return(read))
         return gpu_wait_for_stream(call->stream, caller);
     gpu_streams_record_early(call);
     return CUDA_SUCCESS;

@@ -192,8 +192,12 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
 void gpu_streams_forget(CUcontext context);
 
 /* Waits for calls of the running rank that have returned before their work was done although CUDA calls
- * them synchronous. Never switches. (settle.c) */
-void gpu_streams_settle(void);
+ * them synchronous. is_refused: they were about memory for which the driver refuses to make them wait; from
+ * now on all of them wait. Never switches. (settle.c) */
+void gpu_streams_settle(bool is_refused);
+
+/* False if calls that CUDA calls synchronous must not return before their work is done. */
+bool gpu_streams_may_return_early(void);
 
 /* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
 void gpu_streams_record_early(const struct gpu_call *call);

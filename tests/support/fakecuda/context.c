@@ -346,6 +346,26 @@ FAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
     return synchronize(__func__, context);
 }
 
+FAKE_EXPORT CUresult cuCtxGetFlags(unsigned *flags)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (!error)
+        *flags = context->flags;
+    return error;
+}
+
+FAKE_EXPORT CUresult cuCtxSetFlags(unsigned flags)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (!error)
+        context->flags = flags;
+    return error;
+}
+
 /* The stacks of kernels change: the driver waits until none runs. */
 FAKE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {

@@ -11,7 +11,8 @@
  * Pageable host memory has been written when the call returns, and so has any host memory from host memory.
  *
  * Calls without Async also wait where pinned or managed memory is on one side, but not between devices'
- * memory, unless it has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS. All else happens when the stream comes to it.
+ * memory, unless it has CU_POINTER_ATTRIBUTE_SYNC_MEMOPS or the context has CU_CTX_SYNC_MEMOPS. All else happens when the
+ * stream comes to it.
  */
 #include "fake.h"
 
@@ -133,9 +134,10 @@ static bool is_sync_memops(const struct fake_range *range)
 }
 
 /* Whether the call returns after the copy only. */
-static bool is_waited_for(const struct fake_op *op, bool is_sync)
+static bool is_waited_for(const struct fake_stream *stream, const struct fake_op *op, bool is_sync)
 {
-    if (is_sync && (is_sync_memops(op->to_range) || is_sync_memops(op->from_range)))
+    if (is_sync && (stream->context->flags & CU_CTX_SYNC_MEMOPS || is_sync_memops(op->to_range) ||
+                    is_sync_memops(op->from_range)))
         return true;
     if (!op->to_range || (is_host(op->to_range) && is_host(op->from_range)))
         return true;
@@ -174,7 +176,7 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
         return CUDA_ERROR_INVALID_VALUE;
     if (!op->from_range && !stream->capture)
         capture_source(op, what);
-    is_waited = !stream->capture && is_waited_for(op, is_sync);
+    is_waited = !stream->capture && is_waited_for(stream, op, is_sync);
     fake_queue(stream, op);
     if (is_waited)
         fake_wait_stream(stream);
@@ -229,7 +231,8 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
         free(op);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    is_waited = is_sync && (op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops);
+    is_waited = is_sync && (op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops ||
+                            stream->context->flags & CU_CTX_SYNC_MEMOPS);
     op->type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->value = what->value;
     op->value_bytes = what->value_bytes;

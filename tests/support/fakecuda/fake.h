@@ -73,6 +73,7 @@ struct fake_context {
     struct fake_waits gate;           /* all later work waits for it: cuCtxWaitEvent */
     bool runs_host_function;          /* one at a time */
     size_t limits[CU_LIMIT_MAX];      /* as set; 0: not set */
+    unsigned flags;                   /* of cuCtxSetFlags */
 };
 extern struct fake_context *fake_contexts;
 struct fake_context *fake_current(void);

@@ -91,7 +91,9 @@ FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribut
         return error;
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
-    if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && (range->pool || range->physical))
+        error = CUDA_ERROR_NOT_SUPPORTED;
+    else if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         set_sync_memops(range, *(const unsigned *)value != 0);
     else
         error = CUDA_ERROR_INVALID_VALUE;
