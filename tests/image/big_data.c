@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows: large initialized arrays (mapped from the file, not copied) and large .bss work, over-aligned ones
- * too.
+ * too. The process keeps no second copy of the array's initial contents.
  */
 #include "image_test.h"
+
+#include <malloc.h>
 
 #define N 200000
 #define ROW 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -16,8 +18,20 @@ static int *middle = &numbers[N / 2];
 static char zeros[64 * 1024 * 1024];
 static char aligned[16] __attribute__((aligned(65536))) = "aligned";
 
+/* Other memory of the process grows with the copies. */
+static void check_heap(void)
+{
+#if __GLIBC_PREREQ(2, 33)
+    const char *copies = getenv("IMAGE_COPIES"); /* not set for ranks of a job */
+    struct mallinfo2 info = mallinfo2();
+
+    CHECK(!copies || info.uordblks + info.hblkhd < sizeof numbers / 2 + strtoul(copies, NULL, 10) * 4096);
+#endif
+}
+
 int main(void)
 {
+    check_heap();
     CHECK(numbers[119999] == 10 && numbers[119990] == 1 && numbers[120000] == 0 && middle == numbers + N / 2);
     CHECK(((unsigned long)aligned & 65535) == 0 && aligned[0] == 'a');
     numbers[119999] = (int)test_id();

@@ -15,6 +15,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,6 +23,9 @@
 /* Size of nonzero initial contents without relocations above which a mapping of the file (one more mapping
  * per copy) is better than copying them for every rank. */
 #define FROM_FILE_BYTES ((size_t)128 * 1024)
+
+/* Initial contents stay in memory as they are if no more than this would be saved. */
+#define KEEP_BYTES ((size_t)64 * 1024)
 
 /* Pages of initial contents are allocated by one call from this size on, including gaps up to this size. */
 #define POPULATE_BYTES ((size_t)8 * IMAGE_ARCH_PAGE_BYTES)
@@ -309,16 +313,39 @@ static void plan_relro(struct image_program *program, const struct image_module 
     }
 }
 
+/* Frees the initial contents, except the bytes that the plan's fills from index first_fill on copy into each image. */
+static void keep_fills(struct image_program *program, struct image_data *data, size_t first_fill)
+{
+    size_t len_bytes = 0;
+    unsigned char *kept, *next;
+
+    for (size_t i = first_fill; i < program->n_fills; i++)
+        len_bytes += program->fills[i].len_bytes;
+    if (data->fill_bytes - len_bytes < KEEP_BYTES)
+        return;
+    next = kept = base_malloc(len_bytes + 1, "the initial contents of the program");
+    for (size_t i = first_fill; i < program->n_fills; i++) {
+        memcpy(next, program->fills[i].bytes, program->fills[i].len_bytes);
+        program->fills[i].bytes = next;
+        next += program->fills[i].len_bytes;
+    }
+    free(data->bytes);
+    data->bytes = kept;
+    data->fill_bytes = 0; /* image_data_at finds nothing any more */
+}
+
 void image_segments_plan(struct image_program *program, struct image_module *module)
 {
     plan_read_only(program, module);
     for (int i = 0; i < module->n_data; i++) {
         struct image_data *data = &module->data[i];
+        size_t first_fill = program->n_fills;
 
         if (data->is_one_shift && unchanged_bytes(data) > FROM_FILE_BYTES)
             plan_from_file(program, module, data);
         else
             plan_anonymous(program, module, data);
+        keep_fills(program, data, first_fill);
     }
     plan_relro(program, module);
 }
