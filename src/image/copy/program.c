@@ -6,6 +6,7 @@
  * their segments (segments.c), assign their places in a copy, relocate the initial contents (reloc.c), turn
  * them into a plan, and tell src/ult the TLS regions of the program.
  */
+#include "image/copy/cxx_new.h"
 #include "image/copy/groups.h"
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
@@ -176,6 +177,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
     if (!set_tls_regions(program, error_out))
         return false;
     construct_streams(program);
+    image_cxx_new_open(program);
 
     main_module = image_module_of(program, (uintptr_t)main);
     if (!main_module) {
