@@ -449,7 +449,8 @@ struct ampi_early *ampi_early_create(const struct ampi_enqueue *what, struct amp
     bool is_send = inner->kind == &ampi_send_kind;
     struct ampi_early *made;
 
-    if (what->start != ampi_enqueue_start_p2p || what->stream->n_late > 0 || gpu_sync_is_full(what->stream->sync) ||
+    if (what->start != ampi_enqueue_start_p2p || what->stream->n_late > 0 ||
+        gpu_sync_is_full(what->stream->sync) ||
         !is_local(inner->comm, is_send ? p2p->peer_rank : p2p->node.source) ||
         (is_send && p2p->mode == AMPI_SEND_SYNCHRONOUS))
         return NULL;

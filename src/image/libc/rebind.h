@@ -210,6 +210,8 @@ int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void
 int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 pid_t image_libc_getpid(void);
 pid_t image_libc_getppid(void);
+int image_libc_kill(pid_t number, int signal_number);
+int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value);
 int image_libc_setpgid(pid_t number, pid_t group);
 int image_libc_tgkill(pid_t number, pid_t thread, int signal_number);
 int image_libc_pidfd_open(pid_t number, unsigned flags);

@@ -124,6 +124,17 @@ pid_t image_libc_getppid(void)
     return libc && parent == libc->number_of ? atomic_load(&libc->number) : parent;
 }
 
+/* To the process itself, as from a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
+int image_libc_kill(pid_t number, int signal_number)
+{
+    return kill(process_of(number), signal_number);
+}
+
+int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
+{
+    return sigqueue(process_of(number), signal_number, value);
+}
+
 int image_libc_setpgid(pid_t number, pid_t group)
 {
     return setpgid(process_of(number), process_of(group));
