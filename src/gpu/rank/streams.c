@@ -200,38 +200,10 @@ static CUresult join_one(struct gpu_face *face, struct gpu_stream *stream)
     return result;
 }
 
-static void drop_orphan(struct gpu_orphan **link)
-{
-    struct gpu_orphan *orphan = *link;
-
-    *link = orphan->next;
-    gpu_driver.cuEventDestroy(orphan->event);
-    free(orphan);
-}
-
-/* Makes the default stream wait for work that destroyed streams had left; work that is done is dropped. */
-static CUresult join_orphans(struct gpu_face *face)
-{
-    CUresult result = CUDA_SUCCESS;
-
-    for (struct gpu_orphan **link = &face->orphans; *link && result == CUDA_SUCCESS;) {
-        struct gpu_orphan *orphan = *link;
-        if (gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY) {
-            drop_orphan(link);
-            continue;
-        }
-        if (orphan->is_blocking)
-            result = gpu_driver.cuStreamWaitEvent(face->base.stream, orphan->event, 0);
-        orphan->is_blocking = false; /* waiting once is enough */
-        link = &orphan->next;
-    }
-    return result;
-}
-
 /* Lock held, the face's context is current. */
 static CUresult join_all(struct gpu_face *face)
 {
-    CUresult result = face->orphans ? join_orphans(face) : CUDA_SUCCESS;
+    CUresult result = face->orphans ? gpu_orphans_join(face) : CUDA_SUCCESS;
 
     for (struct gpu_stream *i = face->streams; i && result == CUDA_SUCCESS; i = i->next)
         if (i->is_blocking && i->has_work)
@@ -504,25 +476,6 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
     rank->n_blocking -= stream->is_blocking;
 }
 
-/* Keeps track of the stream's remaining work by its mark, which becomes an orphan. Lock held. */
-static void leave_orphan(struct gpu_stream *stream)
-{
-    struct gpu_face *face = stream->face;
-    struct gpu_orphan *orphan;
-    CUcontext before;
-
-    if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
-        gpu_context_enter(face->context, &before))
-        return;
-    if (gpu_streams_mark(stream) == CUDA_SUCCESS) {
-        orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
-        *orphan = (struct gpu_orphan){face->orphans, stream->mark, stream->is_blocking};
-        face->orphans = orphan;
-        stream->mark = NULL;
-    }
-    gpu_context_leave(face->context, before);
-}
-
 void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
 {
     struct gpu_stream *stream;
@@ -533,7 +486,7 @@ void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
     if (stream) {
         bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
         if (!is_captured)
-            leave_orphan(stream);
+            gpu_orphans_leave(stream);
         unlink_stream(rank, stream);
         if (stream->mark)
             gpu_driver.cuEventDestroy(stream->mark);
@@ -577,11 +530,7 @@ void gpu_streams_forget(CUcontext context)
             unlink_stream(rank, stream);
             free(stream);
         }
-        while (face->orphans) {
-            struct gpu_orphan *orphan = face->orphans;
-            face->orphans = orphan->next;
-            free(orphan);
-        }
+        gpu_orphans_forget(face);
         rank->n_blocking -= face->n_blocking; /* includes the per-thread stream */
         *link = face->next;
         free(face);

@@ -58,7 +58,8 @@ struct gpu_face {
     struct gpu_stream base;     /* replaces the legacy default stream */
     struct gpu_stream thread;   /* the per-thread stream of the rank's own ULT */
     struct gpu_stream *streams; /* created by the rank, and per-thread streams of its other threads */
-    struct gpu_orphan *orphans;
+    struct gpu_orphan *orphans; /* the oldest first */
+    struct gpu_orphan *orphans_last;
     CUstream joined;    /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
     CUevent gate;       /* new streams wait for it: cuCtxWaitEvent; NULL: none */
     CUevent early;      /* after the last synchronous call that did not wait; NULL: not created yet */
@@ -159,6 +160,12 @@ struct gpu_rank_streams *gpu_streams_of_main(void);
 
 /* The created stream with this handle; NULL: it is not the rank's. Lock held. */
 struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
+
+/* Work of destroyed streams (orphans.c). Lock held in all of these. Make the default stream wait for it; there is some. The
+ * stream is about to be destroyed. The context has been reset. */
+CUresult gpu_orphans_join(struct gpu_face *face);
+void gpu_orphans_leave(struct gpu_stream *stream);
+void gpu_orphans_forget(struct gpu_face *face);
 
 /* Adds a stream that has been created in the face's context. Lock held. */
 struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * orphans.c: work of destroyed streams, which continues: the rank's default stream and cuCtxSynchronize wait for it.
+ *
+ * The list is a queue. Each new orphan looks at the two oldest ones, and drops those that are done: so their number stays
+ * near that of the unfinished ones even if nothing else looks at them.
+ */
+#include "gpu/rank/streams.h"
+
+#include "base/log.h"
+
+#define LOOKS_PER_ORPHAN 2
+
+static bool is_done(const struct gpu_orphan *orphan)
+{
+    return gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY;
+}
+
+static void drop(struct gpu_orphan *orphan)
+{
+    gpu_driver.cuEventDestroy(orphan->event);
+    free(orphan);
+}
+
+static void append(struct gpu_face *face, struct gpu_orphan *orphan)
+{
+    orphan->next = NULL;
+    if (face->orphans)
+        face->orphans_last->next = orphan;
+    else
+        face->orphans = orphan;
+    face->orphans_last = orphan;
+}
+
+static struct gpu_orphan *take_oldest(struct gpu_face *face)
+{
+    struct gpu_orphan *oldest = face->orphans;
+
+    face->orphans = oldest->next;
+    return oldest;
+}
+
+CUresult gpu_orphans_join(struct gpu_face *face)
+{
+    struct gpu_orphan *last = face->orphans_last;
+    CUresult result = CUDA_SUCCESS;
+    bool is_last;
+
+    do {
+        struct gpu_orphan *orphan = take_oldest(face);
+        is_last = orphan == last;
+        if (is_done(orphan)) {
+            drop(orphan);
+            continue;
+        }
+        if (orphan->is_blocking && result == CUDA_SUCCESS)
+            result = gpu_driver.cuStreamWaitEvent(face->base.stream, orphan->event, 0);
+        orphan->is_blocking = false; /* waiting once is enough */
+        append(face, orphan);
+    } while (!is_last);
+    return result;
+}
+
+void gpu_orphans_leave(struct gpu_stream *stream)
+{
+    struct gpu_face *face = stream->face;
+    struct gpu_orphan *orphan;
+    CUcontext before;
+
+    for (int i = 0; i < LOOKS_PER_ORPHAN && face->orphans; i++) {
+        orphan = take_oldest(face);
+        if (is_done(orphan))
+            drop(orphan);
+        else
+            append(face, orphan);
+    }
+    if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
+        gpu_context_enter(face->context, &before))
+        return;
+    if (gpu_streams_mark(stream) == CUDA_SUCCESS) {
+        orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
+        *orphan = (struct gpu_orphan){NULL, stream->mark, stream->is_blocking};
+        append(face, orphan);
+        stream->mark = NULL;
+    }
+    gpu_context_leave(face->context, before);
+}
+
+void gpu_orphans_forget(struct gpu_face *face)
+{
+    while (face->orphans)
+        free(take_oldest(face));
+}
