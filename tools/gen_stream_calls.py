@@ -46,6 +46,23 @@ HOST = {
     "cuMemcpy2DAsync": STRUCT,
     "cuMemcpy3DAsync": STRUCT,
 }
+# The addresses of the two ends, of functions that can copy from device to device: (written, read).
+COPY_ENDS = "(GPU_CALL_DEVICE(pCopy, dst), GPU_CALL_DEVICE(pCopy, src))"
+ENDS = {
+    "cuMemcpy": "(dst, src)",
+    "cuMemcpyAsync": "(dst, src)",
+    "cuMemcpyDtoD": "(dstDevice, srcDevice)",
+    "cuMemcpyDtoDAsync": "(dstDevice, srcDevice)",
+    "cuMemcpyPeer": "(dstDevice, srcDevice)",
+    "cuMemcpyPeerAsync": "(dstDevice, srcDevice)",
+    "cuMemcpy2D": COPY_ENDS,
+    "cuMemcpy2DAsync": COPY_ENDS,
+    "cuMemcpy2DUnaligned": COPY_ENDS,
+    "cuMemcpy3D": COPY_ENDS,
+    "cuMemcpy3DAsync": COPY_ENDS,
+    "cuMemcpy3DPeer": COPY_ENDS,
+    "cuMemcpy3DPeerAsync": COPY_ENDS,
+}
 # The calls that work on the default stream and wait, their twins that do not wait, and the addresses of the
 # device if they need not wait: (written, read).
 WAITS = {
@@ -143,9 +160,10 @@ def waiting_rows(functions, symbols):
                 continue
             other, device = WAITS[base]
             newest = max((v for v, t in functions[other] if not t and v < 12000))
-            rows.append("%s, %s, (%s, call.stream), %s, %s)" % (
+            rows.append("%s, %s, (%s, call.stream), %s, %s, %s)" % (
                 begin, symbol_names(other, functions[other])[newest, ""], arguments,
-                ", ".join(HOST.get(other, ("NULL", "NULL", "0"))[:2]), ", ".join(device or ("0", "0"))))
+                ", ".join(HOST.get(other, ("NULL", "NULL", "0"))[:2]), ", ".join(device or ("0", "0")),
+                ENDS.get(base, "(0, 0)")))
     return rows, alone
 
 
@@ -176,9 +194,9 @@ def main(toolkit):
             pass_on[place] = "call.stream"
             host = HOST.get(base, ("NULL", "NULL", "0"))
             rows.setdefault(version // 10 * 10 if version >= 12000 else 0, []).append(
-                "X(%s, %d, %d, %s, (%s), (%s), %s)" % (
+                "X(%s, %d, %d, %s, (%s), (%s), %s, %s)" % (
                     name, version, 1 if twin else 0, "ASK" if base in ASKS else "SUBMIT", join(own),
-                    ", ".join(pass_on), ", ".join(host)))
+                    ", ".join(pass_on), ", ".join(host), ENDS.get(base, "(0, 0)")))
     waits, alone = waiting_rows(functions, symbols)
     print("""/* SPDX-License-Identifier: BSD-3-Clause
  *
@@ -192,11 +210,12 @@ def main(toolkit):
 /* The lists:
  *      GPU_STREAM_CALLS    X(name in libcuda, version of CUDA that brought it, NULL means the thread's stream (1) or
  *                          the legacy one (0), SUBMIT: adds work or ASK: does not, parameters, arguments, address in
- *                          the host's memory that is read, that is written (NULL: none), bytes)
+ *                          the host's memory that is read, that is written (NULL: none), bytes, ends)
  *      GPU_WAITING_CALLS   X(name, version, stream, parameters, arguments, the call that does the same and does not
  *                          wait, its arguments, address of the host that is read, that is written, address of a
- *                          device that is written, that is read, if the call need not wait; else 0)
+ *                          device that is written, that is read, if the call need not wait; else 0; ends)
  *      GPU_LONELY_CALLS    X(name, version, stream, parameters, arguments): those without such a call
+ * ends: of a copy that may be from device to device, the address that is written and that is read; else (0, 0)
  */""")
     groups = sorted(rows)
     for group in groups:

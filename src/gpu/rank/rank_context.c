@@ -199,11 +199,14 @@ static bool is_alone(CUdevice device)
 CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
 {
     struct gpu_rank_context *rank = own();
+    struct gpu_rank_streams *streams = gpu_streams_of_self();
     CUresult result;
 
     pthread_mutex_lock(&lock);
     result = gpu_guard_retain(context_out, device);
     if (result == CUDA_SUCCESS && is_device(device)) {
+        if (streams)
+            atomic_fetch_or(&streams->devices, (uint64_t)1 << device);
         primaries[device] = *context_out;
         (rank ? rank->n_retained : retained_elsewhere)[device]++;
     }

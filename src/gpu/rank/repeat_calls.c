@@ -145,7 +145,7 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
     const void *read = kind == GPU_OP_COPY || kind == GPU_OP_COPY_TO_DEVICE ? (const void *)from : NULL;
     const void *written = kind == GPU_OP_COPY || kind == GPU_OP_COPY_TO_HOST ? (const void *)to : NULL;
     struct gpu_operation op;
-    bool is_good = taker->repeats && gpu_op_of_copy(kind, to, from, n_bytes, &op) &&
+    bool is_good = taker->repeats && !taker->call.peers[0] && gpu_op_of_copy(kind, to, from, n_bytes, &op) &&
                    (gpu_repeats_has(taker->repeats, &op) || gpu_op_is_safe(&op));
 
     bool is_taken = take(taker, is_good, &op, NULL, result_out);
@@ -163,6 +163,8 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
     {                                                                                                  \
         struct taker taker;                                                                            \
         CUresult result = begin(&taker, stream, is_per_thread, GPU_CALLER);                            \
+        if (result == CUDA_SUCCESS && (kind == GPU_OP_COPY || kind == GPU_OP_COPY_WITHIN))             \
+            result = gpu_call_reach(&taker.call, (CUdeviceptr)to, (CUdeviceptr)from);                  \
         if (result != CUDA_SUCCESS ||                                                                  \
             take_copy(&taker, kind, (CUdeviceptr)to, (CUdeviceptr)from, n_bytes, GPU_CALLER, &result)) \
             return result;                                                                             \

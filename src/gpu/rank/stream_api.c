@@ -28,6 +28,14 @@ struct gpu_stream_real gpu_stream_real;
      : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? GPU_CALL_POINTER((copy)->end##Device) \
                                                         : NULL)
 
+/* The address of an end that may be a device's; and the ends of a copy as arguments. */
+#define GPU_CALL_DEVICE(copy, end)                                            \
+    (!(copy)                                            ? 0                   \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_DEVICE  ? (copy)->end##Device \
+     : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? (copy)->end##Device \
+                                                        : 0)
+#define GPU_CALL_ENDS(to, from) (CUdeviceptr)(to), (CUdeviceptr)(from)
+
 /* Up to this size the driver copies data from pageable memory at once, without waiting. */
 #define TAKEN_ALONG ((size_t)64 << 10)
 
@@ -54,27 +62,30 @@ static inline bool ends_memory(const char *name)
     return strncmp(name, free_async, sizeof free_async - 1) == 0;
 }
 
-#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes) \
-    static CUresult CUDAAPI call_##name parameters                                  \
-    {                                                                               \
-        struct gpu_call call;                                                       \
-        CUresult result;                                                            \
-        gpu_guard_prepare();                                                        \
-        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);  \
-        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                  \
-            return result;                                                          \
-        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                     \
-            return real.r_##name arguments;                                         \
-        gpu_call_make_room(&call, GPU_CALLER);                                      \
-        if ((bytes) > 0 && gpu_waits_suspend)                                       \
-            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);     \
-        gpu_submit_begin(GPU_CALLER);                                               \
-        result = real.r_##name arguments;                                           \
-        gpu_submit_end();                                                           \
-        gpu_call_end(&call);                                                        \
-        if (ends_memory(#name))                                                     \
-            gpu_count_change();                                                     \
-        return result;                                                              \
+#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
+    static CUresult CUDAAPI call_##name parameters                                        \
+    {                                                                                     \
+        struct gpu_call call;                                                             \
+        CUresult result;                                                                  \
+        gpu_guard_prepare();                                                              \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);        \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
+            return result;                                                                \
+        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                           \
+            return real.r_##name arguments;                                               \
+        gpu_call_make_room(&call, GPU_CALLER);                                            \
+        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                               \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
+            return result;                                                                \
+        if ((bytes) > 0 && gpu_waits_suspend)                                             \
+            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);           \
+        gpu_submit_begin(GPU_CALLER);                                                     \
+        result = real.r_##name arguments;                                                 \
+        gpu_submit_end();                                                                 \
+        gpu_call_end(&call);                                                              \
+        if (ends_memory(#name))                                                           \
+            gpu_count_change();                                                           \
+        return result;                                                                    \
     }
 GPU_STREAM_CALLS(FUNCTION)
 #undef FUNCTION
@@ -105,7 +116,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
 
 /* The driver rejects some copies only in their asynchronous form (unaligned pitches). */
 #define FUNCTION(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, \
-                 read)                                                                                  \
+                 read, ends)                                                                            \
     static CUresult CUDAAPI call_##name parameters                                                      \
     {                                                                                                   \
         struct gpu_call call;                                                                           \
@@ -119,6 +130,9 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
             return real.r_##name arguments;                                                             \
         }                                                                                               \
         gpu_call_make_room(&call, GPU_CALLER);                                                          \
+        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                                             \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                      \
+            return result;                                                                              \
         gpu_api_wait_if_pageable(call.stream, from, to, SIZE_MAX, GPU_CALLER);                          \
         gpu_submit_begin(GPU_CALLER);                                                                   \
         result = real.r_##async async_arguments;                                                        \
@@ -467,12 +481,13 @@ const struct gpu_guarded gpu_stream_functions[] = {
     {#name, (void *)ours, version, why, (void **)&gpu_stream_real.r_##name},
     GPU_STREAM_API_CALLS(ROW)
 #undef ROW
-#define ROW(name, version, twin, kind, parameters, arguments, from, to, bytes) \
-    {#name, (void *)call_##name, version, "the default stream is the rank's",  \
+#define ROW(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
+    {#name, (void *)call_##name, version, "the default stream is the rank's",        \
      (void **)&gpu_stream_real.r_##name},
         GPU_STREAM_CALLS(ROW)
 #undef ROW
-#define ROW(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, read) \
+#define ROW(name, version, twin, parameters, arguments, async, async_arguments, from, to, written, read, \
+            ends)                                                                                        \
     {#name, (void *)call_##name, version, "waits for the default stream", (void **)&gpu_stream_real.r_##name},
             GPU_WAITING_CALLS(ROW)
 #undef ROW

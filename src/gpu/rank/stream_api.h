@@ -241,12 +241,12 @@ extern struct gpu_stream_real {
 #define GPU_STREAM_REAL(name, version, parameters, ours, why) CUresult(CUDAAPI *r_##name) parameters;
     GPU_STREAM_API_CALLS(GPU_STREAM_REAL)
 #undef GPU_STREAM_REAL
-#define GPU_STREAM_REAL(name, version, twin, kind, parameters, arguments, from, to, bytes) \
+#define GPU_STREAM_REAL(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
     CUresult(CUDAAPI *r_##name) parameters;
     GPU_STREAM_CALLS(GPU_STREAM_REAL)
 #undef GPU_STREAM_REAL
 #define GPU_STREAM_REAL(name, version, twin, parameters, arguments, async, async_arguments, from, to, \
-                        written, read)                                                                \
+                        written, read, ends)                                                          \
     CUresult(CUDAAPI *r_##name) parameters;
     GPU_WAITING_CALLS(GPU_STREAM_REAL)
 #undef GPU_STREAM_REAL

@@ -313,6 +313,13 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, c
                               : CUDA_SUCCESS;
 }
 
+CUresult gpu_streams_join(struct gpu_rank_streams *rank, struct gpu_face *face)
+{
+    CUresult result = face->base.stream ? CUDA_SUCCESS : make(rank, &face->base, NULL);
+
+    return result == CUDA_SUCCESS ? order_default(rank, face, GPU_CALL_SUBMIT) : result;
+}
+
 /* The per-thread stream of a thread that is not the rank's own. As above. */
 static CUresult find_of_thread(struct gpu_rank_streams *rank, struct gpu_face *face, const void *caller,
                                struct gpu_stream **stream_out)

@@ -87,6 +87,7 @@ struct gpu_rank_streams {
     int n_blocking;                               /* in all faces */
     struct gpu_capture *captures;                 /* begun and not ended ... */
     int n_captures;                               /* ... and their number */
+    _Atomic uint64_t devices;                     /* whose primary contexts it has retained, by bit */
     CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
     CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
     cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
@@ -112,6 +113,7 @@ struct gpu_call {
                                     * or the ranks share their streams */
     bool is_of_thread;             /* it is the driver's own per-thread stream */
     struct gpu_rank_streams *orders; /* the rank whose streams it is ordered with; NULL: none */
+    struct gpu_face *peers[2]; /* a copy with memory of other devices: the rank's streams there; NULL: none */
 };
 
 enum gpu_call_kind {
@@ -136,6 +138,10 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
 /* Notes work that has been submitted to a stream of the rank (by the driver's handle). Never switches. */
 void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream);
 
+/* The parts of gpu_call_reach and gpu_call_end for ranks that use several devices. Never switch. (peers.c) */
+CUresult gpu_peers_begin(struct gpu_call *call, CUdeviceptr to, CUdeviceptr from) BASE_COLD;
+void gpu_peers_end(const struct gpu_call *call) BASE_COLD;
+
 /* Called when a submission has been made, by the thread that made it: streams that are ordered with this one wait for it
  * from now on. Not earlier: what other threads of the rank submit between gpu_call_begin and the driver's call would be
  * taken for later work that has waited. Never switches. */
@@ -143,6 +149,17 @@ static inline void gpu_call_end(const struct gpu_call *call)
 {
     if (call->orders)
         gpu_streams_note(call->orders, call->stream);
+    if (BASE_UNLIKELY(call->peers[0] != NULL))
+        gpu_peers_end(call);
+}
+
+/* Called between gpu_call_begin and the submission of a copy between two addresses; 0: not of a device. A copy in the
+ * default stream between devices is ordered with the default streams of both. */
+static inline CUresult gpu_call_reach(struct gpu_call *call, CUdeviceptr to, CUdeviceptr from)
+{
+    uint64_t devices = (to || from) && call->orders ? call->orders->devices : 0;
+
+    return BASE_UNLIKELY(devices & (devices - 1)) ? gpu_peers_begin(call, to, from) : CUDA_SUCCESS;
 }
 
 /* Called before a submission: waits until the stream has room for it. May switch. */
@@ -160,6 +177,10 @@ struct gpu_rank_streams *gpu_streams_of_main(void);
 
 /* The created stream with this handle; NULL: it is not the rank's. Lock held. */
 struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stream);
+
+/* Makes the face's default stream wait for its blocking streams, creating it if necessary. Lock held, but it may be released
+ * in between; the face's context is current. Never switches. */
+CUresult gpu_streams_join(struct gpu_rank_streams *rank, struct gpu_face *face);
 
 /* Work of destroyed streams (orphans.c). Lock held in all of these. Make the default stream wait for it; there is some. The
  * stream is about to be destroyed. The context has been reset. */

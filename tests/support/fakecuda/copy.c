@@ -162,6 +162,28 @@ static bool waits_before(const struct fake_copy *what)
     return !(is_row && what->n_bytes <= TAKEN_ALONG && fake_range_at(what->to));
 }
 
+/* The other device's context whose memory a copy in the stream NULL uses; NULL: none. */
+static struct fake_context *peer_of(const struct fake_stream *stream, const struct fake_range *range)
+{
+    return stream->kind == FAKECUDA_LEGACY && is_on_device(range) && range->device != stream->context->device
+               ? range->context
+               : NULL;
+}
+
+/* CUDA orders it with both devices. */
+static void queue_ordered(struct fake_stream *stream, struct fake_op *op)
+{
+    struct fake_context *peers[] = {peer_of(stream, op->to_range), peer_of(stream, op->from_range)};
+
+    for (int i = 0; i < 2; i++)
+        if (peers[i])
+            fake_join_peer(op, peers[i]);
+    fake_queue(stream, op);
+    for (int i = 0; i < 2; i++)
+        if (peers[i])
+            fake_hold_peer(stream, peers[i]);
+}
+
 static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *what, bool is_sync)
 {
     struct fake_op *op;
@@ -177,7 +199,7 @@ static CUresult queue_copy(struct fake_stream *stream, const struct fake_copy *w
     if (!op->from_range && !stream->capture)
         capture_source(op, what);
     is_waited = !stream->capture && is_waited_for(stream, op, is_sync);
-    fake_queue(stream, op);
+    queue_ordered(stream, op);
     if (is_waited)
         fake_wait_stream(stream);
     else if (is_sync && fake_range_at(what->to))

@@ -71,9 +71,10 @@ struct fake_context {
     struct fake_stream *legacy;       /* the stream NULL; made at first use */
     struct fake_stream *streams;      /* all of this context, destroyed ones included */
     struct fake_waits gate;           /* all later work waits for it: cuCtxWaitEvent */
-    bool runs_host_function;          /* one at a time */
-    size_t limits[CU_LIMIT_MAX];      /* as set; 0: not set */
-    unsigned flags;                   /* of cuCtxSetFlags */
+    struct fake_waits peers;     /* later work of blocking streams and NULL does: copies of other devices */
+    bool runs_host_function;     /* one at a time */
+    size_t limits[CU_LIMIT_MAX]; /* as set; 0: not set */
+    unsigned flags;              /* of cuCtxSetFlags */
 };
 extern struct fake_context *fake_contexts;
 struct fake_context *fake_current(void);
@@ -233,6 +234,11 @@ CUresult fake_begin_wait(const char *function, CUstream handle, struct fake_stre
 
 /* Queues it, and the stream's thread frees it; or makes it a node, if the stream is captured. Lock held. */
 void fake_queue(struct fake_stream *stream, struct fake_op *op);
+
+/* A copy in the stream NULL, and memory of another device's context: the operation waits for that context's stream NULL and
+ * blocking streams; when it is queued, their later work waits for it. Lock held. */
+void fake_join_peer(struct fake_op *op, struct fake_context *peer);
+void fake_hold_peer(struct fake_stream *stream, struct fake_context *peer);
 
 /* Waits until the stream, or all streams of the context or of the device's contexts, have done what was
  * queued. Lock held (and given up meanwhile). */

@@ -152,6 +152,7 @@ static void add_legacy_waits(struct fake_stream *stream, struct fake_op *op)
 
     if (!is_ordered_with_legacy(stream))
         return;
+    fake_waits_add_all(&op->waits, &context->peers);
     if (stream != context->legacy) {
         if (context->legacy)
             fake_waits_add(&op->waits, context->legacy, context->legacy->n_queued);
@@ -160,6 +161,20 @@ static void add_legacy_waits(struct fake_stream *stream, struct fake_op *op)
     for (struct fake_stream *i = context->streams; i; i = i->next)
         if (i != stream && is_ordered_with_legacy(i))
             fake_waits_add(&op->waits, i, i->n_queued);
+}
+
+void fake_join_peer(struct fake_op *op, struct fake_context *peer)
+{
+    for (struct fake_stream *i = peer->streams; i; i = i->next)
+        if (is_ordered_with_legacy(i))
+            fake_waits_add(&op->waits, i, i->n_queued);
+}
+
+void fake_hold_peer(struct fake_stream *stream, struct fake_context *peer)
+{
+    if (fake_waits_are_over(&peer->peers))
+        fake_waits_clear(&peer->peers);
+    fake_waits_add(&peer->peers, stream, stream->n_queued);
 }
 
 static void pass_gate(struct fake_context *context, struct fake_op *op)
