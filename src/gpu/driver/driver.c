@@ -47,6 +47,7 @@ static bool fill(void *library)
         *(void **)((char *)&found + symbols[i].offset) =
             gpu_upper.replacement_for_library(symbols[i].name, address);
     }
+    gpu_driver_relax(&found, library);
     gpu_driver = found;
     return true;
 }

@@ -71,6 +71,13 @@ struct gpu_driver {
 };
 extern struct gpu_driver gpu_driver;
 
+/* Replaces functions of a table that has been filled, so that captures of the program neither forbid the library's calls nor
+ * are ended by them. (relaxed.c) */
+void gpu_driver_relax(struct gpu_driver *driver, void *library) BASE_COLD;
+
+/* True if all captures of the process are relaxed anyway. Set before the ranks begin. */
+extern bool gpu_captures_are_relaxed;
+
 /* Calls a function of the table and returns its CUresult as an int: gpu_call(cuMemFree, (addr)). */
 #define gpu_call(function, arguments) gpu_driver_check(gpu_driver.function arguments, #function)
 

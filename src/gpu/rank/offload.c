@@ -13,6 +13,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/rank/drain.h"
+#include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
 
@@ -120,6 +121,7 @@ static void *help(void *arg)
     struct helper *self = arg;
 
     pthread_setname_np(pthread_self(), "heddle gpu");
+    (void)gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* captures of the program go on */
     for (;;) {
         struct gpu_offload *call = wait_for_call(self);
         struct ult *u = call->u;

@@ -44,6 +44,7 @@ void gpu_streams_begin(int n_ranks)
     if (is_late && n_ranks > 1)
         base_log_verbose(1, "CUDA was in use before the ranks began: they share its default streams");
     gpu_streams_are_private = is_private_wanted && n_ranks > 1 && !is_late;
+    gpu_captures_are_relaxed = gpu_streams_are_private;
     gpu_waits_suspend = is_suspending_wanted && n_ranks > 1 && !is_late;
     gpu_repeats_are_on = are_graphs_wanted && gpu_streams_are_private;
     gpu_streams_n_ranks = n_ranks;

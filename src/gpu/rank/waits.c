@@ -10,6 +10,7 @@
 
 #include "gpu/copy/batch.h"
 #include "gpu/driver/gpu_upper.h"
+#include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 
 /* The pause between two queries is this fraction of the time waited so far, within these limits. */
@@ -220,7 +221,7 @@ CUresult gpu_wait_for_stream(CUstream stream, const void *caller)
 
     if (gpu_wait_may_lend_pe(caller) && !is_alone())
         result = suspend(stream, NULL);
-    return result == CUDA_SUCCESS ? gpu_driver.cuStreamSynchronize(stream) : result;
+    return result == CUDA_SUCCESS ? gpu_stream_real.r_cuStreamSynchronize(stream) : result;
 }
 
 CUresult gpu_wait_for_event(CUevent event, const void *caller)
@@ -230,7 +231,7 @@ CUresult gpu_wait_for_event(CUevent event, const void *caller)
     gpu_batch_start_now();
     if (gpu_wait_may_lend_pe(caller) && !is_alone())
         result = suspend(NULL, event);
-    return result == CUDA_SUCCESS ? gpu_driver.cuEventSynchronize(event) : result;
+    return result == CUDA_SUCCESS ? gpu_stream_real.r_cuEventSynchronize(event) : result;
 }
 
 void gpu_wait_for_mark(CUevent event, const void *caller)
