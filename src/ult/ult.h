@@ -322,8 +322,8 @@ struct ult_offload {
  * thread and none can be created, the PE runs it at once. On a PE. Never switches otherwise. */
 void ult_offload_start(struct ult_offload *work);
 
-/* The most calls that run at the same time. */
-int ult_offload_width(void);
+/* The number of cores that this process may use. */
+int ult_core_count(void);
 
 #include "ult/sharing.h"
 #include "ult/ult_inline.h"

@@ -415,8 +415,8 @@ static int choose_threads(const struct ampi_merge *merge, size_t n_bytes, size_t
 
     if (merge->is_write && n_bytes / n_pieces >= SMALL_BYTES)
         most = 2;
-    if (most > (size_t)ult_offload_width() / 2)
-        most = (size_t)ult_offload_width() / 2;
+    if (most > 2 && most > (size_t)ult_core_count())
+        most = base_max_u64(2, (uint64_t)ult_core_count());
     return (int)(n < most ? n : most);
 }
 
