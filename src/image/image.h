@@ -29,6 +29,11 @@ struct image_client {
 };
 extern const struct image_client image_client;
 
+/* True if the program is position-independent, and it or a library that it was loaded with (but not a library of
+ * this installation) calls a function of another one whose name contains this text, in lower case letters; the names are
+ * compared without regard to case. At any time from the constructors on. */
+bool image_process_refers_to(const char *text);
+
 /* ---- The program ---- */
 
 /* Analyses the prototype: the modules to privatize, their segments, relocations and TLS. main is the

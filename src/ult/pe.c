@@ -473,12 +473,14 @@ void ult_pe_run(struct ult_carrier *carrier)
 {
     struct ult_pe *pe = carrier->pe;
 
-    if (pe->n_live > 0) {
-        carrier->base.state = ULT_BLOCKED;
-        switch_away(pe, &carrier->base);
-    }
-    if (!carrier->successor)
-        ult_pe_idle(pe, true);
+    do {
+        if (pe->n_live > 0) {
+            carrier->base.state = ULT_BLOCKED;
+            switch_away(pe, &carrier->base);
+        }
+        if (!carrier->successor)
+            ult_pe_idle(pe, true); /* ULTs may be created on it */
+    } while (!carrier->successor && pe->n_live > 0);
     if (pe->is_shared)
         ult_sharing_leave(pe);
     if (carrier->successor)

@@ -32,9 +32,9 @@ static const int *predefined_value(struct ampi_rank *self, int keyval)
     case MPI_WTIME_IS_GLOBAL:
         return &wtime_is_global;
     case MPI_APPNUM:
-        return &ampi_job.app_num;
+        return &self->app_num;
     case MPI_UNIVERSE_SIZE:
-        return &ampi_job.n_ranks;
+        return &ampi_job.universe_size;
     case MPI_LASTUSEDCODE:
         self->last_used_code = ampi_error_last_used(self);
         return &self->last_used_code;

@@ -168,7 +168,7 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
         comm->shared = shared;
         comm->local = side;
         comm->peer = shared->is_inter ? &shared->side[1 - side_index] : side;
-        comm->owner = &ampi_job.ranks[ampi_group_world_rank(layout->group, i) - ampi_job.first_rank];
+        comm->owner = &ampi_job.ranks[ampi_job_index_of(ampi_group_world_rank(layout->group, i))];
         ampi_match_init(&comm->match);
     }
 }
@@ -313,6 +313,8 @@ void ampi_comm_release(struct ampi_comm *comm)
     comm->streams = NULL;
     free(comm->name);
     comm->name = NULL;
+    if (comm == comm->owner->parent)
+        comm->owner->parent = NULL;
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->release)
             ampi_comm_clients[i]->release(comm);

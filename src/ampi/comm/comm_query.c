@@ -107,13 +107,13 @@ int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result)
     return MPI_SUCCESS;
 }
 
-/* Ranks of this library are never spawned by another job. */
 AMPI_EXPORT(Comm_get_parent);
 int PMPI_Comm_get_parent(MPI_Comm *parent)
 {
-    ampi_enter("MPI_Comm_get_parent");
+    const struct ampi_rank *self = ampi_enter("MPI_Comm_get_parent");
+
     if (!parent)
         return ampi_raise_self(MPI_ERR_ARG, "parent is NULL");
-    *parent = MPI_COMM_NULL;
+    *parent = self->parent ? ampi_comm_handle(self->parent) : MPI_COMM_NULL;
     return MPI_SUCCESS;
 }

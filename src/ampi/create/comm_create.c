@@ -11,6 +11,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/comm/comm_info.h"
 #include "ampi/object/info.h"
+#include "ampi/procs/procs.h"
 #include "base/log.h"
 
 const char *ampi_comm_creation_text(int error, const struct ampi_group *group, char *text)
@@ -97,7 +98,7 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
  * is identified by its lowest process. */
 static int color_of_pe(const struct ampi_rank *self)
 {
-    return ampi_job.first_rank + self->pe_id; /* a process has no more PEs than ranks */
+    return ampi_job.proc_id * AMPI_PES_MAX + self->pe_id;
 }
 
 static int color_of_resource(const struct ampi_rank *self, const char *resource)
@@ -127,7 +128,7 @@ static int color_of_pset(const struct ampi_rank *self, const char *pset)
     if (!pset)
         return MPI_UNDEFINED;
     if (strcmp(pset, "mpi://WORLD") == 0)
-        return 0;
+        return self->world_rank - ampi_rank_number(self);
     return strcmp(pset, "mpi://SELF") == 0 ? self->world_rank : MPI_UNDEFINED;
 }
 

@@ -34,7 +34,15 @@ struct ampi_comm_leader {
     int error;             /* of the leader, for all members: they do not meet */
     int remote_world_rank; /* the other leader */
     struct ampi_meet key;  /* distinguishes this meeting: function, context_id, tag, stringtag */
+    struct ampi_comm_side *side;           /* set by ampi_comm_prepare_inter; NULL: the leaders meet */
+    struct ampi_comm_agreement *agreement; /* the same, in a job of several processes */
 };
+
+/* For a leader whose other group does not take part, because its ranks do not run yet: creates the intercommunicator in
+ * this process, which has all members of that group. Returns the handles of the group, by rank; NULL: no context id is left.
+ * Then ampi_comm_create_inter gives the handles to the members of local. Never switches. */
+struct ampi_comm *ampi_comm_prepare_inter(struct ampi_comm *local, struct ampi_group *group,
+                                          struct ampi_comm_leader *leader);
 
 /* Collective over local, and over the other leader's communicator: creates an intercommunicator of the two. Returns
  * the error of the leaders, without raising it: MPI_ERR_GROUP if the groups have a rank in common. *made_out is the

@@ -151,7 +151,7 @@ static bool are_disjoint(const struct ampi_group *a, const struct ampi_group *b)
 }
 
 /* A new intercommunicator, as sent to all processes with members. */
-struct agreement {
+struct ampi_comm_agreement {
     uint64_t context_id;
     int error;
     int side;    /* the receiver's side */
@@ -159,7 +159,7 @@ struct agreement {
     int ranks[]; /* their world ranks */
 };
 
-static size_t agreement_bytes(const struct agreement *agreement)
+static size_t agreement_bytes(const struct ampi_comm_agreement *agreement)
 {
     return sizeof *agreement +
            ((size_t)agreement->n[0] + (size_t)agreement->n[1]) * sizeof agreement->ranks[0];
@@ -182,7 +182,7 @@ static void agree_inter(struct ampi_meet **members, int n_members)
     for (int i = 0; i < n_members; i++) {
         const struct ampi_meet_payload *payloads = members[i] ? members[i]->payloads : NULL;
         struct ampi_group *first, *second;
-        struct agreement *agreement;
+        struct ampi_comm_agreement *agreement;
         if (!payloads)
             continue;
         agreement = base_calloc(1, sizeof *agreement + payloads[0].n_bytes + payloads[1].n_bytes,
@@ -205,7 +205,7 @@ static void agree_inter(struct ampi_meet **members, int n_members)
 
 static struct ampi_comm_shared *make_agreed(void *arg)
 {
-    const struct agreement *agreement = arg;
+    const struct ampi_comm_agreement *agreement = arg;
     struct ampi_layout *layouts[2];
     struct ampi_comm_shared *made;
 
@@ -222,7 +222,7 @@ static struct ampi_comm_shared *make_agreed(void *arg)
 }
 
 /* The side of this process; NULL: there is no agreement. */
-static struct ampi_comm_side *side_agreed(const struct agreement *agreement)
+static struct ampi_comm_side *side_agreed(const struct ampi_comm_agreement *agreement)
 {
     if (!agreement || agreement->error)
         return NULL;
@@ -251,7 +251,7 @@ static void build_inter(struct ampi_meet **members, int n_members)
  * *side_out or, in a job of several processes, *agreement_out (malloc'ed). */
 static int meet_leader(struct ampi_rank *self, int remote_world_rank, struct ampi_layout *local,
                        const struct ampi_meet *key, struct ampi_comm_side **side_out,
-                       struct agreement **agreement_out)
+                       struct ampi_comm_agreement **agreement_out)
 {
     int low = self->world_rank < remote_world_rank ? self->world_rank : remote_world_rank;
     int high = self->world_rank + remote_world_rank - low;
@@ -314,13 +314,13 @@ int ampi_comm_create_inter(struct ampi_comm *local, const struct ampi_comm_leade
 {
     struct ampi_coll_args args = {AMPI_COLL_PLAN(&hand_out_plan), .comm = local,
                                   .key = {leader->rank, MPI_SUCCESS}};
-    struct ampi_comm_side *side = NULL;
-    struct agreement *agreement = NULL;
+    struct ampi_comm_side *side = leader->side;
+    struct ampi_comm_agreement *agreement = leader->agreement;
     int error;
 
     if (local->rank == leader->rank) {
         args.key[1] = leader->error;
-        if (!leader->error)
+        if (!leader->error && !side)
             args.key[1] = meet_leader(local->owner, leader->remote_world_rank, local->local->layout,
                                       &leader->key, &side, &agreement);
         args.send.buf = ampi_machine ? (void *)agreement : side;
@@ -329,6 +329,35 @@ int ampi_comm_create_inter(struct ampi_comm *local, const struct ampi_comm_leade
     free(agreement);
     *made_out = args.extra;
     return error;
+}
+
+struct ampi_comm *ampi_comm_prepare_inter(struct ampi_comm *local, struct ampi_group *group,
+                                          struct ampi_comm_leader *leader)
+{
+    const struct ampi_group *own = local->local->layout->group;
+    struct ampi_comm_agreement *agreement;
+    struct ampi_layout *layout;
+    struct ampi_comm_shared *made;
+
+    if (!ampi_machine) {
+        layout = ampi_layout_create(group);
+        made = ampi_comm_build(local->local->layout, layout);
+        ampi_layout_unref(layout);
+        leader->side = made ? &made->side[0] : NULL;
+        return made ? made->side[1].handles : NULL;
+    }
+    agreement = base_calloc(
+        1, sizeof *agreement + ((size_t)own->n_ranks + (size_t)group->n_ranks) * sizeof agreement->ranks[0],
+        "an intercommunicator");
+    agreement->context_id = ampi_contexts_propose();
+    agreement->n[0] = own->n_ranks;
+    agreement->n[1] = group->n_ranks;
+    for (int i = 0; i < own->n_ranks + group->n_ranks; i++)
+        agreement->ranks[i] =
+            i < own->n_ranks ? ampi_group_world_rank(own, i) : ampi_group_world_rank(group, i - own->n_ranks);
+    leader->agreement = agreement;
+    leader->side = side_agreed(agreement);
+    return leader->side[1].handles;
 }
 
 /* The leader's part: finds the other leader. */
@@ -392,7 +421,7 @@ int PMPI_Intercomm_create(MPI_Comm local_comm, int local_leader, MPI_Comm peer_c
 /* The leader's payload for its group; the others' is NULL. */
 struct leader_result {
     struct ampi_comm_side *side;
-    struct agreement *agreement;
+    struct ampi_comm_agreement *agreement;
     int error;
 };
 
@@ -410,7 +439,7 @@ static void hand_out_agreed(struct ampi_meet **members, int n_members)
     if (payload)
         memcpy(&error, payload->bytes, sizeof error);
     if (payload && payload->n_bytes > sizeof error) {
-        struct agreement *copy =
+        struct ampi_comm_agreement *copy =
             base_malloc(payload->n_bytes, "an intercommunicator"); /* the payload may be unaligned */
         memcpy(copy, (const char *)payload->bytes + sizeof error, payload->n_bytes - sizeof error);
         side = side_agreed(copy);

@@ -11,6 +11,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/comm/comm.h"
 #include "ampi/dynamic/registry.h"
+#include "ampi/dynamic/spawn.h"
 #include "ampi/enqueue/enqueue.h"
 #include "ampi/io/file.h"
 #include "ampi/job/info_env.h"
@@ -49,6 +50,7 @@ static void connect_rooms(void)
     ampi_coll_between_connect();
     ampi_coll_device_connect();
     ampi_registry_connect();
+    ampi_spawn_job = &ampi_rank_spawn_job;
     ampi_enqueue_connect();
     ampi_rma_connect();
     ampi_io_connect();

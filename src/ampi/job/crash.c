@@ -106,7 +106,7 @@ static bool is_stack_full(const struct crash *crash)
     if (!is_memory_fault(crash) || !(crash->is_on_ult || ampi_job.is_forked) || !u->stack_lo)
         return false;
     return (crash->sp < u->stack_lo && ampi_memory_region_of(crash->sp) >= 0) ||
-           ampi_memory_guard_of(crash->info->si_addr) == crash->rank->world_rank - ampi_job.first_rank;
+           ampi_memory_guard_of(crash->info->si_addr) == ampi_job_index_of(crash->rank->world_rank);
 }
 
 /* The same for any other stack: a thread's, or one that the program created. */
@@ -147,13 +147,18 @@ static const char *find_caller(const struct crash *crash)
 
 static void add_origin(struct base_text *text, const struct crash *crash)
 {
+    if (crash->rank && crash->rank->spawned) {
+        base_text_add(text, "spawn ");
+        base_text_add_number(text, crash->rank->spawned->number);
+        base_text_add(text, ", ");
+    }
     if (crash->rank) {
         base_text_add(text, crash->is_on_ult     ? "rank "
                             : ampi_job.is_forked ? "a child process of rank "
                                                  : "a thread of rank ");
-        base_text_add_number(text, crash->rank->world_rank);
+        base_text_add_number(text, ampi_rank_number(crash->rank));
         base_text_add(text, " of ");
-        base_text_add_number(text, ampi_job.n_ranks);
+        base_text_add_number(text, ampi_rank_world_size(crash->rank));
         base_text_add(text, " on ");
     }
     base_text_add(text, "host ");

@@ -2,9 +2,9 @@
  *
  * job.c: the process from start to end: the client of src/image and src/ult.
  *
- * There are two ways to start. Virtualized (more than one rank): takeover calls wants_images and run before
- * the program's main; each PE creates its ranks' stacks and copies, then runs them. Not virtualized (one
- * rank): the program runs unchanged, and the thread that calls MPI_Init becomes the rank.
+ * There are two ways to start. Virtualized (more than one rank, or a program that may spawn some): takeover calls
+ * wants_images and run before the program's main; each PE creates its ranks' stacks and copies (job_rank.c), then runs
+ * them. Not virtualized (one rank): the program runs unchanged, and the thread that calls MPI_Init becomes the rank.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,12 +38,6 @@
 #include "gpu/gpu.h"
 #include "image/image.h"
 
-/* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
-static struct {
-    int argc;
-    char **argv;
-} program_args;
-
 /* ---- The end of ranks and of the job ---- */
 
 void ampi_job_end(int exit_code)
@@ -55,9 +49,7 @@ void ampi_job_end(int exit_code)
     _exit(ampi_exit_code_of(exit_code));
 }
 
-/* Called when the rank's program has ended. Ends the job if others may still wait for the rank. */
-static void rank_end(struct ampi_rank *rank, int code) BASE_NORETURN;
-static void rank_end(struct ampi_rank *rank, int code)
+void ampi_rank_end(struct ampi_rank *rank, int code)
 {
     int none = 0;
 
@@ -134,7 +126,7 @@ static void end_exclusive(void)
 static void exit_rank(int code) BASE_NORETURN;
 static void exit_rank(int code)
 {
-    rank_end(ampi_self(), code);
+    ampi_rank_end(ampi_self(), code);
 }
 
 static void abort_rank(void) BASE_NORETURN;
@@ -177,7 +169,7 @@ static void run_last_errand(struct ult_errand *errand)
     struct ampi_rank *rank = last->rank;
 
     free(last);
-    rank_end(rank, rank->exit_code);
+    ampi_rank_end(rank, rank->exit_code);
 }
 
 /* On the rank's PE. */
@@ -226,7 +218,7 @@ static void report_rank(const char *text)
 
 static bool has_begun(void)
 {
-    for (int i = 0; i < ampi_job.n_local; i++)
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
         if (__atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_STARTED)
             return true;
     return false;
@@ -234,7 +226,7 @@ static bool has_begun(void)
 
 static pid_t main_tid(const struct image *image)
 {
-    for (int i = 0; i < ampi_job.n_local; i++)
+    for (int i = 0; i < ampi_job.n_present; i++)
         if (ampi_job.ranks[i].image == image)
             return ult_tid(&ampi_job.ranks[i].ult);
     return 0;
@@ -293,7 +285,10 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_job.n_pes = n_pes;
     ampi_job.is_virtual = is_virtual;
     ampi_job.host = host_name();
-    ampi_job.ranks = base_calloc_aligned((size_t)n_local, sizeof *ampi_job.ranks, "the ranks");
+    ampi_job.ranks =
+        base_calloc_aligned((size_t)(n_local + ampi_job.spawn_room), sizeof *ampi_job.ranks, "the ranks");
+    atomic_store(&ampi_job.n_present, n_local);
+    ampi_job.universe_size = ampi_job.n_ranks + (ampi_job.spawn_room ? base_usable_cores() : 0);
     pools = ampi_message_pools_create(n_pes);
     for (int i = 0; i < n_local; i++) {
         struct ampi_rank *rank = &ampi_job.ranks[i];
@@ -301,6 +296,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         rank->world_rank = ampi_job.first_rank + i;
         rank->ult.world_rank = rank->world_rank;
         rank->ult.owner = rank;
+        rank->app_num = ampi_job.app_num;
         rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
     }
@@ -309,7 +305,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_rank_gpu_init();
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
-    gpu_streams_begin(is_virtual ? n_local : 1);
+    gpu_streams_begin(is_virtual ? n_local + (n_local == 1 && ampi_job.spawn_room) : 1);
     ampi_procs_tell_begin();
     create_world();
     if (ampi_machine)
@@ -318,59 +314,13 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
 
 /* ---- Virtualized ---- */
 
-/* First function of a rank: its copy's constructors and main, then its end. */
-static void run_rank(void *arg)
-{
-    struct ampi_rank *rank = arg;
-    char **argv = base_malloc(((size_t)program_args.argc + 1) * sizeof *argv, "a rank's arguments");
-    int code;
-
-    for (int i = 0; i < program_args.argc; i++) {
-        argv[i] = strdup(program_args.argv[i]);
-        if (!argv[i])
-            base_fatal(1, "out of memory: cannot copy the arguments of rank %d", rank->world_rank);
-    }
-    argv[program_args.argc] = NULL;
-    rank->argv = argv;
-    ult_leave(&rank->ult);
-    code = image_run(rank->image, program_args.argc, argv);
-    image_finish(rank->image);
-    if (image_is_forked_child())
-        exit(code);
-    rank_end(rank, code);
-}
-
-static void create_rank(struct ult_pe *pe, struct ampi_rank *rank)
-{
-    char *stack_lo, *stack_hi;
-
-    ampi_memory_map_stack(rank->world_rank - ampi_job.first_rank, &stack_lo, &stack_hi);
-    rank->image = image_create(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank));
-    if (!rank->image)
-        base_fatal(1,
-                   "cannot create a copy of the program for rank %d of %d: %s; use fewer ranks (+vp), or "
-                   "raise vm.max_map_count or `ulimit -v`",
-                   rank->world_rank, ampi_job.n_ranks, strerror(errno));
-    rank->ult.thread_state = image_main_thread(rank->image);
-    ampi_sanitizer_add_roots(ampi_memory_image_base(rank->world_rank - ampi_job.first_rank),
-                             image_span_bytes());
-    if (ult_tls_total_bytes() > 0) {
-        rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
-        image_tls_init(rank->image, rank->ult.tls_save);
-    }
-    if (ampi_job.n_local > ampi_job.n_pes && image_program_starts_threads())
-        ult_tls_own(&rank->ult);
-    ampi_rank_env_init(rank);
-    ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
-}
-
 /* On each PE's thread, before its first rank runs. */
 static void start_pe(struct ult_pe *pe)
 {
     ampi_crash_handler_install();
     for (int i = 0; i < ampi_job.n_local; i++)
         if (ampi_job.ranks[i].pe_id == ult_pe_id(pe))
-            create_rank(pe, &ampi_job.ranks[i]);
+            ampi_rank_create(pe, &ampi_job.ranks[i]);
 }
 
 static const struct ult_hooks hooks = {
@@ -382,6 +332,16 @@ static const struct ult_hooks hooks = {
     .has_other_threads = ampi_thread_any_other,
     .errand_suspends = ampi_report_errand,
 };
+
+/* True if the program calls a function that spawns ranks: then ranks can be added, copies of the program. */
+static BASE_NO_SANITIZE bool may_spawn(void)
+{
+    static int answer; /* 1: no, 2: yes */
+
+    if (!answer)
+        answer = image_process_refers_to("comm_spawn") ? 2 : 1;
+    return answer == 2;
+}
 
 /* At the exit of a process that never called MPI_Init. */
 static void detach_unused(int code, void *arg)
@@ -406,12 +366,14 @@ static bool wants_images(int *argc, char **argv)
     n_launched = ampi_launched_count();
     if (n_launched == 0 && base_settings.n_ranks > 1)
         ampi_launched_refuse();
-    if (n_launched == 0 || n_launched == 1 || base_settings.n_ranks <= 1)
-        return base_settings.n_ranks > 1;
-    if (n_launched == base_settings.n_ranks)
+    if (n_launched == 0 || n_launched == 1)
+        return base_settings.n_ranks > 1 || may_spawn();
+    if ((base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) && !may_spawn())
         return false;
-    ampi_procs_attach(base_settings.n_ranks);
+    ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
     ampi_thread_count_early();
+    if (may_spawn())
+        return true;
     if (ampi_machine && ampi_job.n_local == 1)
         on_exit(detach_unused, NULL);
     return ampi_machine ? ampi_job.n_local > 1 : base_settings.n_ranks > 1;
@@ -446,20 +408,21 @@ static void open_standard_files(void)
 
 static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 {
-    int n_ranks = ampi_machine ? ampi_job.n_local : (int)base_settings.n_ranks;
+    int n_ranks = ampi_machine                ? ampi_job.n_local
+                  : base_settings.n_ranks > 1 ? (int)base_settings.n_ranks
+                                              : 1;
     int n_cores = base_usable_cores();
     int n_share = base_core_share(ampi_job.node_n_procs);
     int n_pes = base_settings.n_pes ? (int)base_settings.n_pes : n_share > 0 ? n_share : 1;
     const char *error;
 
     open_standard_files();
-    if (n_pes > n_ranks)
+    if (n_pes > n_ranks && !may_spawn())
         n_pes = n_ranks;
     if (n_pes > n_cores && ampi_job.proc_id == 0)
         base_log("%d PEs on %d cores: PEs share cores, so everything takes longer", n_pes, n_cores);
     ampi_sanitizer_init();
-    program_args.argc = argc;
-    program_args.argv = argv;
+    ampi_rank_set_arguments(argc, argv);
     ampi_library_env_set(n_ranks, n_cores);
     ampi_rank_gpu_rebind();
     if (base_settings.private_libs)
@@ -472,7 +435,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
     ampi_library_env_set_for_streams();
-    ampi_memory_plan(n_ranks);
+    ampi_job.spawn_room = ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX : 0);
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     ampi_rank_env_open();
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
@@ -485,9 +448,11 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     return atomic_load(&ampi_job.exit_code);
 }
 
-/* True if +vp requests several ranks, in the arguments or the environment. */
-static bool may_want_images(int argc, char **argv, char **envp)
+/* True if +vp requests several ranks, in the arguments or the environment, or if the program may add some. */
+static BASE_NO_SANITIZE bool may_want_images(int argc, char **argv, char **envp)
 {
+    if (may_spawn())
+        return true;
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], "+vp", 3) == 0)
             return true;

@@ -22,6 +22,23 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
 /* Ends the whole job at once (ampi_upper.end_job). */
 void ampi_job_end(int exit_code) BASE_NORETURN;
 
+/* ---- Ranks that run on copies of the program (job_rank.c) ---- */
+
+/* Sets the arguments of all ranks that are there at the start. */
+void ampi_rank_set_arguments(int argc, char **argv);
+
+/* Creates the rank's stack and copy of the program, and queues it on its PE: on the PE's thread. Ends the process with a
+ * message if that fails. */
+void ampi_rank_create(struct ult_pe *pe, struct ampi_rank *rank);
+
+/* See dynamic/spawn.h. */
+extern const struct ampi_spawn_job ampi_rank_spawn_job;
+
+/* Called when the rank's program has ended, on its ULT. Ends the job if others may still wait for the rank. (job.c) */
+void ampi_rank_end(struct ampi_rank *rank, int code) BASE_NORETURN;
+
+/* ---- Setting up ---- */
+
 /* The running rank; in a process with one rank that is not virtualized, created at the first call. NULL:
  * the calling thread belongs to no rank. */
 struct ampi_rank *ampi_rank_or_adopt(void);
@@ -75,9 +92,10 @@ void ampi_rank_gpu_init(void);
 
 /* ---- The memory layout of ranks (job_memory.c) ---- */
 
-/* Plans the addresses of all ranks' stacks and copies of the program, after image_program_open. Ends the
- * process with a message if the limits do not allow that many ranks. */
-void ampi_memory_plan(int n_ranks);
+/* Plans the addresses of all ranks' stacks and copies of the program, after image_program_open, and of n_more that may be
+ * spawned. Returns n_more, or less if the address space is too small. Ends the process with a message if the limits do not
+ * allow n_ranks. */
+int ampi_memory_plan(int n_ranks, int n_more);
 
 /* Size of the guard below each stack, a power of two: as large as n_ranks guards can be in room_bytes of
  * address space, of which each rank needs another rest_bytes; at least 1 MiB, even if that does not fit. */
@@ -90,9 +108,9 @@ size_t ampi_memory_colour_bytes(int n_ranks, int region);
 char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
 
 /* Maps the stack of a rank: outputs its lowest byte, and one past the highest. The copy of the program goes
- * to image_base. Ends the process with a message if that fails. */
-void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out);
-char *ampi_memory_image_base(int world_rank);
+ * to image_base. False, with errno: not possible. region: ampi_job_index_of. */
+bool ampi_memory_map_stack(int region, char **stack_lo_out, char **stack_hi_out) BASE_MUST_CHECK;
+char *ampi_memory_image_base(int region);
 
 /* Makes all stacks that were mapped executable, and those that will be. */
 void ampi_memory_make_stacks_executable(void);

@@ -50,6 +50,10 @@
 #define LATE_MIN_BYTES ((size_t)16 << 20)
 #define LATE_MAX_BYTES ((size_t)64 << 30)
 
+/* Ranks that may be spawned are planned for as long as all regions, without guards, take at most this share of the address
+ * space. */
+#define SPAWN_SHARE 4
+
 /* Used if `ulimit -s` is unlimited. */
 #define STACK_DEFAULT_BYTES ((size_t)8 << 20)
 
@@ -68,7 +72,8 @@ static struct {
     _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
     size_t region_bytes;
     size_t image_offset; /* offset of the copy in the region */
-    int n_ranks;
+    int n_ranks;         /* at the start */
+    int n_regions;       /* of these, and of ranks that may be spawned */
 } memory;
 
 static size_t stack_size(void)
@@ -160,9 +165,10 @@ static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
     return bytes;
 }
 
-void ampi_memory_plan(int n_ranks)
+int ampi_memory_plan(int n_ranks, int n_more)
 {
-    size_t image_bytes, image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
+    size_t n_regions, image_bytes,
+        image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
     size_t region_align = image_align > REGION_ALIGN ? image_align : REGION_ALIGN;
     size_t rest_bytes;
 
@@ -171,60 +177,67 @@ void ampi_memory_plan(int n_ranks)
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
-    image_set_late_bytes(
-        late_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + region_align));
+    while (n_more > 0 && rest_bytes > ARENA_BYTES / SPAWN_SHARE / (size_t)(n_ranks + n_more))
+        n_more /= 2;
+    n_regions = (size_t)n_ranks + (size_t)n_more;
+    memory.n_regions = (int)n_regions;
+    image_set_late_bytes(late_bytes(n_regions, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + region_align));
     image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
     rest_bytes = memory.stack_bytes + image_bytes + image_align;
-    memory.region_bytes = base_round_up(
-        ampi_memory_guard_bytes((size_t)n_ranks, ARENA_BYTES, rest_bytes + region_align) + rest_bytes,
-        region_align);
+    memory.region_bytes =
+        base_round_up(ampi_memory_guard_bytes(n_regions, ARENA_BYTES, rest_bytes + region_align) + rest_bytes,
+                      region_align);
     memory.image_offset = (memory.region_bytes - image_bytes) / image_align * image_align;
-    if (memory.region_bytes > ARENA_BYTES / (size_t)n_ranks)
+    if (memory.region_bytes > ARENA_BYTES / n_regions)
         base_fatal(
             1, "%d ranks with stacks of %zu MiB do not fit into the address space; use +stacksize with less",
             n_ranks, memory.stack_bytes >> 20);
-    memory.arena = ampi_memory_arena((size_t)n_ranks * memory.region_bytes, region_align);
+    memory.arena = ampi_memory_arena(n_regions * memory.region_bytes, region_align);
+    return n_more;
 }
 
-static char *region_of(int world_rank)
+static char *region_of(int region)
 {
-    return memory.arena + (size_t)world_rank * memory.region_bytes;
+    return memory.arena + (size_t)region * memory.region_bytes;
 }
 
-char *ampi_memory_image_base(int world_rank)
+char *ampi_memory_image_base(int region)
 {
-    return region_of(world_rank) + memory.image_offset;
+    return region_of(region) + memory.image_offset;
 }
 
-static void make_executable(int world_rank)
+static void make_executable(int region)
 {
-    char *end = ampi_memory_image_base(world_rank);
+    char *end = ampi_memory_image_base(region);
 
     /* ENOMEM: it is not mapped yet. */
     if (mprotect(end - memory.stack_bytes, memory.stack_bytes, memory.stack_protection) != 0 &&
         errno != ENOMEM)
-        base_log("cannot make the stack of rank %d executable, which a library needs: %s", world_rank,
+        base_log("cannot make the stack of rank %d executable, which a library needs: %s", region,
                  strerror(errno));
 }
 
-void ampi_memory_map_stack(int world_rank, char **stack_lo_out, char **stack_hi_out)
+bool ampi_memory_map_stack(int region, char **stack_lo_out, char **stack_hi_out)
 {
-    char *end = ampi_memory_image_base(world_rank);
+    char *end = ampi_memory_image_base(region);
     char *lo = end - memory.stack_bytes;
     int protection = memory.stack_protection;
     /* MAP_STACK also prevents huge pages, of which a rank would touch one for a few words. */
     char *got = mmap(lo, memory.stack_bytes, protection,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
 
-    if (got != lo)
-        base_fatal(1,
-                   "cannot allocate a stack of %zu KiB for rank %d of %d: %s; use fewer ranks (+vp) or "
-                   "smaller stacks (+stacksize), or raise vm.max_map_count or `ulimit -v`",
-                   memory.stack_bytes >> 10, world_rank, memory.n_ranks, strerror(errno));
+    if (got == MAP_FAILED)
+        return false;
+    if (got != lo) { /* kernels before 4.17 treat the address as a hint */
+        munmap(got, memory.stack_bytes);
+        errno = EEXIST;
+        return false;
+    }
     if (protection != memory.stack_protection) /* changed since: this stack may have been missed */
-        make_executable(world_rank);
+        make_executable(region);
     *stack_lo_out = lo;
-    *stack_hi_out = end - ampi_memory_colour_bytes(memory.n_ranks, world_rank);
+    *stack_hi_out = end - ampi_memory_colour_bytes(memory.n_ranks, region);
+    return true;
 }
 
 void ampi_memory_make_stacks_executable(void)
@@ -232,7 +245,7 @@ void ampi_memory_make_stacks_executable(void)
     if (memory.stack_protection & PROT_EXEC)
         return;
     memory.stack_protection |= PROT_EXEC;
-    for (int i = 0; i < memory.n_ranks; i++)
+    for (int i = 0; i < memory.n_regions; i++)
         make_executable(i);
 }
 
@@ -241,7 +254,7 @@ int ampi_memory_region_of(const void *addr)
     uintptr_t offset = (uintptr_t)addr - (uintptr_t)memory.arena;
 
     if (!memory.region_bytes || (const char *)addr < memory.arena ||
-        offset / memory.region_bytes >= (size_t)memory.n_ranks)
+        offset / memory.region_bytes >= (size_t)memory.n_regions)
         return -1;
     return (int)(offset / memory.region_bytes);
 }

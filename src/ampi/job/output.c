@@ -36,7 +36,7 @@ static void *flush_fortran(void *arg)
 {
     if (!ampi_job.is_virtual)
         flush_by(dlsym(RTLD_DEFAULT, FORTRAN_FLUSH));
-    for (int i = 0; i < ampi_job.n_local && ampi_job.is_virtual && ampi_job.ranks; i++) {
+    for (int i = 0; i < atomic_load(&ampi_job.n_present) && ampi_job.is_virtual && ampi_job.ranks; i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->image && rank->state != AMPI_RANK_ENDED)
             flush_by(image_dlsym(RTLD_DEFAULT, FORTRAN_FLUSH, image_base(rank->image)));

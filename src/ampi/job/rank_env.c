@@ -63,9 +63,9 @@ void ampi_rank_env_init(struct ampi_rank *rank)
     char number[16], local[16];
     const char *values[OWN_MAX];
 
-    snprintf(number, sizeof number, "%d", rank->world_rank);
+    snprintf(number, sizeof number, "%d", ampi_rank_number(rank));
     snprintf(local, sizeof local, "%d",
-             ranks_before(ampi_job.node_index) + rank->world_rank - ampi_job.first_rank);
+             ranks_before(ampi_job.node_index) + ampi_job_index_of(rank->world_rank));
     for (int i = 0; i < n_own; i++)
         values[i] = own[i] == BASE_RANK ? number : local;
     if (!image_env_init_own(rank->image, values))

@@ -225,7 +225,7 @@ void ampi_report_blocked(void)
     int n_blocked = 0;
 
     fflush(stdout);
-    for (int i = 0; i < ampi_job.n_local; i++) {
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->state == AMPI_RANK_ENDED)
             continue;

@@ -209,11 +209,12 @@ AMPI_EXPORT(Session_get_pset_info);
 int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_Info *info)
 {
     struct ampi_session *object;
+    struct ampi_rank *self;
     struct ampi_info *facts;
     char size[16];
     int pset;
 
-    ampi_enter("MPI_Session_get_pset_info");
+    self = ampi_enter("MPI_Session_get_pset_info");
     object = ampi_session_of(session);
     if (!object)
         return ampi_session_raise_invalid(session);
@@ -222,7 +223,7 @@ int PMPI_Session_get_pset_info(MPI_Session session, const char *pset_name, MPI_I
     pset = find_pset(object, pset_name);
     if (pset < 0)
         return MPI_ERR_ARG;
-    snprintf(size, sizeof size, "%d", pset == 0 ? ampi_job.n_ranks : 1);
+    snprintf(size, sizeof size, "%d", pset == 0 ? ampi_rank_world_size(self) : 1);
     facts = ampi_info_create();
     ampi_info_set(facts, "mpi_size", size);
     *info = (MPI_Info)facts;
@@ -244,7 +245,8 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
     pset = find_pset(object, pset_name);
     if (pset < 0)
         return MPI_ERR_ARG;
-    group = pset == 0 ? ampi_group_create_range(0, 1, ampi_job.n_ranks)
+    group = pset == 0 ? ampi_group_create_range(self->world_rank - ampi_rank_number(self), 1,
+                                                ampi_rank_world_size(self))
                       : ampi_group_create_range(self->world_rank, 1, 1);
     *newgroup = ampi_group_handle_create(group, object);
     return MPI_SUCCESS;

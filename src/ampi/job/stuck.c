@@ -145,7 +145,8 @@ static void say_lock(int pe_id, int local_rank, const struct blocked *blocked)
     base_log("rank %d of %d waits for a lock of %s, and blocks all ranks of PE %d: if another rank of the PE "
              "holds the lock while it waits for a message, this is for ever; +private gives each rank a copy "
              "of the library",
-             ampi_job.first_rank + local_rank, ampi_job.n_ranks, library ? library : "a library", pe_id);
+             ampi_rank_number(&ampi_job.ranks[local_rank]), ampi_rank_world_size(&ampi_job.ranks[local_rank]),
+             library ? library : "a library", pe_id);
 }
 
 /* ---- Other calls ---- */
@@ -229,7 +230,7 @@ static void describe(const struct blocked *blocked, char *text, size_t size_byte
 /* True if the PE has other ranks that could run. */
 static bool has_company(int pe_id, int local_rank)
 {
-    for (int i = 0; i < ampi_job.n_local; i++)
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
         if (i != local_rank && ampi_job.ranks[i].pe_id == pe_id &&
             __atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED)
             return true;
@@ -242,7 +243,8 @@ static void say_call(int pe_id, int local_rank, const struct blocked *blocked)
 
     describe(blocked, text, sizeof text);
     base_log("rank %d of %d has not returned from %s for %ld s; all other ranks of PE %d are waiting",
-             ampi_job.first_rank + local_rank, ampi_job.n_ranks, text, watched.call_limit_s, pe_id);
+             ampi_rank_number(&ampi_job.ranks[local_rank]), ampi_rank_world_size(&ampi_job.ranks[local_rank]),
+             text, watched.call_limit_s, pe_id);
 }
 
 /* ---- The thread ---- */
@@ -324,7 +326,7 @@ void ampi_stuck_watch(void)
     pthread_t thread;
     sigset_t all, before;
 
-    if (base_settings.stuck_s == 0 || ampi_job.n_local <= ult_pe_count())
+    if (base_settings.stuck_s == 0 || ampi_job.n_local + ampi_job.spawn_room <= ult_pe_count())
         return;
     choose_limits();
     watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "detecting blocked ranks");

@@ -55,7 +55,7 @@ static bool has_reached(enum ampi_rank_state state, const void *caller)
 
     if (rank)
         return world_state_of(rank) >= state;
-    for (int i = 0; i < ampi_job.n_local && ampi_job.ranks; i++)
+    for (int i = 0; i < atomic_load(&ampi_job.n_present) && ampi_job.ranks; i++)
         if ((world_state_of(&ampi_job.ranks[i]) >= state) != wants_all)
             return !wants_all;
     return wants_all && ampi_job.ranks;
@@ -253,7 +253,7 @@ static int count_waiting(const struct ampi_rank *rank)
 
 bool ampi_thread_any_other(void)
 {
-    for (int i = 0; i < ampi_job.n_local; i++) {
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->threads_level < MPI_THREAD_SERIALIZED)
             continue;

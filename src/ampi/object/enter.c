@@ -66,7 +66,7 @@ struct ampi_rank *ampi_enter_wrong(const char *call)
 
     if (ampi_job.is_forked)
         ampi_refuse_forked(call);
-    if (!self && ampi_job.is_virtual && atomic_load(&ampi_job.n_ended) == ampi_job.n_local) {
+    if (!self && ampi_job.is_virtual && atomic_load(&ampi_job.n_ended) == atomic_load(&ampi_job.n_present)) {
         ampi_report(NULL, "%s: MPI_ERR_OTHER: called after the end of all ranks", call);
         ampi_job_abort(MPI_ERR_OTHER);
     }

@@ -18,10 +18,13 @@
 static void format_origin(char *out, size_t size_bytes, const struct ampi_rank *rank, const char *call)
 {
     const char *host = ampi_job.host ? ampi_job.host : "this host";
+    char spawned[32] = "";
 
+    if (rank && rank->spawned)
+        snprintf(spawned, sizeof spawned, "spawn %d, ", rank->spawned->number);
     if (rank)
-        snprintf(out, size_bytes, "rank %d of %d on host %s (PE %d): %s%s", rank->world_rank,
-                 ampi_job.n_ranks, host, rank->pe_id, call ? call : "", call ? ": " : "");
+        snprintf(out, size_bytes, "%srank %d of %d on host %s (PE %d): %s%s", spawned, ampi_rank_number(rank),
+                 ampi_rank_world_size(rank), host, rank->pe_id, call ? call : "", call ? ": " : "");
     else
         snprintf(out, size_bytes, "host %s: ", host);
 }

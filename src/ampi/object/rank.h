@@ -36,11 +36,18 @@ enum ampi_rank_state {
 /* The routes of a message: p2p/send.c. */
 enum ampi_route { AMPI_ROUTE_SAME_PE, AMPI_ROUTE_OTHER_PE, AMPI_ROUTE_OTHER_PROCESS, AMPI_ROUTE_COUNT };
 
+/* The ranks of a spawned MPI_COMM_WORLD. They run in one process, and their world ranks are consecutive. */
+struct ampi_spawned {
+    int first_rank; /* the world rank of its rank 0 */
+    int n_ranks;
+    int number; /* among those that this process has spawned, from 1 */
+};
+
 struct ampi_rank {
     struct ult ult; /* of its main thread; others have their own (gate.h) */
     enum ampi_rank_state state;
-    int world_rank;                     /* in MPI_COMM_WORLD */
-    int pe_id;                          /* of its PE */
+    int world_rank; /* identifies it in the job: in MPI_COMM_WORLD; of a spawned rank, from ampi_job.n_ranks on */
+    int pe_id;      /* of its PE */
     struct ampi_message_pool *messages; /* its PE's */
     struct ampi_comm *world;            /* its handle of MPI_COMM_WORLD */
     struct ampi_request *free_requests; /* pool: request.c */
@@ -70,11 +77,14 @@ struct ampi_rank {
                           * atomic */
     char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
                           * NULL: none */
-    struct ampi_handlers *handlers; /* its sets of functions that run on a GPU: handlers.c; NULL: none */
-    struct image *image;            /* its copy of the program; NULL: it runs on the prototype */
-    int exit_code;                  /* once ENDED, or the code to end with: job.c */
-    char **argv;                    /* arguments of its main; NULL: it runs on the prototype */
-} BASE_CACHE_ALIGNED;               /* neighbours may run on different PEs */
+    struct ampi_handlers *handlers;     /* its sets of functions that run on a GPU: handlers.c; NULL: none */
+    const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
+    struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */
+    int app_num;                        /* MPI_APPNUM */
+    struct image *image;                /* its copy of the program; NULL: it runs on the prototype */
+    int exit_code;                      /* once ENDED, or the code to end with: job.c */
+    char **argv;                        /* arguments of its main; NULL: it runs on the prototype */
+} BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) are independent: a rank is INITIALIZED while it has
  * either. These functions update `state`; the last one is for MPI_Initialized and MPI_Finalized, which
@@ -120,7 +130,10 @@ struct ampi_job {
     int node_first;          /* the lowest process of this node */
     int node_index;          /* index of this process among those of this node */
     int node_n_procs;        /* processes of this node */
-    struct ampi_rank *ranks; /* of this process, by world rank less first_rank */
+    struct ampi_rank *ranks; /* of this process, by ampi_job_index_of */
+    int spawn_room;          /* number of ranks that this process can spawn; 0: none */
+    _Atomic int n_present;   /* entries of ranks that are in use: n_local, and those of spawned ranks */
+    int universe_size;       /* MPI_UNIVERSE_SIZE */
     const char *host;        /* this node's name */
     const char *program;     /* argv[0] */
     char *arguments;         /* the arguments after it, without our options, separated by blanks; NULL:
@@ -204,16 +217,47 @@ static inline struct ampi_rank *ampi_enter_any_time(const char *call)
     return self;
 }
 
+/* Spawned ranks: each process has this many numbers for them, from n_ranks on. */
+#define AMPI_SPAWN_MAX 4096
+
+static inline bool ampi_job_is_spawned(int world_rank)
+{
+    return BASE_UNLIKELY(world_rank >= ampi_job.n_ranks);
+}
+
 /* True if the rank is in this process. */
 static inline bool ampi_job_is_local(int world_rank)
 {
+    if (ampi_job_is_spawned(world_rank))
+        return (world_rank - ampi_job.n_ranks) / AMPI_SPAWN_MAX == ampi_job.proc_id;
     return (unsigned)(world_rank - ampi_job.first_rank) < (unsigned)ampi_job.n_local;
 }
 
-/* The PE that runs a rank of this process. Block mapping: consecutive ranks share a PE. */
+/* The index of a rank of this process in ampi_job.ranks, and among the regions of memory. */
+static inline int ampi_job_index_of(int world_rank)
+{
+    if (ampi_job_is_spawned(world_rank))
+        return ampi_job.n_local + (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX;
+    return world_rank - ampi_job.first_rank;
+}
+
+/* The PE that runs a rank of this process. Block mapping: consecutive ranks share a PE. Spawned ranks are dealt out. */
 static inline int ampi_job_pe_of(int world_rank)
 {
+    if (ampi_job_is_spawned(world_rank))
+        return (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX % ampi_job.n_pes;
     return (int)((int64_t)(world_rank - ampi_job.first_rank) * ampi_job.n_pes / ampi_job.n_local);
+}
+
+/* For reports: the rank in its MPI_COMM_WORLD, and the size of that. */
+static inline int ampi_rank_number(const struct ampi_rank *rank)
+{
+    return rank->spawned ? rank->world_rank - rank->spawned->first_rank : rank->world_rank;
+}
+
+static inline int ampi_rank_world_size(const struct ampi_rank *rank)
+{
+    return rank->spawned ? rank->spawned->n_ranks : ampi_job.n_ranks;
 }
 
 /* Functions of higher rooms that lower rooms need. The job room fills the table before main runs

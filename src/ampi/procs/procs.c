@@ -307,6 +307,8 @@ int ampi_procs_pe_of(int world_rank)
 
     if (n_pes < 0)
         return -1;
+    if (ampi_job_is_spawned(world_rank))
+        return (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX % n_pes;
     return (int)((int64_t)(world_rank - first) * n_pes / (ampi_procs_first_rank(proc_id + 1) - first));
 }
 

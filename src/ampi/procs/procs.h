@@ -114,7 +114,7 @@ int64_t ampi_procs_check_termination(void);
 
 /* ---- Locations of ranks ---- */
 
-/* For jobs of several programs (job_programs.c). */
+/* For spawned ranks, and jobs of several programs (job_programs.c). */
 int ampi_procs_find_of_rank(int world_rank);
 
 static inline int ampi_procs_first_rank(int proc_id)
@@ -126,7 +126,7 @@ static inline int ampi_procs_first_rank(int proc_id)
 
 static inline int ampi_procs_of_rank(int world_rank)
 {
-    if (BASE_UNLIKELY(ampi_job.first_ranks != NULL))
+    if (BASE_UNLIKELY(ampi_job.first_ranks != NULL || world_rank >= ampi_job.n_ranks))
         return ampi_procs_find_of_rank(world_rank);
     return (int)((((int64_t)world_rank + 1) * ampi_job.n_procs - 1) / ampi_job.n_ranks);
 }

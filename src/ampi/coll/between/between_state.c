@@ -30,10 +30,11 @@ static int run_of(const struct ampi_comm_shared *shared, int member, int world_r
 {
     const struct ampi_group *group = shared->side[0].layout->group;
     int n_left = group->n_ranks - member;
-    int n_in_proc = ampi_procs_first_rank(ampi_procs_of_rank(world_rank) + 1) - world_rank;
+    int n_in_proc;
 
-    if (shared->is_inter || group->list || group->stride != 1)
+    if (shared->is_inter || group->list || group->stride != 1 || ampi_job_is_spawned(world_rank))
         return 1;
+    n_in_proc = ampi_procs_first_rank(ampi_procs_of_rank(world_rank) + 1) - world_rank;
     return n_in_proc < n_left ? n_in_proc : n_left;
 }
 

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * spawn.h: ranks that a rank spawns in its process, as further copies of the program.
+ *
+ * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
+ * ampi_job.spawn_room ranks in its life: copies are never freed.
+ */
+#ifndef AMPI_SPAWN_H
+#define AMPI_SPAWN_H
+
+#include "ampi/create/comm_create.h"
+
+/* Functions of the job room. */
+struct ampi_spawn_job {
+    /* Creates the stack and the copy of the program of a rank, on any PE. False, with errno: not possible. Never
+     * switches. */
+    bool (*prepare)(struct ampi_rank *rank) BASE_MUST_CHECK;
+    /* Queues it, on its PE. Never switches. */
+    void (*start)(struct ampi_rank *rank);
+};
+extern const struct ampi_spawn_job *ampi_spawn_job;
+
+/* Ranks with equal arguments. */
+struct ampi_spawn_part {
+    const char *command; /* argv[0] */
+    char *const *argv;   /* the arguments after it, NULL-terminated; NULL: none */
+    int n_ranks;
+};
+
+/* True if n_ranks more ranks can be spawned in this process, apart from memory. */
+bool ampi_spawn_has_room(int n_ranks);
+
+/* Spawns the ranks of all parts, whose sum is not 0, as one MPI_COMM_WORLD. Sets leader->side and agreement, for
+ * ampi_comm_create_inter over comm. Returns an error class, with its reason in text: then no rank was started. May
+ * switch. */
+int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, int n_parts,
+                   struct ampi_comm_leader *leader, char *text, size_t text_bytes);
+
+#endif

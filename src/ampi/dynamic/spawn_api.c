@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * spawn_api.c: MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI 5.0, section 12.3).
+ *
+ * The root checks its arguments, finds the programs and spawns the ranks (spawn.h); then all ranks get the outcome, and
+ * the intercommunicator. The command has to be the program that runs: its ranks are further copies of it in the root's
+ * process. Other programs, folders and hosts would need processes of their own: that is MPI_ERR_SPAWN.
+ */
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ampi/coll/engine/items.h"
+#include "ampi/coll/engine/slot.h"
+#include "ampi/dynamic/spawn.h"
+#include "ampi/object/info.h"
+#include "base/log.h"
+
+/* The arguments, at the root. */
+struct commands {
+    int n;
+    char *const *commands;
+    char ***argvs;
+    const int *max_ranks;
+    const MPI_Info *infos;
+};
+
+/* What the root tells all ranks. */
+struct outcome {
+    int error;      /* error class */
+    char text[400]; /* its reason */
+    int n_codes;    /* array_of_errcodes */
+    int codes[];
+};
+
+static size_t outcome_bytes(const struct outcome *outcome)
+{
+    return sizeof *outcome + (size_t)outcome->n_codes * sizeof outcome->codes[0];
+}
+
+static int fail(struct outcome *outcome, int error, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
+static int fail(struct outcome *outcome, int error, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(outcome->text, sizeof outcome->text, fmt, args);
+    va_end(args);
+    return outcome->error = error;
+}
+
+/* ---- The number of ranks ---- */
+
+/* The largest member of the set that is at most max; -1: none. *is_valid_out: the text describes a set, "1,3,4:8:2". */
+static int choose_soft(const char *text, int max, bool *is_valid_out)
+{
+    int best = -1;
+    int from, to, step, n_read;
+
+    *is_valid_out = false;
+    while (sscanf(text, " %d%n", &from, &n_read) == 1) {
+        text += n_read;
+        to = from;
+        step = 1;
+        if (sscanf(text, ":%d%n", &to, &n_read) == 1) {
+            text += n_read;
+            if (sscanf(text, ":%d%n", &step, &n_read) == 1)
+                text += n_read;
+        }
+        if (step == 0)
+            return -1;
+        for (int64_t i = from; step > 0 ? i <= to : i >= to; i += step)
+            if (i >= 0 && i <= max && i > best)
+                best = (int)i;
+        text += strspn(text, " ");
+        if (*text != ',')
+            break;
+        text++;
+    }
+    *is_valid_out = *text == '\0';
+    return best;
+}
+
+/* ---- The program ---- */
+
+static bool is_same_file(const char *path, const char *other)
+{
+    struct stat a, b;
+
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Tries the command in each folder of a list with colons; returns true if it is there, with its path. */
+static bool search(const char *folders, const char *command, char *path_out)
+{
+    struct stat status;
+
+    while (folders && *folders) {
+        int len = (int)strcspn(folders, ":");
+        if (snprintf(path_out, PATH_MAX, "%.*s/%s", len, folders, command) < PATH_MAX &&
+            access(path_out, X_OK) == 0 && stat(path_out, &status) == 0 && S_ISREG(status.st_mode))
+            return true;
+        folders += len + (folders[len] == ':');
+    }
+    return false;
+}
+
+/* A name without a slash is looked for in the folders of the info key path, in PATH, and in the current folder. */
+static bool find_program(const char *command, const struct ampi_info *info, char *path_out)
+{
+    if (strchr(command, '/'))
+        return snprintf(path_out, PATH_MAX, "%s", command) < PATH_MAX && access(path_out, X_OK) == 0;
+    return search(ampi_info_get(info, "path"), command, path_out) ||
+           search(secure_getenv("PATH"), command, path_out) || search(".", command, path_out);
+}
+
+/* True if the command is the program that runs. *exists_out: there is such a program. */
+static bool is_own_program(const char *command, const struct ampi_info *info, bool *exists_out)
+{
+    char *path = base_malloc(PATH_MAX, "MPI_Comm_spawn"); /* ranks may have small stacks */
+    bool is_own;
+
+    *exists_out = find_program(command, info, path);
+    is_own = *exists_out && is_same_file(path, "/proc/self/exe");
+    free(path);
+    return is_own;
+}
+
+static bool is_this_host(const char *host)
+{
+    return strcmp(host, ampi_job.host) == 0 || strcmp(host, "localhost") == 0;
+}
+
+/* Checks one command, and sets the part; returns the error. */
+static int read_command(struct outcome *outcome, const char *command, const struct ampi_info *info,
+                        int max_ranks, struct ampi_spawn_part *part)
+{
+    const char *soft = ampi_info_get(info, "soft"), *wd = ampi_info_get(info, "wd");
+    const char *host = ampi_info_get(info, "host");
+    bool is_valid, exists;
+
+    if (!command || !command[0])
+        return fail(outcome, MPI_ERR_ARG, "the command is %s", command ? "empty" : "NULL");
+    if (max_ranks < 0)
+        return fail(outcome, MPI_ERR_ARG, "maxprocs is %d", max_ranks);
+    if (!is_own_program(command, info, &exists))
+        return fail(outcome, MPI_ERR_SPAWN,
+                    exists ? "%.200s is another program than the one that runs, and only that can be spawned"
+                           : "%.200s: no such program",
+                    command);
+    if (wd && !is_same_file(wd, "."))
+        return fail(outcome, MPI_ERR_SPAWN,
+                    "the folder %.200s is not the current one, which spawned ranks share", wd);
+    if (host && !is_this_host(host))
+        return fail(outcome, MPI_ERR_SPAWN,
+                    "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);
+    part->command = command;
+    part->n_ranks = max_ranks;
+    if (soft) {
+        part->n_ranks = choose_soft(soft, max_ranks, &is_valid);
+        if (!is_valid)
+            return fail(outcome, MPI_ERR_INFO_VALUE, "the info key soft is %.200s, not a set of numbers",
+                        soft);
+        if (part->n_ranks < 0)
+            return fail(outcome, MPI_ERR_SPAWN, "no number of ranks in %.200s is at most %d", soft,
+                        max_ranks);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Why this process can spawn no rank; NULL: it can. */
+static const char *find_obstacle(void)
+{
+    if (ampi_job.spawn_room > 0)
+        return NULL;
+    if (!ampi_job.is_virtual)
+        return "this process cannot run further copies of its program: it is not position-independent, or it "
+               "has loaded "
+               "libmpi by dlopen, as Python does";
+    return "this process has no address space for further ranks: use +stacksize with less";
+}
+
+/* ---- The root ---- */
+
+static int count_max(const struct commands *commands)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < commands->n; i++)
+        sum += commands->max_ranks[i] > 0 ? commands->max_ranks[i] : 0;
+    return sum < INT_MAX / 8 ? (int)sum : -1;
+}
+
+/* Checks the arguments, and spawns. parts: as many as commands. */
+static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, struct ampi_spawn_part *parts,
+                       struct ampi_comm_leader *leader, struct outcome *outcome)
+{
+    const char *obstacle = find_obstacle();
+    int n_ranks = 0;
+
+    for (int i = 0; i < commands->n; i++) {
+        const struct ampi_info *info = ampi_info_of(comm->owner, commands->infos[i]);
+        if (!info && commands->infos[i] != MPI_INFO_NULL)
+            return fail(outcome, MPI_ERR_INFO, "the info of command %d is not valid", i);
+        if (read_command(outcome, commands->commands[i], info, commands->max_ranks[i], &parts[i]))
+            return outcome->error;
+        parts[i].argv = commands->argvs ? commands->argvs[i] : NULL;
+        n_ranks += parts[i].n_ranks;
+    }
+    if (obstacle)
+        return fail(outcome, MPI_ERR_SPAWN, "%s", obstacle);
+    if (n_ranks == 0)
+        return fail(outcome, MPI_ERR_SPAWN, "the number of ranks to spawn is 0");
+    return outcome->error =
+               ampi_spawn_run(comm, parts, commands->n, leader, outcome->text, sizeof outcome->text);
+}
+
+/* The root's part; returns the outcome, malloc'ed. */
+static struct outcome *spawn_at_root(struct ampi_comm *comm, const struct commands *commands,
+                                     struct ampi_comm_leader *leader)
+{
+    bool is_valid = commands->n > 0 && commands->commands && commands->max_ranks && commands->infos;
+    int n_codes = is_valid ? count_max(commands) : 0, at = 0;
+    struct outcome *outcome =
+        base_calloc(1, sizeof *outcome + (size_t)(n_codes > 0 ? n_codes : 0) * sizeof(int), "MPI_Comm_spawn");
+    struct ampi_spawn_part *parts;
+
+    if (!is_valid || n_codes < 0) {
+        fail(outcome, MPI_ERR_ARG,
+             is_valid ? "maxprocs is too large" : "count is %d, or an array of the root is NULL",
+             commands->n);
+        return outcome;
+    }
+    outcome->n_codes = n_codes;
+    parts = base_calloc((size_t)commands->n, sizeof *parts, "MPI_Comm_spawn");
+    spawn_parts(comm, commands, parts, leader, outcome);
+    for (int i = 0; i < commands->n; i++)
+        for (int k = 0; k < commands->max_ranks[i]; k++)
+            outcome->codes[at++] = !outcome->error && k < parts[i].n_ranks ? MPI_SUCCESS : MPI_ERR_SPAWN;
+    free(parts);
+    return outcome;
+}
+
+/* ---- All ranks get the outcome: the root's args->send.buf; key[0] is the root. Each gets a copy, malloc'ed. ---- */
+
+static void share_pack(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                       struct ampi_coll_packer *out)
+{
+    (void)slot;
+    if (args->comm->rank == args->key[0])
+        ampi_coll_put_bytes(out, 0, args->send.buf, outcome_bytes(args->send.buf));
+}
+
+static void share_middle(struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *root = slot->args[slot->args[0]->key[0]];
+    struct outcome head;
+
+    memcpy(&head, root->send.buf, sizeof head); /* it may be unaligned */
+    for (int i = 0; i < slot->state->n_members; i++)
+        if (!slot->args[i]->is_remote) {
+            slot->args[i]->extra = base_malloc(outcome_bytes(&head), "MPI_Comm_spawn");
+            memcpy(slot->args[i]->extra, root->send.buf, outcome_bytes(&head));
+        }
+}
+
+static const struct ampi_coll_plan share_plan = {
+    .name = "the outcome of a spawn", .pack = share_pack, .middle = share_middle};
+
+/* All ranks: takes over the outcome. */
+static int finish(struct ampi_comm *comm, const struct ampi_comm_leader *leader,
+                  const struct outcome *outcome, MPI_Comm *intercomm, int *errcodes)
+{
+    struct ampi_comm *made = NULL;
+    int error;
+
+    for (int i = 0; i < outcome->n_codes && errcodes != MPI_ERRCODES_IGNORE; i++)
+        errcodes[i] = outcome->codes[i];
+    if (outcome->error) {
+        *intercomm = MPI_COMM_NULL;
+        return ampi_raise(comm, outcome->error, "%s", outcome->text);
+    }
+    error = ampi_comm_create_inter(comm, leader, &made);
+    return error ? ampi_comm_raise_creation(comm, error) : ampi_comm_adopt(comm, made, false, intercomm);
+}
+
+static int spawn(const struct commands *commands, int root, MPI_Comm comm_handle, MPI_Comm *intercomm,
+                 int *errcodes)
+{
+    struct ampi_comm *comm = ampi_comm_of(ampi_entered(), comm_handle);
+    struct ampi_comm_leader leader = {.rank = root};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&share_plan), .comm = comm, .key = {root, 0}};
+    struct outcome *outcome = NULL;
+    int error;
+
+    if (!comm)
+        return ampi_comm_raise_invalid(comm_handle);
+    if (comm->shared->is_inter)
+        return ampi_raise(comm, MPI_ERR_COMM, "the communicator is an intercommunicator");
+    if (root < 0 || root >= comm->local->n_ranks)
+        return ampi_raise(comm, MPI_ERR_ROOT, "root is %d, but the communicator has %d ranks", root,
+                          comm->local->n_ranks);
+    if (!intercomm)
+        return ampi_raise(comm, MPI_ERR_ARG, "intercomm is NULL");
+    if (comm->rank == root)
+        args.send.buf = outcome = spawn_at_root(comm, commands, &leader);
+    error = ampi_coll_run(&args);
+    free(outcome);
+    if (error)
+        return ampi_comm_raise_creation(comm, error);
+    outcome = args.extra;
+    error = finish(comm, &leader, outcome, intercomm, errcodes);
+    free(outcome);
+    return error;
+}
+
+AMPI_EXPORT(Comm_spawn);
+int PMPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
+                    MPI_Comm *intercomm, int array_of_errcodes[])
+{
+    char *name = (char *)(uintptr_t)command;
+    struct commands commands = {
+        .n = 1, .commands = &name, .argvs = &argv, .max_ranks = &maxprocs, .infos = &info};
+
+    ampi_enter("MPI_Comm_spawn");
+    return spawn(&commands, root, comm, intercomm, array_of_errcodes);
+}
+
+AMPI_EXPORT(Comm_spawn_multiple);
+int PMPI_Comm_spawn_multiple(int count, char *array_of_commands[], char **array_of_argv[],
+                             const int array_of_maxprocs[], const MPI_Info array_of_info[], int root,
+                             MPI_Comm comm, MPI_Comm *intercomm, int array_of_errcodes[])
+{
+    struct commands commands = {.n = count,
+                                .commands = array_of_commands,
+                                .argvs = array_of_argv,
+                                .max_ranks = array_of_maxprocs,
+                                .infos = array_of_info};
+
+    ampi_enter("MPI_Comm_spawn_multiple");
+    return spawn(&commands, root, comm, intercomm, array_of_errcodes);
+}

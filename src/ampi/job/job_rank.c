@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * job_rank.c: creates ranks that run on copies of the program: those of the start, each on its PE's thread, and spawned
+ * ones (dynamic/spawn.h), of which the spawning rank prepares stack and copy; then their PEs queue them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ampi/dynamic/spawn.h"
+#include "ampi/job/job.h"
+#include "ampi/job/rank_env.h"
+#include "ampi/object/sanitizer.h"
+#include "ampi/procs/procs.h"
+#include "base/log.h"
+#include "image/image.h"
+#include "ult/tls.h"
+
+/* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
+static struct {
+    int argc;
+    char **argv;
+} program_args;
+
+void ampi_rank_set_arguments(int argc, char **argv)
+{
+    program_args.argc = argc;
+    program_args.argv = argv;
+}
+
+static char **copy_arguments(const struct ampi_rank *rank)
+{
+    char **argv = base_malloc(((size_t)program_args.argc + 1) * sizeof *argv, "a rank's arguments");
+
+    for (int i = 0; i < program_args.argc; i++) {
+        argv[i] = strdup(program_args.argv[i]);
+        if (!argv[i])
+            base_fatal(1, "out of memory: cannot copy the arguments of rank %d", rank->world_rank);
+    }
+    argv[program_args.argc] = NULL;
+    return argv;
+}
+
+/* First function of a rank: its copy's constructors and main, then its end. */
+static void run_rank(void *arg)
+{
+    struct ampi_rank *rank = arg;
+    int argc = 0, code;
+
+    if (!rank->argv)
+        rank->argv = copy_arguments(rank);
+    while (rank->argv[argc])
+        argc++;
+    ult_leave(&rank->ult);
+    code = image_run(rank->image, argc, rank->argv);
+    image_finish(rank->image);
+    if (image_is_forked_child())
+        exit(code);
+    ampi_rank_end(rank, code);
+}
+
+/* A PE has several ranks from the start. A later spawn changes nothing for those that run. */
+static bool ranks_share_pes(void)
+{
+    static atomic_int answer; /* 0: not asked yet */
+
+    if (!atomic_load(&answer))
+        atomic_store(&answer, ampi_job.n_local > ampi_job.n_pes ? 1 : -1);
+    return atomic_load(&answer) > 0;
+}
+
+/* Creates the stack and the copy of the program of a rank. False, with errno: not possible. */
+static bool prepare(struct ampi_rank *rank, char **stack_lo_out, char **stack_hi_out)
+{
+    int region = ampi_job_index_of(rank->world_rank);
+
+    if (!ampi_memory_map_stack(region, stack_lo_out, stack_hi_out))
+        return false;
+    rank->image = image_create(ampi_memory_image_base(region));
+    if (!rank->image)
+        return false;
+    rank->ult.thread_state = image_main_thread(rank->image);
+    ampi_sanitizer_add_roots(ampi_memory_image_base(region), image_span_bytes());
+    if (ult_tls_total_bytes() > 0) {
+        rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
+        image_tls_init(rank->image, rank->ult.tls_save);
+    }
+    if (ranks_share_pes() && image_program_starts_threads())
+        ult_tls_own(&rank->ult);
+    ampi_rank_env_init(rank);
+    return true;
+}
+
+void ampi_rank_create(struct ult_pe *pe, struct ampi_rank *rank)
+{
+    char *stack_lo, *stack_hi;
+
+    if (!prepare(rank, &stack_lo, &stack_hi))
+        base_fatal(1,
+                   "cannot create a stack of %zu KiB and a copy of the program for rank %d of %d: %s; use "
+                   "fewer ranks "
+                   "(+vp) or smaller stacks (+stacksize), or raise vm.max_map_count or `ulimit -v`",
+                   ampi_memory_stack_bytes() >> 10, rank->world_rank, ampi_job.n_ranks, strerror(errno));
+    ult_create(&rank->ult, pe, stack_lo, stack_hi, run_rank, rank);
+}
+
+/* ---- Spawned ranks ---- */
+
+static bool prepare_spawned(struct ampi_rank *rank)
+{
+    return prepare(rank, &rank->ult.stack_lo, &rank->ult.stack_hi);
+}
+
+static void start_spawned(struct ampi_rank *rank)
+{
+    ult_create(&rank->ult, ult_pe_get(rank->pe_id), rank->ult.stack_lo, rank->ult.stack_hi, run_rank, rank);
+}
+
+const struct ampi_spawn_job ampi_rank_spawn_job = {.prepare = prepare_spawned, .start = start_spawned};
