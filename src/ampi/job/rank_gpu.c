@@ -3,6 +3,8 @@
  * rank_gpu.c: provides src/gpu with facts about ranks, and binds ranks' CUDA calls to the library's
  * replacements.
  */
+#include <string.h>
+
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
@@ -12,6 +14,9 @@
 
 static void *device_dlsym(void *library, const char *name)
 {
+    /* Every runtime looks up one of these first. It does not work with a number that the driver does not see. */
+    if (strcmp(name, "cuInit") == 0 || strncmp(name, "cuGetProcAddress", 16) == 0)
+        image_set_process_numbers(false);
     return gpu_symbol_found(name, image_dlsym(library, name, __builtin_return_address(0)));
 }
 

@@ -9,6 +9,9 @@
  * a thread, which sleeps until the process ends. Functions that take a process's number alone get that from this file; ps and
  * system calls made without libc's functions do not know the rank's.
  *
+ * CUDA's runtime and its driver compare what getpid gives them, and NCCL finds ranks of one process by it. So all ranks have the
+ * process's number as soon as one of them looks up the driver (image_set_process_numbers).
+ *
  * Handlers of signals call kill(getpid(), ...), so no lock is taken and no memory is allocated: the thread is one of the kernel's
  * alone, which libc does not know.
  */
@@ -29,7 +32,7 @@
 static _Alignas(16) char stacks[THREADS_MAX][STACK_BYTES];
 static atomic_int n_threads;
 static atomic_flag is_process_taken = ATOMIC_FLAG_INIT; /* a rank has the process's number */
-static bool is_disabled;
+static atomic_bool is_disabled;
 
 void image_set_process_numbers(bool are_own)
 {
