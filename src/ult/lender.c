@@ -42,13 +42,11 @@ enum lender_state { STARTS, LENDS, ENDS };
 
 struct lender {
     pthread_t thread;
-    struct ult *to;         /* the ULT that has its thread pointer */
+    struct ult *to;         /* the ULT that gets its thread pointer */
+    void *thread_pointer;   /* set when it LENDS */
     _Atomic uint32_t state; /* enum lender_state; a futex */
-    struct lender *next;    /* link of all_lenders */
+    struct lender *next;    /* link of the PE's lenders */
 };
-
-/* Push-only until all end. */
-static struct lender *_Atomic all_lenders;
 
 static void set_state(struct lender *lender, uint32_t state)
 {
@@ -79,28 +77,50 @@ static void *lend(void *arg)
     snprintf(name, sizeof name, "rank %d", lender->to->world_rank);
     pthread_setname_np(pthread_self(), name);
     leave_restartable_sequences(__builtin_thread_pointer());
-    lender->to->thread_pointer = __builtin_thread_pointer();
+    lender->thread_pointer = __builtin_thread_pointer();
     set_state(lender, LENDS);
     wait_while(lender, LENDS);
     ult_current = NULL; /* what libraries do at the thread's end is on behalf of no ULT */
     return NULL;
 }
 
-static int start(struct lender *lender)
+/* Starts a lender for this ULT and adds it to the list. Returns an error number. */
+static int start_lender(struct ult *u, struct lender **list)
 {
+    struct lender *lender = base_calloc(1, sizeof *lender, "a rank's thread_local variables");
     sigset_t all, before;
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
 
-    if (error)
+    lender->to = u;
+    if (!error) {
+        pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN) + STACK_BYTES);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        error = ult_pe_create_thread(&lender->thread, &attributes, lend, lender);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
+    }
+    if (error) {
+        free(lender);
         return error;
-    pthread_attr_setstacksize(&attributes, (size_t)sysconf(_SC_THREAD_STACK_MIN) + STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ult_pe_create_thread(&lender->thread, &attributes, lend, lender);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
+    }
+    wait_while(lender, STARTS);
+    lender->next = *list;
+    *list = lender;
+    return 0;
+}
+
+static void end_lenders(struct lender *lender)
+{
+    while (lender) {
+        struct lender *next = lender->next;
+
+        set_state(lender, ENDS);
+        pthread_join(lender->thread, NULL);
+        free(lender);
+        lender = next;
+    }
 }
 
 /* A sanitizer keeps state of its own per thread, which would be the lender's. */
@@ -109,36 +129,30 @@ static bool has_sanitizer(void)
     return dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback") != NULL;
 }
 
-void ult_tls_own(struct ult *u)
+void ult_pe_own_tls(struct ult_pe *pe)
 {
-    struct lender *lender;
-    int error;
+    int error = 0;
 
     if (has_sanitizer())
         return;
-    lender = base_calloc(1, sizeof *lender, "a rank's thread_local variables");
-    lender->to = u;
-    error = start(lender);
-    if (error)
-        base_fatal(1, "cannot create a thread for rank %d: %s; raise `ulimit -u` or use fewer ranks (+vp)",
-                   u->world_rank, strerror(error));
-    wait_while(lender, STARTS);
-    ult_tls_init_own(u);
-    lender->next = atomic_load(&all_lenders);
-    while (!atomic_compare_exchange_weak(&all_lenders, &lender->next, lender))
-        ;
+    for (struct ult *u = pe->queue_first; u && !error; u = u->next)
+        error = start_lender(u, &pe->lenders);
+    if (error) {
+        base_log("not enough threads for the thread_local variables of PE %d's ranks: %s; a rank's threads "
+                 "must not "
+                 "use those of its main thread; raise `ulimit -u` or use fewer ranks (+vp)",
+                 pe->pe_id, strerror(error));
+        end_lenders(pe->lenders);
+        pe->lenders = NULL;
+    }
+    for (const struct lender *lender = pe->lenders; lender; lender = lender->next)
+        ult_tls_init_own(lender->to, lender->thread_pointer);
 }
 
 void ult_lenders_end(void)
 {
-    struct lender *lender = atomic_exchange(&all_lenders, NULL);
-
-    while (lender) {
-        struct lender *next = lender->next;
-
-        set_state(lender, ENDS);
-        pthread_join(lender->thread, NULL);
-        free(lender);
-        lender = next;
+    for (int i = 0; i < ult_job.n_pes; i++) {
+        end_lenders(ult_job.pes[i].lenders);
+        ult_job.pes[i].lenders = NULL;
     }
 }

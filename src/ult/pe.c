@@ -74,7 +74,7 @@ static void swap_extras(struct ult *from, struct ult *to)
     if (ult_switch_extras & ULT_EXTRA_TLS)
         ult_tls_swap(from->tls_save, to->tls_save);
     else if (ult_switch_extras & ULT_EXTRA_OWN)
-        ult_tls_set_pointer(to);
+        ult_tls_switch(from, to);
     if (BASE_UNLIKELY(ult_switch_extras & ULT_EXTRA_ASAN))
         ult_asan_switch(from, to);
 }

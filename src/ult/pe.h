@@ -80,6 +80,7 @@ struct ult_pe {
     struct ult_carrier *carrier;  /* the OS thread that runs its ULTs now */
     struct ult_carrier first;     /* the first one */
     pid_t tid;                    /* the kernel's name of the carrier */
+    struct lender *lenders;       /* OS threads whose thread pointers its ULTs have (lender.c) */
     bool is_shared;               /* other threads use the PE, too: sharing.h */
     struct ult_sharing sharing BASE_CACHE_ALIGNED;
     /* Read by other PEs; in cache lines that are never or seldom written: */

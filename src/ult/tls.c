@@ -48,18 +48,21 @@ void ult_tls_swap(unsigned char *from, const unsigned char *to)
     }
 }
 
-void ult_tls_init_own(struct ult *u)
+/* PEs call it at the same time. */
+void ult_tls_init_own(struct ult *u, void *thread_pointer)
 {
     const unsigned char *from = u->tls_save;
 
     for (int i = 0; from && i < tls_n_regions; i++) {
-        memcpy((char *)u->thread_pointer + tls_regions[i].tp_offset, from, tls_regions[i].size_bytes);
+        memcpy((char *)thread_pointer + tls_regions[i].tp_offset, from, tls_regions[i].size_bytes);
         from += tls_regions[i].size_bytes;
     }
     free(u->tls_save);
     u->tls_save = NULL;
-    is_fast = ult_arch_has_fast_thread_pointer();
-    ult_switch_extras = (ult_switch_extras & ~ULT_EXTRA_TLS) | ULT_EXTRA_OWN;
+    u->thread_pointer = thread_pointer;
+    __atomic_store_n(&is_fast, ult_arch_has_fast_thread_pointer(), __ATOMIC_RELAXED);
+    __atomic_fetch_or(&ult_switch_extras, ULT_EXTRA_OWN, __ATOMIC_RELAXED);
+    __atomic_fetch_and(&ult_switch_extras, ~ULT_EXTRA_TLS, __ATOMIC_RELAXED);
 }
 
 static void set_pointer(void *thread_pointer)
@@ -72,9 +75,13 @@ static void set_pointer(void *thread_pointer)
     ult_has_lock = has_lock;
 }
 
-void ult_tls_set_pointer(const struct ult *u)
+void ult_tls_switch(const struct ult *from, const struct ult *to)
 {
-    set_pointer(u->thread_pointer ? u->thread_pointer : u->pe->carrier->thread_pointer);
+    if (from->tls_save)
+        ult_tls_swap(from->tls_save, NULL);
+    set_pointer(to->thread_pointer ? to->thread_pointer : to->pe->carrier->thread_pointer);
+    if (to->tls_save)
+        ult_tls_swap(NULL, to->tls_save);
 }
 
 void ult_tls_reset_pointer(const struct ult_carrier *carrier)

@@ -234,10 +234,11 @@ void ult_tls_set_regions(const struct ult_tls_region *regions, int n_regions);
 /* The sum of the regions' sizes: the required size of `tls_save`. */
 size_t ult_tls_total_bytes(void);
 
-/* Gives a ULT a thread pointer of its own: a static TLS block, errno and all else that the C library keeps per thread. The
- * bytes at tls_save become the block's initial contents; tls_save is freed. Once, before the ULT runs; without effect in a
- * program with a sanitizer. Never switches; ends the process with a message if there can be no further OS thread. */
-void ult_tls_own(struct ult *u);
+/* Gives each ULT of the PE a thread pointer of its own: a static TLS block, errno and all else that the C library keeps per
+ * thread. The bytes at tls_save become the block's initial contents; tls_save is freed. On the PE's thread, when its ULTs have
+ * been created and none has run. Prints a message and changes nothing if there cannot be as many OS threads; without
+ * effect in a program with a sanitizer. Never switches. */
+void ult_pe_own_tls(struct ult_pe *pe);
 
 /* Registers a hook for other state that is kept per OS thread on a ULT's behalf. It is called on the PE's
  * thread at each switch, before `to` runs, while *hint is not NULL (a load and a branch if it is). It must

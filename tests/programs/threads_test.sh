@@ -17,6 +17,7 @@ mkdir -p "$work" && cd "$work" || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx_join.cc" -o cxx_join || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
+cc -g -O1 -Wall -D_GNU_SOURCE -fPIC -shared "$here/refuse.c" -o librefuse.so || exit 1
 programs=(./openmp ./openmp_settings ./cxx ./starts)
 if command -v gfortran >/dev/null && [ -x "$build/bin/mpifort" ]; then
     "$build/bin/mpifort" -g -O1 -Wall -fopenmp "$here/openmp_sections.f90" -o openmp_sections || exit 1
@@ -43,6 +44,9 @@ for program in "${programs[@]}"; do
     check -n 4 --procs 2 "$program" +p 1
 done
 check -n 2 ./cxx_join +p 1
+# One PE has fewer threads than ranks.
+expect "threads run out" 0 '^ok $' "not enough threads for the thread_local variables of PE [01]'s ranks" \
+    env LD_PRELOAD=./librefuse.so "$build/bin/mpirun" -n 5 ./cxx +p 2
 [ -x openmp_private_llvm ] && check -n 3 ./openmp_private_llvm +p 1
 check -n 5 ./openmp +p 2 +private -libgomp # the ranks share the library, not its threads
 

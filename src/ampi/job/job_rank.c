@@ -59,16 +59,6 @@ static void run_rank(void *arg)
     ampi_rank_end(rank, code);
 }
 
-/* A PE has several ranks from the start. A later spawn changes nothing for those that run. */
-static bool ranks_share_pes(void)
-{
-    static atomic_int answer; /* 0: not asked yet */
-
-    if (!atomic_load(&answer))
-        atomic_store(&answer, ampi_job.n_local > ampi_job.n_pes ? 1 : -1);
-    return atomic_load(&answer) > 0;
-}
-
 /* Creates the stack and the copy of the program of a rank. False, with errno: not possible. */
 static bool prepare(struct ampi_rank *rank, char **stack_lo_out, char **stack_hi_out)
 {
@@ -85,8 +75,6 @@ static bool prepare(struct ampi_rank *rank, char **stack_lo_out, char **stack_hi
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
     }
-    if (ranks_share_pes() && image_program_starts_threads())
-        ult_tls_own(&rank->ult);
     ampi_rank_env_init(rank);
     return true;
 }
