@@ -82,6 +82,16 @@ scope() {
     check -n 4 ./scope_program +p 2
 }
 
+# A preloaded library that wraps a function of a rank's library.
+wrapper() {
+    shared wrapper_library.c libcounter.so
+    shared wrapper_library.c libwrapper.so -DWRAPPER
+    program wrapper_program.c wrapper_program ./libcounter.so
+    for n in 1 3; do
+        LD_PRELOAD=$work/libwrapper.so check -n $n ./wrapper_program
+    done
+}
+
 # What the ranks have to share is opened all the same, and said once.
 fixed() {
     shared plugin_fixed.c plugin_fixed.so -ftls-model=initial-exec
@@ -128,6 +138,7 @@ plugins) plugins ;;
 python) python ;;
 fixed) fixed ;;
 scope) scope ;;
+wrapper) wrapper ;;
 children) children ;;
 stack) stack ;;
 esac

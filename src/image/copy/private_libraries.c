@@ -7,8 +7,9 @@
  *      shared_libraries.c always shares
  *   2. the user's list (image_set_private_libraries), which makes a library private or shared
  *   3. the list of shared_libraries.c
- *   4. preloaded, and does not need libmpi. (If it does, it is a PMPI tool between the program and MPI,
- *      with state per rank.)
+ *   4. preloaded, and does not need libmpi, and has no function of a private library. (If it needs libmpi, it is
+ *      a PMPI tool between the program and MPI, with state per rank. If it has a function of a private library, it is
+ *      a wrapper, which must call the rank's library.)
  *   5. it cannot be copied (image_module_can_copy)
  *   6. a shared library needs it and calls the prototype: with copies for the ranks there would be two
  *      instances. Except dependencies of libmpi, UCX and PMIx only: these use the prototype, and ranks have
@@ -250,6 +251,17 @@ static struct decision decide(struct image_module *module, const char *preload,
     return decision;
 }
 
+/* Rule 4: wrappers of private libraries' functions are private. */
+static void own_wrappers(struct image_module *modules, size_t count, struct decision *decisions,
+                         const char *preload)
+{
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = 1; list_says(preload, file_name(modules[i].name)) > 0 && j < count; j++)
+            if (decisions[i].why && i != j && !decisions[j].why &&
+                image_symbols_wrap(&modules[i], &modules[j]))
+                decisions[i] = decide(&modules[i], "", NULL);
+}
+
 /* Rule 6, to a fixed point. */
 static void share_what_shared_need(const struct image_module *modules, size_t count,
                                    struct decision *decisions)
@@ -299,6 +311,7 @@ bool image_private_libraries_mark(struct image_module *modules, size_t count, co
         decisions[i] = decide(&modules[i], preload, own ? &modules[own] : NULL);
     if (own)
         decisions[own] = (struct decision){.why = "it is MPI", .is_alone = true};
+    own_wrappers(modules, count, decisions, preload);
     for (size_t i = 1; i < count; i++)
         if (i == own || has_prefix(file_name(modules[i].name), "machine_ucx.so"))
             mark_needed(modules, count, i, is_ours);

@@ -285,6 +285,9 @@ bool image_symbol_is_own(const struct image_module *module, size_t symbol_index)
 /* The definition of a name in the module itself, with this version or none; version NULL: the default one. NULL: none. */
 const ElfW(Sym) * image_symbol_find(const struct image_module *module, const char *name, const char *version);
 
+/* True if the wrapper, which precedes the library in the order of look-up, defines one of its functions, too. */
+bool image_symbols_wrap(const struct image_module *wrapper, const struct image_module *library);
+
 /* Looks the symbol up as ld.so would have, in a process that has opened the libraries of program->scope alone. NULL:
  * undefined. */
 void *image_symbol_lookup(const struct image_program *program, const struct image_module *module,

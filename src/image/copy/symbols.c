@@ -133,6 +133,44 @@ const ElfW(Sym) * image_symbol_find(const struct image_module *module, const cha
                             : NULL;
 }
 
+/* The number of entries of the symbol table, from the table of defined symbols. */
+static size_t count_symbols(const struct image_module *module)
+{
+    const uint32_t *table = module->gnu_hash, *buckets, *chain;
+    size_t end = 0;
+
+    if (!table)
+        return module->hash ? module->hash[1] : 0;
+    buckets = table + 4 + 2 * (size_t)table[2];
+    chain = buckets + table[0];
+    for (uint32_t i = 0; i < table[0]; i++)
+        if (buckets[i] > end)
+            end = buckets[i];
+    if (end < table[1])
+        return end;
+    while (!(chain[end - table[1]] & 1))
+        end++;
+    return end + 1;
+}
+
+bool image_symbols_wrap(const struct image_module *wrapper, const struct image_module *library)
+{
+    size_t count = wrapper->symtab && wrapper->strtab ? count_symbols(wrapper) : 0;
+
+    for (size_t i = 1; i < count; i++) {
+        const ElfW(Sym) *symbol = &wrapper->symtab[i];
+        const char *name = wrapper->strtab + symbol->st_name;
+
+        if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_BIND(symbol->st_info) != STB_GLOBAL ||
+            ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || strcmp(name, "_init") == 0 ||
+            strcmp(name, "_fini") == 0)
+            continue;
+        if (image_symbol_find(library, name, NULL))
+            return true;
+    }
+    return false;
+}
+
 /* ---- Looking up ---- */
 
 /* True if the symbol at this address has no version. ld.so takes it for any version that a module asks for. */
