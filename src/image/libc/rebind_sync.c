@@ -102,30 +102,32 @@ static bool is_shared_mutex(const pthread_mutex_t *mutex)
     return (mutex->__data.__kind & MUTEX_SHARED) && image_can_wait();
 }
 
-int image_libc_mutex_lock(pthread_mutex_t *mutex)
+BASE_NOINLINE static int wait_for_mutex(pthread_mutex_t *mutex)
 {
     struct image_wait wait = {0};
-    int error = pthread_mutex_trylock(mutex);
+    int error;
 
-    if (error == EBUSY && !is_shared_mutex(mutex))
-        return pthread_mutex_lock(mutex);
-    while (error == EBUSY) {
+    while ((error = pthread_mutex_trylock(mutex)) == EBUSY)
         image_wait_pause(&wait);
-        error = pthread_mutex_trylock(mutex);
-    }
     return error;
+}
+
+int image_libc_mutex_lock(pthread_mutex_t *mutex)
+{
+    return is_shared_mutex(mutex) ? wait_for_mutex(mutex) : pthread_mutex_lock(mutex);
 }
 
 int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end)
 {
     struct image_wait wait = {0};
-    int error = pthread_mutex_trylock(mutex);
+    int error;
 
-    while (error == EBUSY) {
-        if (!is_shared_mutex(mutex) || is_over(end))
+    if (!is_shared_mutex(mutex))
+        return pthread_mutex_timedlock(mutex, end);
+    while ((error = pthread_mutex_trylock(mutex)) == EBUSY) {
+        if (is_over(end))
             return pthread_mutex_timedlock(mutex, end);
         image_wait_pause(&wait);
-        error = pthread_mutex_trylock(mutex);
     }
     return error;
 }
