@@ -78,7 +78,9 @@ static void check_uses(int number)
     MTEST_CHECK(sched_getaffinity(number, sizeof set, &set) == 0 &&
                     sched_setaffinity(number, sizeof set, &set) == 0,
                 "sched_setaffinity fails");
+#if __GLIBC_PREREQ(2, 30)
     MTEST_CHECK(tgkill(number, (pid_t)syscall(SYS_gettid), 0) == 0, "tgkill fails");
+#endif
     if (mtest_rank == 0) { /* the ranks of a process share handlers */
         signal(SIGUSR1, count);
         kill(number, SIGUSR1);

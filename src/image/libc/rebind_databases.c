@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #define FIRST_BYTES 1024
+#define ENTRY_BYTES 256 /* first size for an entry of a list */
 
 /* A result, with the texts that it refers to. */
 struct record {
@@ -198,7 +199,7 @@ static void read_all(struct listing *listing, read_fn read_next)
     int error = 0;
 
     while (!error) {
-        struct record record = {.bytes = NULL};
+        struct record record = {.n_bytes = ENTRY_BYTES / 2};
 
         while (grow(&record) && (error = read_next(&record)) == ERANGE)
             ;

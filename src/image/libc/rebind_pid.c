@@ -24,6 +24,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
 /* Threads per process at most, so that those that the program needs remain. */
 #define THREADS_MAX 1000
 
