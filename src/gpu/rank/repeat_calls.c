@@ -121,13 +121,6 @@ CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes)
     return real.r_cuMemUnmap(address, n_bytes);
 }
 
-CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address)
-{
-    gpu_guard_prepare();
-    gpu_repeats_forget();
-    return real.r_cuIpcCloseMemHandle(address);
-}
-
 CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool)
 {
     gpu_guard_prepare();

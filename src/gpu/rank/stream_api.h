@@ -101,7 +101,6 @@ CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID a
                                                const CUstreamAttrValue *value);
 CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags);
 CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
-CUresult CUDAAPI gpu_repeat_close_handle(CUdeviceptr address);
 CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
 
 /* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
@@ -112,6 +111,13 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
 
 CUresult CUDAAPI gpu_api_context_record(CUcontext context, CUevent event);
 CUresult CUDAAPI gpu_api_context_wait(CUcontext context, CUevent event);
+
+/* ---- Memory of other processes, and of other ranks of this one (ipc.c) ---- */
+
+CUresult CUDAAPI gpu_ipc_get(CUipcMemHandle *handle_out, CUdeviceptr address);
+CUresult CUDAAPI gpu_ipc_open(CUdeviceptr *address_out, CUipcMemHandle handle, unsigned flags);
+CUresult CUDAAPI gpu_ipc_open_v1(CUdeviceptr *address_out, CUipcMemHandle handle, unsigned flags);
+CUresult CUDAAPI gpu_ipc_close(CUdeviceptr address);
 
 /* ---- Copies from and to the host (host_copies.c) ---- */
 
@@ -200,7 +206,12 @@ bool gpu_host_is_pageable(const void *address);
       gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
     X(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned), gpu_repeat_register, "changes host memory")    \
     X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
-    X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_repeat_close_handle, "graphs may have copies there")     \
+    X(cuIpcGetMemHandle, 4010, (CUipcMemHandle *, CUdeviceptr), gpu_ipc_get, "may be for another rank")      \
+    X(cuIpcOpenMemHandle, 4010, (CUdeviceptr *, CUipcMemHandle, unsigned), gpu_ipc_open_v1,                  \
+      "may be another rank's")                                                                               \
+    X(cuIpcOpenMemHandle_v2, 11000, (CUdeviceptr *, CUipcMemHandle, unsigned), gpu_ipc_open,                 \
+      "may be another rank's")                                                                               \
+    X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_ipc_close, "may be another rank's")                      \
     X(cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t), gpu_deferred_alloc,                                      \
       "takes memory that is given back later")                                                               \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
