@@ -19,7 +19,7 @@ import sys
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
-    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuMemcpyHtoD", "cuMemcpyDtoH",
+    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuLaunchHostFunc", "cuMemcpyHtoD", "cuMemcpyDtoH",
     "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute",
 }
 # Structs with a stream, and the functions that take them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses

@@ -67,6 +67,13 @@ void gpu_streams_begin(int n_ranks);
 extern struct ult *(*gpu_rank_of_thread)(void);
 extern bool (*gpu_is_code_of_rank)(const void *address);
 
+/* Called when the running rank, on its ULT in the program's code, gives CUDA a function to call on a thread of CUDA: the
+ * function may call MPI if the rank's thread level allows it. Never switches. */
+extern void (*gpu_expect_thread)(void);
+
+/* Number of such functions that have not ended; those of graphs count for ever. */
+extern _Atomic int gpu_n_callbacks;
+
 /* True if the running rank has no pending MPI request. On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 

@@ -23,6 +23,8 @@ static int poll(struct ult_source *source)
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
     int n_handled = 0;
 
+    if (BASE_UNLIKELY(gpu_thread_is_in_callback))
+        return 0;
     if (pe->gathered)
         gpu_batch_start(pe);
     if (pe->repeats)

@@ -117,6 +117,8 @@ const struct gpu_guarded *gpu_guarded_at(size_t i)
 
 struct ult *(*gpu_rank_of_thread)(void);
 bool (*gpu_is_code_of_rank)(const void *address);
+void (*gpu_expect_thread)(void);
+_Atomic int gpu_n_callbacks;
 bool (*gpu_has_no_messages)(void);
 bool gpu_needs_progress;
 

@@ -7,6 +7,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/job.h"
+#include "ampi/object/gate.h"
 #include "base/log.h"
 #include "gpu/driver/driver_symbols.h"
 #include "gpu/rank/guard.h"
@@ -61,4 +62,5 @@ void ampi_rank_gpu_init(void)
     gpu_has_no_messages = has_no_messages;
     gpu_rank_of_thread = rank_of_thread;
     gpu_is_code_of_rank = is_code_of_rank;
+    gpu_expect_thread = ampi_gate_thread_begins;
 }

@@ -253,6 +253,8 @@ static int count_waiting(const struct ampi_rank *rank)
 
 bool ampi_thread_any_other(void)
 {
+    if (atomic_load(&gpu_n_callbacks) > 0)
+        return true;
     for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->threads_level < MPI_THREAD_SERIALIZED)

@@ -416,64 +416,6 @@ CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
     return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
 }
 
-/* A callback on a default stream, with the handle that the program passed. */
-struct callback {
-    CUstreamCallback function;
-    CUstream stream;
-    void *data;
-};
-
-/* On a thread of the driver, once. */
-static void CUDA_CB call_back(CUstream stream, CUresult result, void *data)
-{
-    struct callback callback = *(struct callback *)data;
-
-    free(data);
-    callback.function(callback.stream, result, callback.data);
-}
-
-static CUresult add_callback(CUstream stream, bool is_per_thread, struct callback what, unsigned flags,
-                             const void *caller,
-                             CUresult(CUDAAPI *function)(CUstream, CUstreamCallback, void *, unsigned))
-{
-    CUstreamCallback given = what.function;
-    struct callback *kept = NULL;
-    void *data = what.data;
-    struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
-
-    if (result != CUDA_SUCCESS)
-        return result;
-    gpu_call_make_room(&call, caller);
-    if (call.face && what.function) {
-        data = kept = base_malloc(sizeof *kept, "a callback of a stream");
-        *kept = what;
-        given = call_back;
-    }
-    gpu_submit_begin(caller);
-    result = function(call.stream, given, data, flags);
-    gpu_submit_end();
-    gpu_call_end(&call);
-    if (result != CUDA_SUCCESS)
-        free(kept);
-    return result;
-}
-
-CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
-{
-    gpu_guard_prepare();
-    return add_callback(stream, false, (struct callback){callback, stream, data}, flags, GPU_CALLER,
-                        real.r_cuStreamAddCallback);
-}
-
-CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
-                                           unsigned flags)
-{
-    gpu_guard_prepare();
-    return add_callback(stream, true, (struct callback){callback, stream, data}, flags, GPU_CALLER,
-                        real.r_cuStreamAddCallback_ptsz);
-}
-
 /* ---- The list ---- */
 
 const struct gpu_guarded gpu_stream_functions[] = {

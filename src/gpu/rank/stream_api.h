@@ -62,6 +62,8 @@ CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
 CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
 CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
+CUresult CUDAAPI gpu_api_launch_host(CUstream stream, CUhostFn function, void *data);
+CUresult CUDAAPI gpu_api_launch_host_ptsz(CUstream stream, CUhostFn function, void *data);
 CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags);
 CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
                                            unsigned flags);
@@ -178,6 +180,10 @@ bool gpu_host_is_pageable(const void *address);
       gpu_launch_cooperative_ptsz, "may need every multiprocessor")                                          \
     X(cuStreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned), gpu_api_add_callback,       \
       "passes a stream to the callback")                                                                     \
+    X(cuLaunchHostFunc, 10000, (CUstream, CUhostFn, void *), gpu_api_launch_host,                            \
+      "its function may call MPI")                                                                           \
+    X(cuLaunchHostFunc_ptsz, 10000, (CUstream, CUhostFn, void *), gpu_api_launch_host_ptsz,                  \
+      "its function may call MPI")                                                                           \
     X(cuStreamAddCallback_ptsz, 7000, (CUstream, CUstreamCallback, void *, unsigned),                        \
       gpu_api_add_callback_ptsz, "passes a stream to the callback")                                          \
     X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream), gpu_repeat_cuMemcpyAsync,           \

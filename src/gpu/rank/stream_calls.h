@@ -31,8 +31,6 @@
     X(cuGraphicsUnmapResources, 3000, 0, SUBMIT, (unsigned int count, CUgraphicsResource *resources, CUstream stream), (count, resources, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuGraphicsUnmapResources_ptsz, 7000, 1, SUBMIT, (unsigned int count, CUgraphicsResource *resources, CUstream stream), (count, resources, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuLaunchGridAsync, 2000, 0, SUBMIT, (CUfunction f, int grid_width, int grid_height, CUstream stream), (f, grid_width, grid_height, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuLaunchHostFunc, 10000, 0, SUBMIT, (CUstream stream, CUhostFn fn, void *userData), (call.stream, fn, userData), NULL, NULL, 0, (0, 0)) \
-    X(cuLaunchHostFunc_ptsz, 10000, 1, SUBMIT, (CUstream stream, CUhostFn fn, void *userData), (call.stream, fn, userData), NULL, NULL, 0, (0, 0)) \
     X(cuMemAllocAsync, 11020, 0, SUBMIT, (CUdeviceptr_v2 *dptr, size_t bytesize, CUstream stream), (dptr, bytesize, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemAllocAsync_ptsz, 11020, 1, SUBMIT, (CUdeviceptr_v2 *dptr, size_t bytesize, CUstream stream), (dptr, bytesize, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemAllocFromPoolAsync, 11020, 0, SUBMIT, (CUdeviceptr_v2 *dptr, size_t bytesize, CUmemoryPool pool, CUstream stream), (dptr, bytesize, pool, call.stream), NULL, NULL, 0, (0, 0)) \

@@ -26,6 +26,7 @@ bool gpu_waits_are_of_all_code;
 _Atomic bool gpu_streams_wait_for_pes;
 _Atomic int gpu_streams_n_waiting;
 bool (*gpu_is_code_of_rank)(const void *address);
+void (*gpu_expect_thread)(void);
 bool (*gpu_has_no_messages)(void);
 
 /* A waiting rank; on its stack. */

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * callbacks.c: functions of the program that CUDA calls on a thread of its own when a stream comes to them (stream_api.h).
+ *
+ * They may call MPI, which CUDA does not know, but not CUDA. So the PE is shared with CUDA's threads if the rank's thread
+ * level allows it, and while such a function runs, its thread polls no GPU (gpu_thread_is_in_callback).
+ */
+#include "base/log.h"
+#include "gpu/rank/guard.h"
+#include "gpu/rank/rank_context.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/rank/waits.h"
+
+#define real gpu_stream_real
+
+_Atomic int gpu_n_callbacks;
+__thread bool gpu_thread_is_in_callback __attribute__((tls_model("initial-exec")));
+
+/* What the program passed. */
+struct callback {
+    CUhostFn host;             /* NULL: the next field is set */
+    CUstreamCallback function; /* gets the stream */
+    CUstream stream;
+    void *data;
+    bool is_captured; /* graphs call it again */
+};
+
+static struct callback begin(void *data)
+{
+    struct callback callback = *(struct callback *)data;
+
+    if (!callback.is_captured)
+        free(data);
+    gpu_thread_is_in_callback = true;
+    return callback;
+}
+
+static void end(const struct callback *callback)
+{
+    gpu_thread_is_in_callback = false;
+    if (!callback->is_captured)
+        atomic_fetch_sub(&gpu_n_callbacks, 1);
+}
+
+/* On a thread of the driver. */
+static void CUDA_CB call_host(void *data)
+{
+    struct callback callback = begin(data);
+
+    callback.host(callback.data);
+    end(&callback);
+}
+
+static void CUDA_CB call_back(CUstream stream, CUresult result, void *data)
+{
+    struct callback callback = begin(data);
+
+    (void)stream;
+    callback.function(callback.stream, result, callback.data);
+    end(&callback);
+}
+
+/* The functions of the driver, one of which adds the callback. */
+struct adder {
+    __typeof__(gpu_stream_real.r_cuLaunchHostFunc) host;
+    __typeof__(gpu_stream_real.r_cuStreamAddCallback) function;
+};
+
+static CUresult add(struct callback what, bool is_per_thread, unsigned flags, const void *caller,
+                    struct adder adder)
+{
+    struct callback *kept;
+    struct gpu_call call;
+    CUresult result;
+
+    if (gpu_expect_thread)
+        gpu_expect_thread();
+    result = gpu_call_begin(&call, what.stream, is_per_thread, GPU_CALL_SUBMIT, caller);
+    if (result != CUDA_SUCCESS)
+        return result;
+    gpu_call_make_room(&call, caller);
+    kept = base_malloc(sizeof *kept, "a callback of a stream");
+    *kept = what;
+    kept->is_captured = gpu_stream_is_captured(call.stream, NULL);
+    atomic_fetch_add(&gpu_n_callbacks, 1);
+    gpu_submit_begin(caller);
+    result = what.host ? adder.host(call.stream, call_host, kept)
+                       : adder.function(call.stream, call_back, kept, flags);
+    gpu_submit_end();
+    gpu_call_end(&call);
+    if (result != CUDA_SUCCESS) {
+        atomic_fetch_sub(&gpu_n_callbacks, 1);
+        free(kept);
+    }
+    return result;
+}
+
+/* ---- The functions; without a function to call, the driver returns the error ---- */
+
+CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
+{
+    struct callback what = {.function = callback, .stream = stream, .data = data};
+
+    gpu_guard_prepare();
+    return callback
+               ? add(what, false, flags, GPU_CALLER, (struct adder){.function = real.r_cuStreamAddCallback})
+               : real.r_cuStreamAddCallback(stream, callback, data, flags);
+}
+
+CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
+                                           unsigned flags)
+{
+    struct callback what = {.function = callback, .stream = stream, .data = data};
+
+    gpu_guard_prepare();
+    return callback ? add(what, true, flags, GPU_CALLER,
+                          (struct adder){.function = real.r_cuStreamAddCallback_ptsz})
+                    : real.r_cuStreamAddCallback_ptsz(stream, callback, data, flags);
+}
+
+CUresult CUDAAPI gpu_api_launch_host(CUstream stream, CUhostFn function, void *data)
+{
+    struct callback what = {.host = function, .stream = stream, .data = data};
+
+    gpu_guard_prepare();
+    return function ? add(what, false, 0, GPU_CALLER, (struct adder){.host = real.r_cuLaunchHostFunc})
+                    : real.r_cuLaunchHostFunc(stream, function, data);
+}
+
+CUresult CUDAAPI gpu_api_launch_host_ptsz(CUstream stream, CUhostFn function, void *data)
+{
+    struct callback what = {.host = function, .stream = stream, .data = data};
+
+    gpu_guard_prepare();
+    return function ? add(what, true, 0, GPU_CALLER, (struct adder){.host = real.r_cuLaunchHostFunc_ptsz})
+                    : real.r_cuLaunchHostFunc_ptsz(stream, function, data);
+}
