@@ -35,6 +35,12 @@ _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
 #define SYNC_MAX 512
 #define LATE_FROM 256
 
+/* Connections to a GPU without CUDA_DEVICE_MAX_CONNECTIONS. */
+#define CONNECTIONS_DEFAULT 8
+
+/* Number of streams of MPI by device. */
+static _Atomic int n_syncs[GPU_DEVICES_MAX];
+
 /* Polls without news after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
 
@@ -105,6 +111,21 @@ void gpu_sync_prepare(int device)
     gpu_context_leave(context, before);
 }
 
+/* A stream that waits holds up the streams that share its connection to the GPU: a message that depends on one of them never
+ * comes. n: number of streams of MPI on the device. */
+static BASE_COLD void report_connections(int device, int n)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    int n_connections = text && atoi(text) > 0 ? atoi(text) : CONNECTIONS_DEFAULT;
+
+    if (n > n_connections && !atomic_flag_test_and_set(&has_said))
+        base_log("more than %d streams of MPI on GPU %d share its %d connections "
+                 "(CUDA_DEVICE_MAX_CONNECTIONS): a stream "
+                 "that waits for a message holds up others, and messages that depend on those never come",
+                 n_connections, device, n_connections);
+}
+
 int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
 {
     struct gpu_sync *made;
@@ -129,6 +150,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
     }
     made->stream = stream;
     made->device = device;
+    report_connections(device, atomic_fetch_add(&n_syncs[device], 1) + 1);
     if (gpu_graph_make_room(made))
         base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
     gpu_slots_make(made);
@@ -162,6 +184,7 @@ static void destroy(struct gpu_sync *sync)
 void gpu_sync_destroy(struct gpu_sync *sync)
 {
     BASE_ASSERT(sync->n_waiting == 0 && !sync->points);
+    atomic_fetch_sub(&n_syncs[sync->device], 1);
     if (sync->is_polled)
         sync->is_dead = true;
     else
