@@ -128,11 +128,11 @@ static void wrong_views(MPI_File file)
                     "an error of rank 0 is not one of all");
     }
     MPI_Type_create_hindexed_block(2, 1, (MPI_Aint[]){-8, 8}, MPI_INT, &type);
-    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_TYPE);
+    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_IO);
     MPI_Type_create_hindexed_block(2, 1, (MPI_Aint[]){8, 0}, MPI_INT, &type);
-    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_TYPE);
+    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_IO);
     MPI_Type_create_hindexed_block(2, 1, (MPI_Aint[]){0, 2}, MPI_INT, &type);
-    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_TYPE);
+    MTEST_CLASS(set_view(file, 0, MPI_INT, type, "native"), MPI_ERR_IO);
     MPI_Type_contiguous(2, MPI_INT, &type);
     MTEST_CLASS(MPI_File_set_view(file, 0, MPI_INT, type, "native", MPI_INFO_NULL), MPI_ERR_TYPE);
     MTEST_CLASS(MPI_File_write_at(file, 0, buf, 1, type, MPI_STATUS_IGNORE), MPI_ERR_TYPE);

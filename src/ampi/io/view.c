@@ -81,15 +81,16 @@ int ampi_view_create(MPI_Offset disp, struct ampi_type *etype, struct ampi_type 
     if (error || (error = ampi_datarep_layout(rep, filetype, &layout)))
         return error;
     *text_out = NULL;
+    error = MPI_ERR_TYPE;
     if (etype_bytes <= 0)
         *text_out = "the etype has no data";
     else if (layout->size_bytes % etype_bytes)
         *text_out = "the filetype does not consist of whole etypes";
-    else
-        *text_out = check_order(layout, may_write);
+    if (!*text_out && (*text_out = check_order(layout, may_write)))
+        error = MPI_ERR_IO; /* the class of other MPI libraries, which programs expect */
     if (*text_out) {
         ampi_type_unref(layout);
-        return MPI_ERR_TYPE;
+        return error;
     }
     *view_out = create(disp, etype, filetype, layout, rep);
     (*view_out)->etype_bytes = etype_bytes;
