@@ -56,7 +56,8 @@ for language in f77 f90 f08; do
     for list in "$tests/$language"/*/testlist "$tests/$language"/*/testlist.in; do
         folder=$(basename "$(dirname "$list")")
         case $folder in
-        io | spawn | '*') continue ;; # not there yet
+        spawn | '*') continue ;; # not there yet
+        io) [ $language != f08 ] || continue ;; # makefiles generate its programs, but not for a compiler that configure does not know
         esac
         [ -f "$list" ] || continue
         [ $language = f08 ] || make -k -C "$language/$folder" -j 2 >"$work/make.log" 2>&1
