@@ -91,7 +91,7 @@ static int join(struct ampi_comm *self, int fd, struct joining *state, MPI_Comm 
 
     *intercomm = MPI_COMM_NULL;
     if (error)
-        return ampi_raise(self, MPI_ERR_OTHER, "descriptor %d: %s", fd, strerror(error));
+        return ampi_raise_self(MPI_ERR_OTHER, "descriptor %d: %s", fd, strerror(error));
     if (!is_joined)
         return MPI_SUCCESS;
     *call = (struct ampi_registry_call){.op = AMPI_REGISTRY_ACCEPT, .port = state->own.port, .timeout_s = -1};
@@ -114,12 +114,12 @@ int PMPI_Comm_join(int fd, MPI_Comm *intercomm)
     int error;
 
     if (!intercomm)
-        return ampi_raise(self, MPI_ERR_ARG, "intercomm is NULL");
+        return ampi_raise_self(MPI_ERR_ARG, "intercomm is NULL");
     state = base_calloc(1, sizeof *state, "MPI_Comm_join");
     memcpy(state->own.mark, "heddle join", sizeof "heddle join");
     if (!ampi_registry_open_port(state->own.port)) {
         free(state);
-        return ampi_raise(self, MPI_ERR_OTHER, "the kernel gives no random number: %s", strerror(errno));
+        return ampi_raise_self(MPI_ERR_OTHER, "the kernel gives no random number: %s", strerror(errno));
     }
     error = join(self, fd, state, intercomm);
     state->call = (struct ampi_registry_call){.op = AMPI_REGISTRY_CLOSE, .port = state->own.port};
