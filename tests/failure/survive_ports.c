@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that a lost process ends the wait of ranks at its port (`home`), and that a connect of a lost process is
- * dropped: the next one is accepted (`waiting`). Of 4 processes with one rank each, the last one kills itself.
+ * dropped: the next one is accepted (`waiting`); and that spawned ranks are lost with their process (`spawned`). Of 4
+ * processes with one rank each, the last one kills itself.
  */
 #include <mpi-ext.h>
 #include <pthread.h>
@@ -59,12 +60,37 @@ static void lose_waiting(void)
     MTEST_OK(error);
 }
 
+/* The root's process runs the spawned ranks. */
+static void lose_spawned(char *program)
+{
+    MPI_Comm inter;
+    int value = 0;
+
+    MTEST_OK(MPI_Comm_spawn(program, MPI_ARGV_NULL, 2, MPI_INFO_NULL, 3, MPI_COMM_WORLD, &inter,
+                            MPI_ERRCODES_IGNORE));
+    mtest_errors_return(inter);
+    MPI_Barrier(inter); /* when all have spawned */
+    MTEST_CLASS(MPI_Recv(&value, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE), MPI_ERR_PROC_FAILED);
+    MTEST_CLASS(MPI_Barrier(inter), MPI_ERR_PROC_FAILED);
+}
+
 int main(int argc, char **argv)
 {
-    mtest_init(&argc, &argv, 4);
+    MPI_Comm parent;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        MPI_Barrier(parent);
+        kill_self(NULL);
+        pause();
+    }
+    mtest_learn_world(4);
     mtest_errors_return(MPI_COMM_WORLD);
     if (argc > 1 && strcmp(argv[1], "home") == 0)
         lose_home();
+    else if (argc > 1 && strcmp(argv[1], "spawned") == 0)
+        lose_spawned(argv[0]);
     else
         lose_waiting();
     if (mtest_errors == 0)

@@ -77,12 +77,12 @@ for call in lock lock_shared lock_late lock_all start wait test fence flush requ
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
 done
 
-# Connections.
+# Ports and spawned ranks.
 survive_ports=$expect_dir/survive_ports
 "$mpicc" -O1 -o "$survive_ports" "$here/survive_ports.c" -lpthread || exit 1
-for mode in home waiting; do
+for mode in home waiting spawned; do
     # shellcheck disable=SC2059
-    expect "a port, $mode" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)$going_on $" \
+    expect "dynamic processes, $mode" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)$going_on $" \
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_ports" "$mode"
 done
 
