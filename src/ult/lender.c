@@ -12,7 +12,8 @@
  * Only the C library can make a valid block. So it makes a thread, which sleeps at once, and the ULT runs with that
  * thread's pointer. It sleeps in one system call until all ULTs have ended, with all signals blocked: its handlers would
  * run with the ULT's variables. It gives up its area for restartable sequences, where the kernel would keep the number
- * of the CPU on which it fell asleep; sched_getcpu then asks the kernel.
+ * of the CPU on which it fell asleep; sched_getcpu then asks the kernel. In a forked child, the C library takes the block of
+ * the PE's OS thread for one that is no longer used, but the kernel still writes to that thread's area: the child gives it up.
  *
  * Robust mutexes work: the kernel knows the list in the lent block as the lender's. Mutexes with priority inheritance
  * do not: the kernel compares their owner with the running OS thread.
@@ -147,6 +148,15 @@ void ult_pe_own_tls(struct ult_pe *pe)
     }
     for (const struct lender *lender = pe->lenders; lender; lender = lender->next)
         ult_tls_init_own(lender->to, lender->thread_pointer);
+}
+
+void ult_job_leave_child(void)
+{
+    const struct ult *self = ult_self();
+
+    if (self && self->thread_pointer)
+        leave_restartable_sequences((self->home ? self->home : self->pe->carrier)->thread_pointer);
+    ult_job_leave();
 }
 
 void ult_lenders_end(void)

@@ -132,6 +132,9 @@ void ult_job_run(void);
  * a PE. */
 void ult_job_leave(void);
 
+/* The same in a child of fork, on the ULT that forked. */
+void ult_job_leave_child(void);
+
 /* Makes the calling OS thread the only ULT of PE 0, on its own stack: for a process with one rank, which
  * then runs as if it were not virtualized. Sets up *u; called after ult_job_init(1). A second call on
  * another thread moves the ULT to that thread. */

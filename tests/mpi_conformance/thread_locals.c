@@ -4,7 +4,7 @@
  * library has a place beside such variables. "moves": rank 0's
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
  * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
- * A signal for the waiting thread interrupts it. */
+ * A signal for the waiting thread interrupts it. "fork": a child of a rank has the rank's variable, and starts threads. */
 #define _GNU_SOURCE
 #include "mtest_threads.h"
 
@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define ROUNDS 10
@@ -230,6 +231,47 @@ static void run_moves(void)
     wait_in_code();
 }
 
+/* ---- A forked child ---- */
+
+#define CHILD_THREADS 16 /* the C library returns some of their stacks to the kernel */
+
+static void *set_variable(void *arg)
+{
+    *(volatile int *)arg = MINE;
+    return NULL;
+}
+
+static int run_child(void)
+{
+    pthread_t threads[CHILD_THREADS];
+    int is_right = variable == mtest_rank;
+
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < CHILD_THREADS; i++)
+            if (pthread_create(&threads[i], NULL, set_variable, (void *)&variable) != 0)
+                return 1;
+        for (int i = 0; i < CHILD_THREADS; i++)
+            pthread_join(threads[i], NULL);
+        usleep(1); /* the kernel returns to this thread */
+    }
+    return !(is_right && variable == MINE);
+}
+
+static void run_fork(void)
+{
+    pid_t child;
+    int status = -1;
+
+    variable = mtest_rank;
+    MPI_Barrier(MPI_COMM_WORLD);
+    child = fork();
+    if (child == 0)
+        _exit(run_child());
+    MPI_Barrier(MPI_COMM_WORLD);
+    waitpid(child, &status, 0);
+    MTEST_CHECK(status == 0, "the child's status is 0x%x", (unsigned)status);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win win;
@@ -240,6 +282,8 @@ int main(int argc, char **argv)
     board = share_board(&win);
     if (strcmp(argv[1], "pointer") == 0)
         run_pointer();
+    else if (strcmp(argv[1], "fork") == 0)
+        run_fork();
     else
         run_moves();
     MPI_Barrier(MPI_COMM_WORLD);

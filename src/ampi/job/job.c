@@ -147,7 +147,7 @@ static void leave_job(void)
         return;
     ampi_job.is_forked = true;
     ampi_job.forked_rank = self ? self->world_rank : -1;
-    ult_job_leave();
+    ult_job_leave_child();
 }
 
 /* ---- exit() on another thread of a rank ---- */
