@@ -28,4 +28,7 @@ enum image_reloc_kind {
 #error "the image layer has no header for this CPU yet: write one like src/image/arch/image_x86_64.h"
 #endif
 
+/* Calls the function on another stack, which ends at this address (grows downwards from it). */
+void image_arch_call_on_stack(void (*function)(void *), void *arg, void *stack_end);
+
 #endif

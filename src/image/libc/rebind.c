@@ -107,6 +107,7 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("tss_set", image_libc_tss_set, "a key of the rank"),
 
     /* Handlers of faults (rebind_signal.c) */
+    FUNCTION("sigaltstack", image_libc_sigaltstack, "a fault's handler runs on the rank's own stack"),
     FUNCTION("sigaction", image_libc_sigaction, "the handler of a rank's fault is the rank's own"),
     FUNCTION("signal", image_libc_signal, "the handler of a rank's fault is the rank's own"),
     FUNCTION("bsd_signal", image_libc_signal, "another name of signal"),

@@ -185,6 +185,9 @@ void image_libc_assert_fail(const char *condition, const char *file, unsigned li
 int image_libc_atexit(void (*fn)(void));
 int image_libc_on_exit(void (*fn)(int, void *), void *arg);
 int image_libc_at_quick_exit(void (*fn)(void));
+int image_libc_sigaltstack(const stack_t *wanted, stack_t *old_out);
+/* Calls the function on the rank's alternate stack; on the present one if there is none, or if it is that one. */
+void image_altstack_call(void (*function)(void *), void *arg);
 int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out);
 typedef void (*image_signal_fn)(int number);
 image_signal_fn image_libc_signal(int number, image_signal_fn handler);

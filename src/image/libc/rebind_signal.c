@@ -107,6 +107,21 @@ static bool has_raised_again(const struct sigaction *own, int number)
     return has;
 }
 
+/* The arguments of `call` for a rank's handler. */
+struct handler_call {
+    const struct sigaction *action;
+    int number;
+    siginfo_t *info;
+    void *context;
+};
+
+static void call_handler(void *arg)
+{
+    const struct handler_call *handler = arg;
+
+    call(handler->action, handler->number, handler->info, handler->context);
+}
+
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     struct image_libc *libc = image_libc_current();
@@ -122,7 +137,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
     action = *own;
     if (action.sa_flags & (int)SA_RESETHAND)
         own->sa_handler = SIG_DFL;
-    if (action.sa_handler != SIG_IGN)
+    if (action.sa_handler != SIG_IGN && (action.sa_flags & SA_ONSTACK))
+        image_altstack_call(call_handler, &(struct handler_call){&action, number, info, context});
+    else if (action.sa_handler != SIG_IGN)
         call(&action, number, info, context);
     if (info->si_code > 0 && has_raised_again(own, number))
         do_as_before(index, info, context);
