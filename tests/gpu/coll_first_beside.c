@@ -53,7 +53,7 @@ static void load_driver(void)
 /* Ranks 0 and 1 in one process, 2 and 3 in another, each on a PE, which is a thread, of its own. */
 static void check_places(void)
 {
-    long own[2] = {getpid(), syscall(SYS_gettid)}, all[4][2];
+    long own[2] = {syscall(SYS_getpid), syscall(SYS_gettid)}, all[4][2];
 
     MTEST_OK(MPI_Allgather(own, 2, MPI_LONG, all, 2, MPI_LONG, MPI_COMM_WORLD));
     if (all[0][0] != all[1][0] || all[2][0] != all[3][0] || all[0][0] == all[2][0] ||

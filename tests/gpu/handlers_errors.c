@@ -5,6 +5,7 @@
  * afterwards. A set that is not freed ends with MPI_Finalize, also while its handlers send on for ever. Arguments: fatal: a message without a handler ends
  * the job.
  */
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "handlers.h"
@@ -169,7 +170,8 @@ static void check_kernel(AMPI_GPU_Handlers set, struct wrong wrong, CUstream str
 /* Can messages be sent to the rank? */
 static int is_near(int rank)
 {
-    int *processes = mtest_alloc((size_t)mtest_size * sizeof *processes), own = (int)getpid(), result;
+    int *processes = mtest_alloc((size_t)mtest_size * sizeof *processes), own = (int)syscall(SYS_getpid),
+        result;
 
     MTEST_OK(MPI_Allgather(&own, 1, MPI_INT, processes, 1, MPI_INT, MPI_COMM_WORLD));
     result = processes[rank] == own;

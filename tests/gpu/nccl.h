@@ -6,6 +6,7 @@
 #ifndef GPU_TEST_NCCL_H
 #define GPU_TEST_NCCL_H
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "counter.h"
@@ -25,7 +26,7 @@ static inline unsigned long long nccl_count(void)
 /* After mtest_init: skips with one process, and without a GPU for each of them unless they are to share. */
 static inline void nccl_init(int may_share)
 {
-    int pids[64], pid = (int)getpid();
+    int pids[64], pid = (int)syscall(SYS_getpid);
 
     gtest_init();
     MTEST_OK(MPI_Allgather(&pid, 1, MPI_INT, pids, 1, MPI_INT, MPI_COMM_WORLD));

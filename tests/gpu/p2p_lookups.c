@@ -5,6 +5,7 @@
  * between two starts; if it was only freed, the start fails with an error of the class MPI_ERR_BUFFER. Host memory may be
  * registered with CUDA and unregistered between starts, types may contain the addresses, and there may be no data at all.
  */
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lookups.h"
@@ -18,7 +19,7 @@ static int is_near; /* all pairs of ranks are in one process each: the lookups a
 
 static void find_near(void)
 {
-    int own = (int)getpid(), other = 0;
+    int own = (int)syscall(SYS_getpid), other = 0;
 
     MTEST_OK(MPI_Sendrecv(&own, 1, MPI_INT, peer, 1, &other, 1, MPI_INT, peer, 1, MPI_COMM_WORLD,
                           MPI_STATUS_IGNORE));

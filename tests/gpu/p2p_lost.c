@@ -6,6 +6,7 @@
 #include <mpi-ext.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -42,7 +43,7 @@ static int exchange_until_failure(struct gtest_buffer *out, struct gtest_buffer 
 int main(int argc, char **argv)
 {
     struct gtest_buffer out[2], in[2];
-    int pids[64], pid = (int)getpid(), partner, error;
+    int pids[64], pid = (int)syscall(SYS_getpid), partner, error;
     char *image;
     MPI_Comm near;
     pthread_t thread;

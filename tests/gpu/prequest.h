@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -42,7 +43,7 @@ static inline void ptest_choose(int argc, char **argv)
 /* Is the neighbour in a ring of ranks in this process? by: 1: the next one, -1: the previous one. Collective. */
 static inline int ptest_is_near(int by)
 {
-    int own = (int)getpid(), other = 0;
+    int own = (int)syscall(SYS_getpid), other = 0;
 
     MTEST_OK(MPI_Sendrecv(&own, 1, MPI_INT, (mtest_rank - by + mtest_size) % mtest_size, 6, &other, 1,
                           MPI_INT, (mtest_rank + by + mtest_size) % mtest_size, 6, MPI_COMM_WORLD,
