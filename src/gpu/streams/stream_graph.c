@@ -416,7 +416,8 @@ static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int
                 error = launch_hold(nodes, &args);
             continue;
         }
-        error = add(nodes, gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ));
+        error = add(nodes,
+                    gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ | ends[i]->sync->wait_flags));
         if (!error)
             error = add(nodes, gpu_sync_write(ends[i]->done_at, 0));
     }
@@ -461,6 +462,7 @@ void gpu_graph_release(struct gpu_graph_end *end)
     CUcontext before;
     int error = 0;
 
+    gpu_sync_flush(end->sync);
     atomic_thread_fence(memory_order_seq_cst);
     if (end->is_done_on_host) {
         end->words->words.released = 1;

@@ -151,6 +151,7 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
     made->stream = stream;
     made->device = device;
     report_connections(device, atomic_fetch_add(&n_syncs[device], 1) + 1);
+    gpu_sync_choose_flush(made);
     if (gpu_graph_make_room(made))
         base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
     gpu_slots_make(made);
@@ -348,7 +349,7 @@ static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool h
             gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), sync->n_points + 1);
     if (has_hold)
         ops[n_ops++] = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
-                                     sync->n_holds + 1, CU_STREAM_WAIT_VALUE_GEQ);
+                                     sync->n_holds + 1, CU_STREAM_WAIT_VALUE_GEQ | sync->wait_flags);
     return gpu_call(cuStreamBatchMemOp, (stream, n_ops, ops, 0));
 }
 
@@ -415,6 +416,7 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
         sync->holds = first->next;
         goes_on = sync->holds && sync->holds->is_released;
         if (!goes_on) {
+            gpu_sync_flush(sync);
             atomic_thread_fence(memory_order_seq_cst);
             sync->words->released = first->number;
         }

@@ -43,10 +43,12 @@ struct gpu_sync {
     bool is_dead;                     /* ... and has destroyed it */
     struct gpu_graph_block *captured; /* memory of its ends in graphs, the newest first (stream_graph.c) */
     struct gpu_slots *slots;          /* memory for small messages; NULL: none (stream_slots.c) */
+    unsigned wait_flags;              /* for waits of the stream: a flush of remote writes, or 0 */
+    bool must_flush;                  /* the PE flushes them before a release */
 };
 
-/* An operation of cuStreamBatchMemOp: writes this value, or waits until the word compares so (enum
- * CUstreamWaitValue_flags). */
+/* An operation of cuStreamBatchMemOp: writes this value, or waits until the word compares so (flags of enum
+ * CUstreamWaitValue_flags, with those of gpu_sync.wait_flags). */
 CUstreamBatchMemOpParams gpu_sync_write(CUdeviceptr word, uint32_t value);
 CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigned compare);
 
@@ -79,6 +81,11 @@ void gpu_graph_keep_blocks(struct gpu_sync *sync);
  * short, or if kernels cannot exchange messages here. May switch. (stream_slots.c) */
 void gpu_slots_make(struct gpu_sync *sync);
 void gpu_slots_free(struct gpu_sync *sync);
+
+/* Decides how data that a network card writes becomes visible to work in the stream; makes it visible, before a release.
+ * Never switch. (remote_writes.c) */
+void gpu_sync_choose_flush(struct gpu_sync *sync);
+void gpu_sync_flush(const struct gpu_sync *sync);
 
 /* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
 int gpu_sync_poll(struct gpu_pe *pe);

@@ -94,6 +94,13 @@ FAKE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribu
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         *value = 1;
         return error;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+        *value = fake.rdma_flush < 0 ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
+                                     : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE;
+        return error;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        *value = fake.rdma_flush < 0 ? 0 : fake.rdma_flush;
+        return error;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
         *value = 2;
         return error;
@@ -440,4 +447,34 @@ FAKE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer)
         return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     context->can_reach[other->device] = false;
     return CUDA_SUCCESS;
+}
+
+/* ---- Writes of network cards: there are none, so flushes are only counted ---- */
+
+FAKE_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                                CUflushGPUDirectRDMAWritesScope scope)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+
+    if (error)
+        return error;
+    if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fake.rdma_flush != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    pthread_mutex_lock(&fake_lock);
+    fake.n_flushes++;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT int fakecuda_flushes(void)
+{
+    int n;
+
+    pthread_mutex_lock(&fake_lock);
+    n = fake.n_flushes;
+    pthread_mutex_unlock(&fake_lock);
+    return n;
 }

@@ -175,6 +175,7 @@ FAKE_EXPORT CUresult cuInit(unsigned flags)
         fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
+        fake.rdma_flush = (int)number_in("FAKECUDA_RDMA_FLUSH", -1);
     }
     error = count(__func__);
     if (error)

@@ -36,6 +36,8 @@ extern struct fake_driver {
     bool has_peers;
     bool has_write_value;
     bool is_eager;  /* kernels are loaded with their module */
+    int rdma_flush; /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
+    int n_flushes;  /* of remote writes */
     bool has_locks; /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;

@@ -13,6 +13,7 @@
  *      FAKECUDA_DELAY_US    how long each operation of a stream waits before it begins; 0
  *      FAKECUDA_PEER        0: no device can reach another's memory
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
+ *      FAKECUDA_RDMA_FLUSH  a network card's writes must be flushed: 1 by cuFlushGPUDirectRDMAWrites, 2 by a wait of a stream
  *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
  *                           queue work (as on H200s); 0
  *      CUDA_MODULE_LOADING  EAGER: kernels are loaded with their modules, not at their first launch, which waits for the GPU
@@ -61,6 +62,9 @@ int fakecuda_blocked_waits(void) FAKECUDA_WEAK;
 /* A function that is called whenever a call of the calling thread begins such a wait; it may not call CUDA.
  * NULL: none. */
 void fakecuda_on_wait(void (*notice)(void *arg), void *arg) FAKECUDA_WEAK;
+
+/* How often a network card's writes were flushed, in either way. */
+int fakecuda_flushes(void) FAKECUDA_WEAK;
 
 /* While held, no stream begins an operation. */
 void fakecuda_hold(bool is_held) FAKECUDA_WEAK;

@@ -43,6 +43,11 @@ static CUresult queue_value(struct fake_stream *stream, CUdeviceptr address, uin
 
     if (!fake.has_write_value || !range)
         return range ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    if (is_wait && flags & CU_STREAM_WAIT_VALUE_FLUSH) {
+        if (fake.rdma_flush != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        fake.n_flushes++;
+    }
     op = fake_op_create(is_wait ? fake_do_nothing : store_value);
     op->is_ready = is_wait ? has_value : NULL;
     op->is_polled = is_wait;
