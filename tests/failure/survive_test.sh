@@ -77,6 +77,12 @@ for call in lock lock_shared lock_late lock_all start wait test fence flush requ
         "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
 done
 
+# A file.
+survive_file=$expect_dir/survive_file
+"$mpicc" -O1 -o "$survive_file" "$here/survive_file.c" || exit 1
+# shellcheck disable=SC2059
+expect "a file" 137 "$(survivors 3)" "^$(printf "$lost" 3 3)$going_on $" "$mpirun" --procs 4 -n 4 +p 1 "$survive_file"
+
 # Ports and spawned ranks.
 survive_ports=$expect_dir/survive_ports
 "$mpicc" -O1 -o "$survive_ports" "$here/survive_ports.c" -lpthread || exit 1
