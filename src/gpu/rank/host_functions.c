@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * callbacks.c: functions of the program that CUDA calls on a thread of its own when a stream comes to them (stream_api.h).
+ * host_functions.c: functions of the program that CUDA calls on a thread of its own when a stream comes to them (stream_api.h).
  *
  * They may call MPI, which CUDA does not know, but not CUDA. So the PE is shared with CUDA's threads if the rank's thread
  * level allows it, and while such a function runs, its thread polls no GPU (gpu_thread_is_in_callback).

@@ -116,7 +116,7 @@ void gpu_sync_prepare(int device)
 static BASE_COLD void report_connections(int device, int n)
 {
     static atomic_flag has_said = ATOMIC_FLAG_INIT;
-    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    const char *text = secure_getenv("CUDA_DEVICE_MAX_CONNECTIONS");
     int n_connections = text && atoi(text) > 0 ? atoi(text) : CONNECTIONS_DEFAULT;
 
     if (n > n_connections && !atomic_flag_test_and_set(&has_said))
