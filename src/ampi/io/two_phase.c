@@ -6,12 +6,16 @@
  * (two_phase_merge.h); when that is over, its PE distributes the results. Operations have numbers, so several may be in
  * progress.
  *
+ * Between processes nothing is exchanged (two_phase_exchange.h) unless a hint asks for it: on the file system of one node, each
+ * process writing its own pieces is faster than sending them to another one first.
+ *
  * A rank's pieces are left out, and the rank transfers them alone, if they are in GPU memory, or if their offsets do not
  * ascend.
  */
 #include <errno.h>
 #include <pthread.h>
 
+#include "ampi/io/two_phase_exchange.h"
 #include "ampi/io/two_phase_merge.h"
 #include "ampi/io/two_phase.h"
 #include "base/log.h"
@@ -31,6 +35,7 @@ struct round {
 
 struct ampi_two_phase {
     struct ampi_comm_shared *comm;
+    struct ampi_two_phase_procs *procs; /* NULL: all ranks are in this process */
     struct ampi_disk_hints hints;
     int n_local;          /* ranks of this process */
     pthread_mutex_t lock; /* guards the list, and the rounds until all have arrived */
@@ -51,6 +56,7 @@ struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *comm,
         return NULL;
     }
     shared->comm = comm;
+    shared->procs = ampi_two_phase_find_procs(comm);
     shared->n_local = comm->side[0].layout->n_local;
     shared->hints = *hints;
     pthread_mutex_init(&shared->lock, NULL);
@@ -66,6 +72,7 @@ void ampi_two_phase_destroy(struct ampi_two_phase *shared)
 {
     pthread_mutex_destroy(&shared->lock);
     free(shared->n_started);
+    free(shared->procs);
     free(shared);
 }
 
@@ -154,6 +161,7 @@ static void remove_round(struct ampi_two_phase *shared, struct round *round)
 static void arrive(struct ampi_two_phase *shared, int rank, const struct ampi_disk_op *op,
                    const struct ampi_merge_source *source)
 {
+    bool must_exchange = (op->is_write ? shared->hints.cb_write : shared->hints.cb_read) == AMPI_DISK_ENABLE;
     struct round *round;
     bool is_last;
 
@@ -169,7 +177,10 @@ static void arrive(struct ampi_two_phase *shared, int rank, const struct ampi_di
         return;
     round->merge.window_bytes = base_round_up(
         base_max_u64(WINDOW_MIN, base_min_u64(WINDOW_MAX, shared->hints.cb_buffer_bytes)), WINDOW_MIN);
-    ampi_merge_start(&round->merge);
+    if (shared->procs && must_exchange)
+        ampi_two_phase_exchange(shared->procs, shared->comm, round->number, &shared->hints, &round->merge);
+    else
+        ampi_merge_start(&round->merge);
 }
 
 /* Describes the pieces of an operation. False: it has none, or they cannot be merged with others. */

@@ -80,8 +80,7 @@ static MPI_Offset end_of(const struct ampi_disk_piece *piece)
     return piece->at + (MPI_Offset)piece->n_bytes;
 }
 
-/* The first piece that ends above `at`; n_pieces: none. */
-static size_t find_piece(const struct ampi_merge_source *source, MPI_Offset at)
+size_t ampi_merge_find(const struct ampi_merge_source *source, MPI_Offset at)
 {
     size_t lo = 0, hi = source->n_pieces;
 
@@ -120,11 +119,10 @@ static void find_sources(const struct ampi_merge *merge, struct window *w)
     w->beyond = lo < merge->n_sources ? merge->sources[lo].from : AMPI_DISK_NO_END;
 }
 
-/* The part of a piece that is in the window. */
-static struct ampi_disk_piece clip(const struct window *w, const struct ampi_disk_piece *piece)
+struct ampi_disk_piece ampi_merge_clip(const struct ampi_disk_piece *piece, MPI_Offset lo, MPI_Offset hi)
 {
-    MPI_Offset from = piece->at > w->lo ? piece->at : w->lo;
-    MPI_Offset to = end_of(piece) < w->hi ? end_of(piece) : w->hi;
+    MPI_Offset from = piece->at > lo ? piece->at : lo;
+    MPI_Offset to = end_of(piece) < hi ? end_of(piece) : hi;
 
     return (struct ampi_disk_piece){from, (char *)piece->memory + (from - piece->at), (size_t)(to - from)};
 }
@@ -136,9 +134,9 @@ static void measure(const struct ampi_merge *merge, struct window *w)
     w->to = 0;
     for (size_t s = w->first; s < w->last; s++) {
         const struct ampi_merge_source *source = &merge->sources[s];
-        size_t i = find_piece(source, w->lo), first = i;
+        size_t i = ampi_merge_find(source, w->lo), first = i;
         for (; i < source->n_pieces && source->pieces[i].at < w->hi; i++) {
-            struct ampi_disk_piece item = clip(w, &source->pieces[i]);
+            struct ampi_disk_piece item = ampi_merge_clip(&source->pieces[i], w->lo, w->hi);
             w->n_bytes += item.n_bytes;
             w->from = item.at < w->from ? item.at : w->from;
             w->to = end_of(&item) > w->to ? end_of(&item) : w->to;
@@ -180,8 +178,9 @@ static void list_items(const struct ampi_merge *merge, struct window *w, struct 
     for (size_t s = w->first; s < w->last; s++) {
         const struct ampi_merge_source *source = &merge->sources[s];
         size_t begin = n;
-        for (size_t i = find_piece(source, w->lo); i < source->n_pieces && source->pieces[i].at < w->hi; i++)
-            m->items[n++] = clip(w, &source->pieces[i]);
+        for (size_t i = ampi_merge_find(source, w->lo); i < source->n_pieces && source->pieces[i].at < w->hi;
+             i++)
+            m->items[n++] = ampi_merge_clip(&source->pieces[i], w->lo, w->hi);
         if (n > begin && (begin == 0 || m->items[begin].at < m->items[begin - 1].at))
             m->runs[w->n_runs++] = begin;
     }
@@ -272,9 +271,9 @@ static void copy_small(const struct ampi_merge *merge, const struct window *w, s
 {
     for (size_t s = w->first; s < w->last; s++) {
         const struct ampi_merge_source *source = &merge->sources[s];
-        for (size_t i = find_piece(source, w->lo); i < source->n_pieces && source->pieces[i].at < w->hi;
+        for (size_t i = ampi_merge_find(source, w->lo); i < source->n_pieces && source->pieces[i].at < w->hi;
              i++) {
-            struct ampi_disk_piece item = clip(w, &source->pieces[i]);
+            struct ampi_disk_piece item = ampi_merge_clip(&source->pieces[i], w->lo, w->hi);
             size_t offset = (size_t)(item.at - w->from);
             if (merge->is_write) {
                 memcpy(m->buffer + offset, item.memory, item.n_bytes);

@@ -54,6 +54,12 @@ struct ampi_merge {
  * PE. Never switches. */
 void ampi_merge_start(struct ampi_merge *merge);
 
+/* The first piece of the source that ends above `at`; n_pieces: none. */
+size_t ampi_merge_find(const struct ampi_merge_source *source, MPI_Offset at);
+
+/* The part of a piece between two offsets, which it overlaps. */
+struct ampi_disk_piece ampi_merge_clip(const struct ampi_disk_piece *piece, MPI_Offset lo, MPI_Offset hi);
+
 /* The bytes of the pieces, in their order, that were transferred. */
 size_t ampi_merge_count(const struct ampi_merge *merge, const struct ampi_merge_source *source);
 
