@@ -35,6 +35,10 @@ static int be_child(MPI_Comm parent, int argc, char **argv)
     MTEST_CHECK(flag && *app_num == number, "MPI_APPNUM is %d", *app_num);
     MTEST_OK(MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     MTEST_CHECK(sum == mtest_size * (mtest_size - 1) / 2, "the sum in the new world is %d", sum);
+    MTEST_CHECK(atoi(getenv("OMPI_COMM_WORLD_SIZE")) == mtest_size &&
+                    atoi(getenv("OMPI_COMM_WORLD_RANK")) == mtest_rank,
+                "the environment says rank %s of %s", getenv("OMPI_COMM_WORLD_RANK"),
+                getenv("OMPI_COMM_WORLD_SIZE"));
     send_back(parent, number);
     MTEST_OK(MPI_Comm_disconnect(&parent));
     MTEST_OK(MPI_Comm_get_parent(&parent));

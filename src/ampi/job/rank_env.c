@@ -21,7 +21,7 @@ static int ranks_before(int number)
     return ampi_procs_first_rank(ampi_job.node_first + number) - ampi_procs_first_rank(ampi_job.node_first);
 }
 
-/* Variables whose value differs between ranks: RANK or LOCAL_RANK. */
+/* Variables whose value differs between ranks. */
 #define OWN_MAX 32
 static enum base_rank_value own[OWN_MAX];
 static int n_own;
@@ -31,9 +31,26 @@ static BASE_NORETURN void end_without_memory(void)
     base_fatal(1, "out of memory: cannot set the environment of the ranks");
 }
 
+/* Spawned ranks have another number of ranks, too. */
 static bool is_own(enum base_rank_value value)
 {
-    return value == BASE_RANK || value == BASE_RANK_LOCAL;
+    return value == BASE_RANK || value == BASE_RANK_LOCAL || ampi_job.spawn_room > 0;
+}
+
+/* The value of a variable of a rank. Spawned ranks are all in one process. */
+static int value_of(const struct ampi_rank *rank, enum base_rank_value value)
+{
+    switch (value) {
+    case BASE_RANK:
+        return ampi_rank_number(rank);
+    case BASE_RANK_SIZE:
+        return ampi_rank_world_size(rank);
+    case BASE_RANK_LOCAL:
+        return rank->spawned ? ampi_rank_number(rank)
+                             : ranks_before(ampi_job.node_index) + ampi_job_index_of(rank->world_rank);
+    default:
+        return rank->spawned ? ampi_rank_world_size(rank) : ranks_before(ampi_job.node_n_procs);
+    }
 }
 
 void ampi_rank_env_open(void)
@@ -60,14 +77,13 @@ void ampi_rank_env_open(void)
 
 void ampi_rank_env_init(struct ampi_rank *rank)
 {
-    char number[16], local[16];
+    char texts[OWN_MAX][16];
     const char *values[OWN_MAX];
 
-    snprintf(number, sizeof number, "%d", ampi_rank_number(rank));
-    snprintf(local, sizeof local, "%d",
-             ranks_before(ampi_job.node_index) + ampi_job_index_of(rank->world_rank));
-    for (int i = 0; i < n_own; i++)
-        values[i] = own[i] == BASE_RANK ? number : local;
+    for (int i = 0; i < n_own; i++) {
+        snprintf(texts[i], sizeof texts[i], "%d", value_of(rank, own[i]));
+        values[i] = texts[i];
+    }
     if (!image_env_init_own(rank->image, values))
         end_without_memory();
 }
