@@ -57,6 +57,7 @@ struct ampi_file {
     uint32_t n_pending;                 /* accesses that the disk has not finished */
     bool is_atomic;                     /* MPI_File_set_atomicity */
     int lock_fd;                        /* a description of its own, for locks; -1: not needed yet */
+    bool is_locked; /* a thread of the owner has the lock, which is that of the description */
 };
 
 /* ---- Handles (file.c) ---- */

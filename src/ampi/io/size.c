@@ -204,12 +204,13 @@ int ampi_file_lock(struct ampi_file *file, bool is_write)
 {
     struct flock lock = {.l_type = (short)(is_write ? F_WRLCK : F_RDLCK), .l_whence = SEEK_SET};
 
-    while (fcntl(file->lock_fd, F_OFD_SETLK, &lock) != 0) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+    while (file->is_locked || fcntl(file->lock_fd, F_OFD_SETLK, &lock) != 0) {
+        if (!file->is_locked && errno != EAGAIN && errno != EACCES && errno != EINTR)
             return errno;
         ult_progress();
         ult_yield();
     }
+    file->is_locked = true;
     return 0;
 }
 
@@ -218,6 +219,7 @@ void ampi_file_unlock(struct ampi_file *file)
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
 
     fcntl(file->lock_fd, F_OFD_SETLK, &lock);
+    file->is_locked = false;
 }
 
 AMPI_EXPORT(File_set_atomicity);
