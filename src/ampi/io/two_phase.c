@@ -27,20 +27,20 @@
 /* An operation in progress. */
 struct round {
     struct round *next; /* next in the file's list */
-    struct ampi_two_phase *shared;
     uint32_t number;
-    int n_arrived;           /* ranks */
-    struct ampi_merge merge; /* of those with pieces; a source's owner is the struct ampi_disk_op */
+    int n_arrived;                /* ranks */
+    struct ampi_disk_hints hints; /* of the last one; those of collective buffering are equal at all */
+    struct ampi_merge merge;      /* of those with pieces; a source's owner is the struct ampi_disk_op */
 };
 
 struct ampi_two_phase {
     struct ampi_comm_shared *comm;
     struct ampi_two_phase_procs *procs; /* NULL: all ranks are in this process */
-    struct ampi_disk_hints hints;
-    int n_local;          /* ranks of this process */
-    pthread_mutex_t lock; /* guards the list, and the rounds until all have arrived */
-    struct round *rounds; /* oldest first */
-    uint32_t *n_started;  /* by rank: its operations; used on its PE */
+    struct ampi_disk_hints hints;       /* of operations without hints of their own */
+    int n_local;                        /* ranks of this process */
+    pthread_mutex_t lock;               /* guards the list, and the rounds until all have arrived */
+    struct round *rounds;               /* oldest first */
+    uint32_t *n_started;                /* by rank: its operations; used on its PE */
 };
 
 struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *comm,
@@ -161,7 +161,7 @@ static void remove_round(struct ampi_two_phase *shared, struct round *round)
 static void arrive(struct ampi_two_phase *shared, int rank, const struct ampi_disk_op *op,
                    const struct ampi_merge_source *source)
 {
-    bool must_exchange = (op->is_write ? shared->hints.cb_write : shared->hints.cb_read) == AMPI_DISK_ENABLE;
+    bool must_exchange = (op->is_write ? op->hints->cb_write : op->hints->cb_read) == AMPI_DISK_ENABLE;
     struct round *round;
     bool is_last;
 
@@ -170,15 +170,17 @@ static void arrive(struct ampi_two_phase *shared, int rank, const struct ampi_di
     if (source)
         round->merge.sources[round->merge.n_sources++] = *source;
     is_last = ++round->n_arrived == shared->n_local;
-    if (is_last)
+    if (is_last) {
+        round->hints = *op->hints;
         remove_round(shared, round);
+    }
     pthread_mutex_unlock(&shared->lock);
     if (!is_last)
         return;
     round->merge.window_bytes = base_round_up(
-        base_max_u64(WINDOW_MIN, base_min_u64(WINDOW_MAX, shared->hints.cb_buffer_bytes)), WINDOW_MIN);
+        base_max_u64(WINDOW_MIN, base_min_u64(WINDOW_MAX, round->hints.cb_buffer_bytes)), WINDOW_MIN);
     if (shared->procs && must_exchange)
-        ampi_two_phase_exchange(shared->procs, shared->comm, round->number, &shared->hints, &round->merge);
+        ampi_two_phase_exchange(shared->procs, shared->comm, round->number, &round->hints, &round->merge);
     else
         ampi_merge_start(&round->merge);
 }
@@ -204,13 +206,15 @@ static bool describe(struct ampi_disk_op *op, struct ampi_merge_source *source_o
 
 void ampi_two_phase_start(struct ampi_two_phase *shared, struct ampi_comm *comm, struct ampi_disk_op *op)
 {
-    enum ampi_disk_choice choice = op->is_write ? shared->hints.cb_write : shared->hints.cb_read;
     struct ampi_merge_source source;
-    bool is_merged = choice != AMPI_DISK_DISABLE && describe(op, &source);
+    enum ampi_disk_choice choice;
+    bool is_merged;
 
-    op->work.pe = ult_self()->pe;
     if (!op->hints)
         op->hints = &shared->hints;
+    choice = op->is_write ? op->hints->cb_write : op->hints->cb_read;
+    is_merged = choice != AMPI_DISK_DISABLE && describe(op, &source);
+    op->work.pe = ult_self()->pe;
     if (choice != AMPI_DISK_DISABLE)
         arrive(shared, comm->rank, op, is_merged ? &source : NULL);
     if (is_merged)

@@ -17,7 +17,7 @@ struct ampi_two_phase;
 struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *shared,
                                              const struct ampi_disk_hints *hints);
 
-/* New hints (MPI_File_set_info, MPI_File_set_view); called once per process when no operation is in progress. */
+/* New hints for operations without hints of their own; called once per process when no operation is in progress. */
 void ampi_two_phase_set_hints(struct ampi_two_phase *shared, const struct ampi_disk_hints *hints);
 
 /* Frees it; no operation is in progress. */
@@ -27,8 +27,8 @@ void ampi_two_phase_destroy(struct ampi_two_phase *shared);
  * several may be in progress. comm: the calling rank's handle of the file's communicator. A rank without data, or whose
  * arguments are wrong, passes n_pieces 0 (and may set op->error, which does not disturb the others). The op is as in
  * ampi_disk_start: done and error concern this rank's pieces; an error of another rank's pieces is not reported here, except
- * that of a failed process (ECONNABORTED). op->fd: the same file at all ranks, any descriptor of it. In a call of the rank.
- * Never switches. */
+ * that of a failed process (ECONNABORTED). op->fd: the same file at all ranks, any descriptor of it. op->hints: those of collective
+ * buffering are equal at all ranks. In a call of the rank. Never switches. */
 void ampi_two_phase_start(struct ampi_two_phase *shared, struct ampi_comm *comm, struct ampi_disk_op *op);
 
 /* The same, and waits. May switch. */
