@@ -8,11 +8,12 @@
  * less often if the carrier comes and goes, and sleeps while the carrier is in the library. The carrier's return to the
  * program, and ULTs that become ready, end a long sleep.
  *
- * The watcher creates the new carrier, which inherits the watcher's CPUs and priority: those that the first carrier had when
- * the PE became shared. A thread of the program, which may have others, would pass on its own.
+ * The watcher creates the new carrier, which inherits the watcher's CPUs and priority: those that the carrier had when the
+ * watcher began. A thread of the program, which may have others, would pass on its own.
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -30,7 +31,6 @@ enum watcher_bell { LOOKS, SLEEPS, ENDS };
 struct ult_watcher {
     struct ult ult; /* its own, bound; it enters the PE without being counted */
     pthread_t thread;
-    sigset_t signal_mask;  /* of the PE's carriers */
     _Atomic uint32_t bell; /* enum watcher_bell; a futex */
     uint64_t pause_ns;     /* until the next look; 0: until the bell rings */
     uint64_t seen_returns; /* the PE's n_returns at the last look */
@@ -44,7 +44,7 @@ static void *carrier_thread(void *arg)
 
     ult_pe_name_thread(carrier->pe, "PE");
     ult_pe_pin(carrier->pe);
-    pthread_sigmask(SIG_SETMASK, &carrier->pe->sharing.watcher->signal_mask, NULL);
+    pthread_sigmask(SIG_SETMASK, &carrier->pe->sharing.signal_mask, NULL);
     ult_sharing_lock(carrier->pe);
     ult_pe_attach(carrier);
     if (ult_job.hooks.carrier_start)
@@ -172,11 +172,21 @@ static void pause_watching(struct ult_watcher *watcher)
     watcher->wants_report = false;
 }
 
+/* The watcher of a ULT that came later may have been started by a thread of the program. */
+static void take_carrier_cpus(const struct ult_pe *pe)
+{
+    cpu_set_t cpus;
+
+    if (sched_getaffinity(ult_pe_tid(pe), sizeof cpus, &cpus) == 0)
+        sched_setaffinity(0, sizeof cpus, &cpus);
+}
+
 static void *watch(void *arg)
 {
     struct ult_watcher *watcher = arg;
 
     ult_pe_name_thread(watcher->ult.pe, "watch");
+    take_carrier_cpus(watcher->ult.pe);
     if (ult_job.hooks.carrier_start)
         ult_job.hooks.carrier_start();
     while (atomic_load(&watcher->bell) != ENDS) {
@@ -186,22 +196,23 @@ static void *watch(void *arg)
     return NULL;
 }
 
-void ult_watcher_start(struct ult_pe *pe)
+void ult_watcher_start(const struct ult *u)
 {
     struct ult_watcher *watcher = base_calloc_aligned(1, sizeof *watcher, "a PE's watcher");
-    sigset_t all;
+    struct ult_pe *pe = u->pe;
+    sigset_t all, before;
     int error;
 
     watcher->ult.pe = pe;
-    watcher->ult.world_rank = ult_self()->world_rank;
-    watcher->ult.owner = ult_self()->owner; /* messages are handled on behalf of any waiting rank of the PE */
+    watcher->ult.world_rank = u->world_rank;
+    watcher->ult.owner = u->owner; /* messages are handled on behalf of any waiting rank of the PE */
     watcher->ult.detours = ULT_BOUND;
     watcher->ult.state = ULT_RUNNING;
     sigfillset(&all); /* the program's handlers run on its own threads */
-    pthread_sigmask(SIG_SETMASK, &all, &watcher->signal_mask);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pe->sharing.watcher = watcher;
     error = ult_pe_create_thread(&watcher->thread, NULL, watch, watcher);
-    pthread_sigmask(SIG_SETMASK, &watcher->signal_mask, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         return;
     base_log("no thread to watch PE %d: %s; a rank that waits outside of MPI keeps the other ranks waiting",

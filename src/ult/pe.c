@@ -332,6 +332,8 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     queue_push(pe, u);
     pe->n_live++;
     atomic_fetch_add_explicit(&ult_job.n_live, 1, memory_order_relaxed);
+    if (BASE_UNLIKELY(pe->is_shared) && !pe->sharing.watcher && pe->n_live > 1)
+        ult_watcher_start(u);
 }
 
 void ult_end(void)

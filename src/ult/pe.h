@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 
 #include "ult/pe_lock.h"
 #include "ult/ult.h"
@@ -42,6 +43,7 @@ struct ult_sharing {
     bool has_no_more;     /* creating another carrier has failed */
     struct ult *outside;  /* the carrier's ULT while it runs the program's code; NULL: it is in the library */
     uint64_t n_returns;   /* number of returns of such ULTs to the program's code */
+    sigset_t signal_mask; /* of the carriers */
     struct ult_watcher *watcher;   /* NULL: none */
     _Atomic uint64_t n_polls;      /* polls by waiting threads; changed with the lock */
     int n_awake;                   /* waiting threads that do not sleep on their bell */
@@ -186,9 +188,9 @@ void ult_sharing_lock(struct ult_pe *pe);
 /* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
 #define ULT_KEEP_AFTER_NS 500000
 
-/* Starts the thread that gives the PE's ULTs another carrier if this one stays in the program's code. On the carrier. Without a
- * thread to be had it only prints a message. */
-void ult_watcher_start(struct ult_pe *pe);
+/* Starts the thread that gives the ULTs of a shared PE another carrier if the carrier stays in the program's code. u: one of
+ * the ULTs. On the carrier, or with the lock. Without a thread to be had it only prints a message. */
+void ult_watcher_start(const struct ult *u);
 
 /* The carrier is in the program's code, and has just returned to it, or a ULT is ready. */
 void ult_watcher_notify(const struct ult_pe *pe);

@@ -502,6 +502,7 @@ void ult_pe_share(void)
         return;
     }
     atomic_store(&pe->sharing.n_active, 1);
+    pthread_sigmask(SIG_SETMASK, NULL, &pe->sharing.signal_mask);
     pe->is_shared = true;
     atomic_fetch_add(&ult_n_shared, 1);
     if (self->depth > 0)
@@ -509,7 +510,7 @@ void ult_pe_share(void)
     else
         pe->sharing.outside = self;
     if (pe->n_live > 1)
-        ult_watcher_start(pe);
+        ult_watcher_start(self);
 }
 
 /* The thread may hold the lock already: if the PE became shared inside a call, the lock was taken there, and the program's
