@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
+#include "gpu/rank/waits.h"
 
 /* Shorter sequences are submitted call by call. */
 #define OPS_MIN 2
@@ -249,8 +250,13 @@ static void learn(struct gpu_repeats *repeats)
         repeats->seen[place].n_times = 0;
     }
     repeats->seen[place].at = repeats->n_sequences;
-    if (++repeats->seen[place].n_times == times_needed(repeats))
+    if (repeats->seen[place].n_times + 1 == times_needed(repeats)) {
+        /* The driver's instantiation may wait for the GPU, thus for streams that wait for a PE: later. */
+        if (atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
+            return;
         make_graph(repeats);
+    }
+    repeats->seen[place].n_times++;
 }
 
 /* ---- A sequence ---- */
