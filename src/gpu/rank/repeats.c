@@ -20,16 +20,15 @@
 /* The monitoring thread submits operations that have been held back for this time. */
 #define LATE_NS 100000
 
-/* A rank that needs the monitoring thread more often stops using graphs: LATE_MIN times, and once in
- * LATE_PART sequences. */
+/* A rank that needs the monitoring thread LATE_MIN times, and once in LATE_PART sequences, stops using graphs. */
 #define LATE_MIN 16
 #define LATE_PART 256
 
 /* The monitoring thread goes to sleep when nothing has been held back for this time. */
 #define LATELY_NS 100000000
 
-/* Number of repetitions before a sequence becomes a graph, which takes 150 us and more and saves some 2 us
- * for each operation but the first. Doubles after every GRAPHS_PER_DOUBT graphs. */
+/* Number of repetitions before a sequence becomes a graph, which takes 150 us and more and saves some 2 us for each operation
+ * but the first. Doubles after every GRAPHS_PER_DOUBT graphs. */
 #define TIMES_MIN 4
 #define TIMES_BY_LENGTH 96
 #define GRAPHS_PER_DOUBT 16
@@ -55,10 +54,8 @@ struct gpu_repeats {
     pthread_mutex_t lock;         /* taken by the rank, its threads, and the monitoring thread */
     struct gpu_sequence sequence; /* the recorded operations; empty while operations are held back */
     int n;                        /* operations of the current sequence */
-    uint32_t matching;            /* bit mask of the traces that match so far; not 0: all operations are
-                                   * held back */
-    bool is_held;                 /* operations are held back; the monitoring thread reads this without the
-                                   * lock */
+    uint32_t matching;            /* bit mask of the matching traces; not 0: all operations are held back */
+    bool is_held;                 /* the same; the monitoring thread reads this without the lock */
     uint64_t held_ns, last_ns;    /* time of the first held-back operation; time of the last operation */
     CUstream asked;               /* the program's handle of the stream */
     bool is_asked_per_thread;

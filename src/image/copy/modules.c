@@ -428,6 +428,8 @@ bool image_modules_find(struct image_program *program, const char **error_out)
         if (i != 0 && !image_private_libraries_has(i)) {
             if (module->fd >= 0)
                 close(module->fd);
+            free(module->needed);
+            free(module->scope);
             continue;
         }
         module->is_pristine = i == 0 || image_deferred_has(module);
