@@ -13,9 +13,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset HEDDLE_OPTIONS
 
-python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/coverage.md"
+python3 "$root/tools/gen_coverage.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/coverage.md"
 [ -e "$folder/../README.md" ] || cp "$root/README.md" "$folder/../README.md"
-python3 "$root/tools/gen_unsupported.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/../README.md"
+python3 "$root/tools/gen_coverage.py" "$root/src/ampi/abi/functions.tsv" "$root/src/ampi" "$folder/../README.md"
 
 newest=$(sed -n 's/^- date: \([0-9-]*\).*/\1/p' "$root/docs/compare/results.md")
 sed -n '/^<!-- in short -->$/,/^<!-- end -->$/p' "$root/docs/compare/results.md" >"$work/figures"

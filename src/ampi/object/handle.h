@@ -18,7 +18,7 @@
 #pragma GCC visibility pop
 
 /* Written before the definition of PMPI_<name>, as AMPI_EXPORT(name): the definition becomes the code behind the
- * gate of that name (gate.h), ampi_call_<name>. It also tells tools/gen_unsupported.py that the function is
+ * gate of that name (gate.h), ampi_call_<name>. It also tells tools/gen_coverage.py that the function is
  * implemented. With the semicolon at its uses, ctags and editors see a declaration there, and behind it the
  * function. */
 #define AMPI_EXPORT(name) extern __typeof__(PMPI_##name) PMPI_##name __asm__("ampi_call_" #name)
