@@ -146,6 +146,8 @@ void ult_pe_own_tls(struct ult_pe *pe)
         end_lenders(pe->lenders);
         pe->lenders = NULL;
     }
+    if (pe->lenders)
+        ult_credentials_init();
     for (const struct lender *lender = pe->lenders; lender; lender = lender->next)
         ult_tls_init_own(lender->to, lender->thread_pointer);
 }

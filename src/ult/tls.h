@@ -30,4 +30,8 @@ void ult_tls_init_own(struct ult *u, void *thread_pointer);
 /* Ends the OS threads that lend their thread pointers; no ULT runs any more. (lender.c) */
 void ult_lenders_end(void);
 
+/* Lets setuid and its relatives change the OS threads that run with the thread pointers of ULTs. After the start of a lender; PEs
+ * call it at the same time. (credentials.c) */
+void ult_credentials_init(void);
+
 #endif

@@ -4,7 +4,8 @@
  * library has a place beside such variables. "moves": rank 0's
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
  * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
- * A signal for the waiting thread interrupts it. "fork": a child of a rank has the rank's variable, and starts threads. */
+ * A signal for the waiting thread interrupts it. "fork": a child of a rank has the rank's variable, and starts threads.
+ * "setuid": it returns. */
 #define _GNU_SOURCE
 #include "mtest_threads.h"
 
@@ -13,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -272,6 +274,31 @@ static void run_fork(void)
     MTEST_CHECK(status == 0, "the child's status is 0x%x", (unsigned)status);
 }
 
+/* ---- What the kernel keeps per OS thread ---- */
+
+static void *wait_for_end(void *arg)
+{
+    struct board *shared = arg;
+
+    while (atomic_load(&shared->n_done) < mtest_size)
+        usleep(100);
+    return NULL;
+}
+
+/* All ranks change the user at the same time, while each has another thread. */
+static void run_setuid(void)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, wait_for_end, board);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_CHECK(setuid(getuid()) == 0, "setuid: %s", strerror(errno));
+    MTEST_CHECK(setegid(getegid()) == 0, "setegid: %s", strerror(errno));
+    atomic_fetch_add(&board->n_done, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win win;
@@ -284,6 +311,8 @@ int main(int argc, char **argv)
         run_pointer();
     else if (strcmp(argv[1], "fork") == 0)
         run_fork();
+    else if (strcmp(argv[1], "setuid") == 0)
+        run_setuid();
     else
         run_moves();
     MPI_Barrier(MPI_COMM_WORLD);
