@@ -5,7 +5,7 @@
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
  * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
  * A signal for the waiting thread interrupts it. "fork": a child of a rank has the rank's variable, and starts threads.
- * "setuid": it returns. */
+ * "clock": pthread_getcpuclockid gives the clock of the thread that runs the rank. "setuid": it returns. */
 #define _GNU_SOURCE
 #include "mtest_threads.h"
 
@@ -299,6 +299,40 @@ static void run_setuid(void)
     pthread_join(thread, NULL);
 }
 
+static double seconds(clockid_t clock)
+{
+    struct timespec time = {.tv_sec = -1};
+
+    MTEST_CHECK(clock_gettime(clock, &time) == 0, "clock_gettime: %s", strerror(errno));
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* Returns the time of the main thread's clock. */
+static void *read_clock(void *arg)
+{
+    clockid_t clock;
+
+    pthread_getcpuclockid(main_thread, &clock);
+    *(double *)arg = seconds(clock);
+    return NULL;
+}
+
+static void run_clock(void)
+{
+    pthread_t thread;
+    clockid_t clock;
+    double before = seconds(CLOCK_THREAD_CPUTIME_ID), now, seen;
+
+    main_thread = pthread_self();
+    pthread_getcpuclockid(main_thread, &clock);
+    now = seconds(clock);
+    MTEST_CHECK(before <= now && now <= seconds(CLOCK_THREAD_CPUTIME_ID), "its own clock says %g s, not %g s",
+                now, before);
+    pthread_create(&thread, NULL, read_clock, &seen);
+    pthread_join(thread, NULL);
+    MTEST_CHECK(seen >= now, "its clock says %g s for another thread, not %g s", seen, now);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win win;
@@ -313,6 +347,8 @@ int main(int argc, char **argv)
         run_fork();
     else if (strcmp(argv[1], "setuid") == 0)
         run_setuid();
+    else if (strcmp(argv[1], "clock") == 0)
+        run_clock();
     else
         run_moves();
     MPI_Barrier(MPI_COMM_WORLD);

@@ -57,6 +57,7 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("pthread_setcanceltype", image_libc_setcanceltype, "the main thread is a ULT"),
     FUNCTION("pthread_kill", image_libc_pthread_kill, "the main thread is a ULT"),
     FUNCTION("pthread_sigqueue", image_libc_pthread_sigqueue, "the main thread is a ULT"),
+    FUNCTION("pthread_getcpuclockid", image_libc_getcpuclockid, "the main thread is a ULT"),
     FUNCTION("pthread_join", image_libc_join, "other ranks run meanwhile"),
     FUNCTION("thrd_join", image_libc_thrd_join, "other ranks run meanwhile"),
     FUNCTION("__pthread_register_cancel", image_libc_register_cancel, "cleanup handlers per ULT"),

@@ -244,6 +244,7 @@ int image_libc_setcanceltype(int type, int *old);
 int image_libc_join(pthread_t thread, void **value_out);
 int image_libc_pthread_kill(pthread_t target, int number);
 int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value);
+int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out);
 int image_libc_thrd_join(thrd_t thread, int *result_out);
 void image_libc_gomp_critical_start(void);
 void image_libc_gomp_critical_end(void);
