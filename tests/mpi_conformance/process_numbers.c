@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t n_signals;
@@ -71,6 +72,8 @@ static void check_uses(int number)
 {
     char path[64];
     cpu_set_t set;
+    clockid_t clock;
+    struct timespec time;
 
     snprintf(path, sizeof path, "/proc/%d/statm", number);
     MTEST_CHECK(access(path, R_OK) == 0, "there is no %s", path);
@@ -81,6 +84,8 @@ static void check_uses(int number)
 #if __GLIBC_PREREQ(2, 30)
     MTEST_CHECK(tgkill(number, (pid_t)syscall(SYS_gettid), 0) == 0, "tgkill fails");
 #endif
+    MTEST_CHECK(clock_getcpuclockid(number, &clock) == 0 && clock_gettime(clock, &time) == 0,
+                "%d has no clock", number);
     if (mtest_rank == 0) { /* the ranks of a process share handlers */
         signal(SIGUSR1, count);
         kill(number, SIGUSR1);

@@ -79,6 +79,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("__setpgid", image_libc_setpgid, "the number of a rank is not a process's"),
     FUNCTION("tgkill", image_libc_tgkill, "the number of a rank is not a process's"),
     FUNCTION("pidfd_open", image_libc_pidfd_open, "the number of a rank is not a process's"),
+    FUNCTION("clock_getcpuclockid", image_libc_clock_getcpuclockid,
+             "the number of a rank is not a process's"),
 
     /* Processes (rebind_process.c) */
     FUNCTION("fork", image_libc_fork, "the child is the rank's alone"),

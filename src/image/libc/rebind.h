@@ -218,6 +218,7 @@ int image_libc_sigqueue(pid_t number, int signal_number, const union sigval valu
 int image_libc_setpgid(pid_t number, pid_t group);
 int image_libc_tgkill(pid_t number, pid_t thread, int signal_number);
 int image_libc_pidfd_open(pid_t number, unsigned flags);
+int image_libc_clock_getcpuclockid(pid_t number, clockid_t *clock_out);
 pid_t image_libc_fork(void);
 pid_t image_libc__Fork(void);
 int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,

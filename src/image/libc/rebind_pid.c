@@ -157,6 +157,12 @@ int image_libc_pidfd_open(pid_t number, unsigned flags)
     return (int)syscall(SYS_pidfd_open, process_of(number), flags);
 }
 
+/* The kernel has such a clock for a process's own number alone. */
+int image_libc_clock_getcpuclockid(pid_t number, clockid_t *clock_out)
+{
+    return clock_getcpuclockid(process_of(number), clock_out);
+}
+
 int image_pid_set_owner(int fd, pid_t number)
 {
     return fcntl(fd, F_SETOWN, process_of(number));
