@@ -130,6 +130,14 @@ static bool has_sanitizer(void)
     return dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback") != NULL;
 }
 
+static BASE_COLD void report_failure(const struct ult_pe *pe, int error)
+{
+    base_log("not enough threads for the thread_local variables of PE %d's ranks: %s; a rank's threads "
+             "must not "
+             "use those of its main thread; raise `ulimit -u` or use fewer ranks (+vp)",
+             pe->pe_id, strerror(error));
+}
+
 void ult_pe_own_tls(struct ult_pe *pe)
 {
     int error = 0;
@@ -139,10 +147,7 @@ void ult_pe_own_tls(struct ult_pe *pe)
     for (struct ult *u = pe->queue_first; u && !error; u = u->next)
         error = start_lender(u, &pe->lenders);
     if (error) {
-        base_log("not enough threads for the thread_local variables of PE %d's ranks: %s; a rank's threads "
-                 "must not "
-                 "use those of its main thread; raise `ulimit -u` or use fewer ranks (+vp)",
-                 pe->pe_id, strerror(error));
+        report_failure(pe, error);
         end_lenders(pe->lenders);
         pe->lenders = NULL;
     }
@@ -150,6 +155,19 @@ void ult_pe_own_tls(struct ult_pe *pe)
         ult_credentials_init();
     for (const struct lender *lender = pe->lenders; lender; lender = lender->next)
         ult_tls_init_own(lender->to, lender->thread_pointer);
+}
+
+void ult_own_tls(struct ult *u)
+{
+    int error;
+
+    if (has_sanitizer())
+        return;
+    error = start_lender(u, &u->pe->lenders);
+    if (error)
+        report_failure(u->pe, error);
+    else
+        ult_tls_init_own(u, u->pe->lenders->thread_pointer);
 }
 
 void ult_job_leave_child(void)

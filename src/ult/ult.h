@@ -243,6 +243,9 @@ size_t ult_tls_total_bytes(void);
  * effect in a program with a sanitizer. Never switches. */
 void ult_pe_own_tls(struct ult_pe *pe);
 
+/* The same for one ULT of the calling thread's PE, which was created later and has not run. Waits until the OS thread runs. */
+void ult_own_tls(struct ult *u);
+
 /* Registers a hook for other state that is kept per OS thread on a ULT's behalf. It is called on the PE's
  * thread at each switch, before `to` runs, while *hint is not NULL (a load and a branch if it is). It must
  * not switch. Any thread; the target of hint must stay valid until some time after the next call. */

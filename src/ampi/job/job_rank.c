@@ -102,6 +102,8 @@ static bool prepare_spawned(struct ampi_rank *rank)
 static void start_spawned(struct ampi_rank *rank)
 {
     ult_create(&rank->ult, ult_pe_get(rank->pe_id), rank->ult.stack_lo, rank->ult.stack_hi, run_rank, rank);
+    if (image_program_starts_threads())
+        ult_own_tls(&rank->ult);
 }
 
 const struct ampi_spawn_job ampi_rank_spawn_job = {.prepare = prepare_spawned, .start = start_spawned};
