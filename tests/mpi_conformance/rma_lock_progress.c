@@ -3,7 +3,8 @@
  * Locks that ranks must get: an exclusive one beside ranks that lock all targets again and again, and beside ranks that do
  * so with a shared lock while they hold another lock; locks of all targets beside ranks that hold one lock and ask for another,
  * exclusive one, in either order, once and for ever; a shared one that a rank takes many times in front of a waiter, because a holder waits
- * for the rank's other lock; and any lock beside epochs with MPI_MODE_NOCHECK, which hold none.
+ * for the rank's other lock; one in front of a waiter for a lock of all, because a holder waits for the rank's lock of another window;
+ * and any lock beside epochs with MPI_MODE_NOCHECK, which hold none.
  *
  * usage: rma_lock_progress [created]
  */
@@ -164,6 +165,39 @@ static void check_many_passes(int one, int two)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Rank 0 holds a lock of the other window, for which the last rank waits with a lock of this window, for which rank 1 waits. */
+static void check_two_windows(void)
+{
+    MPI_Win other;
+    long *memory;
+    int last = mtest_size - 1;
+
+    MTEST_OK(mrma_window(sizeof(long), sizeof(long), &memory, &other));
+    for (int round = 0; round < 50 && mtest_size > 2; round++) {
+        if (mtest_rank == 0)
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, other));
+        else if (mtest_rank == last)
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, last, 0, win));
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank == 0) {
+            for (int i = 0; i < round; i++) /* another moment in every round */
+                MTEST_OK(MPI_Win_sync(other));
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win));
+            MTEST_OK(MPI_Win_unlock(1, win));
+            MTEST_OK(MPI_Win_unlock(0, other));
+        } else if (mtest_rank == last) {
+            MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, other));
+            MTEST_OK(MPI_Win_unlock(0, other));
+            MTEST_OK(MPI_Win_unlock(last, win));
+        } else if (mtest_rank == 1) {
+            MTEST_OK(MPI_Win_lock_all(0, win));
+            MTEST_OK(MPI_Win_unlock_all(win));
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MTEST_OK(mrma_free(memory, &other));
+}
+
 /* Rank 0's epochs end when another rank has had an exclusive lock on the same target, and has set the cell. */
 static void check_nocheck(int target, int cell)
 {
@@ -195,6 +229,7 @@ int main(int argc, char **argv)
     MTEST_OK(mrma_window(7 * sizeof(long), sizeof(long), &window, &win));
     memset(window, 0, 7 * sizeof(long));
     MPI_Barrier(MPI_COMM_WORLD);
+    check_two_windows();
     check_nocheck(0, 3);
     check_nocheck(mtest_size - 1, 4);
     check_two_locks(0, mtest_size - 1);

@@ -57,6 +57,7 @@ struct ampi_rank {
     int thread_level;                 /* level returned by MPI_Init_thread */
     int threads_level;                /* the highest level of the world model and of its sessions */
     int n_in_calls;                   /* number of its threads in a call, if its PE is shared */
+    int n_win_locks;                  /* of all windows, that it holds: each MPI_Win_lock(_all) is one */
     struct ampi_thread *threads;      /* its other threads that have called MPI: gate.c */
     int n_sessions;                   /* open sessions (MPI_Session_init) */
     enum ampi_rank_state world_state; /* state without regard to sessions; 0: STARTED */

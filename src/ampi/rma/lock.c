@@ -18,7 +18,7 @@
  * trip for each process.
  *
  * Invariant: ranks wait in a circle only if the program demands it, because a rank waits only for ranks further down:
- *   1. ranks that wait at a gate. They hold no lock. MPI_Win_lock_all may hold gates: those before it, in the order of the
+ *   1. ranks that wait at a gate. They hold no lock of any window. MPI_Win_lock_all may hold gates: those before it, in the order of the
  *      processes' first members;
  *   2. ranks that stand in the queue of a process. They hold gates at most. They wait for those before them in this one queue,
  *      and for the process's holders: 3 to 5;
@@ -104,7 +104,7 @@ static void granted(struct ampi_win_waiter *waiter)
 static int await_lock(struct ampi_win *win, struct ampi_rank_waiter *waiting)
 {
     waiting->waiter.rank = win->rank;
-    waiting->waiter.has_others = win->n_open > 0;
+    waiting->waiter.has_others = win->owner->n_win_locks > 0;
     waiting->waiter.granted = granted;
     ampi_request_init_on_stack(&waiting->request, win->owner, &lock_kind, NULL);
     waiting->request.u.extra = waiting;
@@ -212,7 +212,7 @@ static BASE_COLD void meet_gate(struct ampi_win *win, enum ampi_win_lock_as as, 
     struct ampi_rank_waiter waiting = {
         .waiter.as = AMPI_LOCK_SHARED, .lock = gate, .as = as, .is_at_gate = true, .target = target};
 
-    if (win->n_open > 0) {
+    if (win->owner->n_win_locks > 0) {
         win->has_passed |= as == AMPI_LOCK_EXCLUSIVE;
     } else if (as == AMPI_LOCK_EXCLUSIVE || win->has_passed) {
         await_lock(win, &waiting); /* a gate is never refused */
@@ -251,6 +251,7 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
     }
     ampi_win_set_bit(object, &object->open_to, rank);
     object->n_open++;
+    object->owner->n_win_locks++;
     object->access = AMPI_ACCESS_LOCK;
     return MPI_SUCCESS;
 }
@@ -288,6 +289,7 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
         as = AMPI_LOCK_EXCLUSIVE;
     }
     ampi_win_clear_bit(object->open_to, rank);
+    object->owner->n_win_locks--;
     if (--object->n_open == 0) {
         object->access = AMPI_ACCESS_NONE;
         if (BASE_LIKELY(!object->has_passed))
@@ -429,6 +431,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
                      : lock_processes(object)))
         return ampi_rma_raise_remote(object, error);
     object->access = AMPI_ACCESS_LOCK_ALL;
+    object->owner->n_win_locks += !object->is_unchecked;
     return MPI_SUCCESS;
 }
 
@@ -445,6 +448,7 @@ int PMPI_Win_unlock_all(MPI_Win win)
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC, "no epoch was opened by MPI_Win_lock_all");
     error = ampi_epoch_drain(object);
     object->access = AMPI_ACCESS_NONE;
+    object->owner->n_win_locks -= !object->is_unchecked;
     if (BASE_LIKELY(!object->is_unchecked && !object->shared->is_remote))
         ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
     else if (!object->is_unchecked)

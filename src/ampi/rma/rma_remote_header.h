@@ -28,7 +28,7 @@ enum ampi_rma_message {
 
 /* Flags of LOCK and UNLOCK, and of GRANT. */
 #define AMPI_RMA_EXCLUSIVE 1
-#define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks of the window: win_lock.h */
+#define AMPI_RMA_HAS_OTHERS 2 /* the origin holds other locks: win_lock.h */
 #define AMPI_RMA_REFUSED 4    /* the lock is not granted: its holder's process, or another one, has failed */
 
 /* Flag of LOCK_ALL: answer at once. Flag of the GRANT: others hold the lock, it is not granted. */

@@ -38,7 +38,7 @@ static void ask_for_lock(struct ampi_win *win, struct ampi_epoch_wait *wait, int
     struct ampi_am_header am = ampi_rma_am(win, is_all ? AMPI_RMA_LOCK_ALL : AMPI_RMA_LOCK, rank);
 
     am.flags = (uint8_t)(flags | (as == AMPI_LOCK_EXCLUSIVE ? AMPI_RMA_EXCLUSIVE : 0) |
-                         (win->n_open > 0 ? AMPI_RMA_HAS_OTHERS : 0));
+                         (win->owner->n_win_locks > 0 ? AMPI_RMA_HAS_OTHERS : 0));
     am.seq = (uint32_t)wait->number;
     am.cookie = (uintptr_t)win;
     if (BASE_UNLIKELY(!ampi_rma_post(win->shared, &am, NULL, 0))) {

@@ -6,8 +6,8 @@
  * first served, and are notified when they hold the lock: a rank is suspended meanwhile; a rank in another
  * process gets a message.
  *
- * A waiter that holds other locks of the window passes the queue whenever the holders allow another one, since waiters
- * before it may wait for its locks, directly or not. Ranks that request a lock again and again while they hold another one
+ * A waiter that holds other locks, of this window or another one, passes the queue whenever the holders allow another one,
+ * since waiters before it may wait for its locks, directly or not. Ranks that request a lock again and again while they hold another one
  * would keep the first waiter out for ever. So a rank that has passed it AMPI_WIN_LOCK_PASSES_MAX times pauses before
  * further requests, longer each time (lock.c), until there is a moment without a holder. It never has to stand behind the
  * waiter, which would be a deadlock if a holder waits for the rank's other lock.
@@ -44,7 +44,7 @@ struct ampi_win_waiter {
     struct ampi_win_waiter *next;
     enum ampi_win_lock_as as;
     int rank;        /* of the window */
-    bool has_others; /* it holds other locks of the window */
+    bool has_others; /* it holds other locks, of this window or another one */
     bool has_passed; /* false at first; set with the lock: it has passed the first waiter too often */
     bool is_refused; /* set when granted is called: it does not get the lock, which was broken or closed */
     /* The waiter holds the lock, or was refused. On the thread that released the lock; may free the waiter;
