@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows what faults of the system are: errors with their class at the rank that has them, of blocking calls and of requests,
- * through the file's handler; the job goes on. A full disk, a limit of the file's size, a file that shrinks.
+ * through the file's handler; the job goes on. A full disk, a limit of the file's size, a file that shrinks, two wrong arguments.
  */
 #include <sys/resource.h>
 
@@ -95,6 +95,21 @@ static void shrinking(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* A rank with a wrong offset and a wrong count gets its error, and the others need not wait for it. */
+static void two_wrong_arguments(const char *name)
+{
+    MPI_File file;
+    char buf[4] = {0};
+    int error, is_wrong = mtest_rank == 0;
+
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    error =
+        MPI_File_write_at_all(file, is_wrong ? -1 : 0, buf, is_wrong ? -1 : 4, MPI_BYTE, MPI_STATUS_IGNORE);
+    MTEST_CHECK(mtest_class(error) == (is_wrong ? MPI_ERR_COUNT : MPI_SUCCESS), "write_at_all: class %d",
+                mtest_class(error));
+    MTEST_OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -104,6 +119,7 @@ int main(int argc, char **argv)
     full_disk();
     limit(name);
     shrinking(name);
+    two_wrong_arguments(name);
     mio_delete(name);
     return mtest_end();
 }

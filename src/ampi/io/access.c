@@ -216,12 +216,12 @@ static int prepare(struct ampi_io_access *access, const struct ampi_io_args *arg
     if (access->error && !access->call->is_collective)
         return access->error;
     error = find_first(access, args->offset);
-    if (error && access->call->is_collective && !access->error) {
+    if (!error || !access->call->is_collective)
+        return error;
+    if (!access->error)
         access->error = error;
-        access->n_bytes = 0;
-        error = MPI_SUCCESS;
-    }
-    return error;
+    access->n_bytes = 0;
+    return MPI_SUCCESS;
 }
 
 int ampi_io_access(const struct ampi_io_call *call, const struct ampi_io_args *args, MPI_Status *status,
