@@ -52,7 +52,6 @@ static void modes(const char *name)
     MTEST_OK(MPI_File_get_amode(file, &amode));
     MTEST_CHECK(amode == (MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE), "amode is %d", amode);
     MTEST_OK(MPI_File_close(&file));
-    MPI_Barrier(MPI_COMM_WORLD);
     MTEST_CHECK(mio_size(other) == -1, "the file was not deleted");
     MTEST_CLASS(MPI_File_delete(other, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
 

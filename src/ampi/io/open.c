@@ -325,6 +325,8 @@ int PMPI_File_close(MPI_File *fh)
     if (name && unlink(name) != 0 && errno != ENOENT)
         error = ampi_file_raise_errno(file, errno, "deleting the file");
     free(name);
+    if (file->shared->amode & MPI_MODE_DELETE_ON_CLOSE)
+        error = ampi_file_agree_or_raise(file, error, 0, ""); /* a member that returns finds no file */
     ampi_file_release(file);
     *fh = MPI_FILE_NULL;
     return error;
