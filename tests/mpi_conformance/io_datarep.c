@@ -12,7 +12,7 @@ enum { N = 20 };
 /* Longs have 4 bytes in external32, so the filetype's stride scales. */
 static void scaled(MPI_File file, const char *name)
 {
-    MPI_Datatype filetype;
+    MPI_Datatype vector, filetype;
     MPI_Aint extent = 0, position = 0;
     MPI_Offset disp = -1;
     MPI_Status status;
@@ -22,8 +22,9 @@ static void scaled(MPI_File file, const char *name)
 
     for (int i = 0; i < N; i++)
         data[i] = mtest_rank * 1000 + i - 5;
-    MPI_Type_vector(2, 1, mtest_size, MPI_LONG, &filetype);
-    MPI_Type_create_resized(filetype, 0, 2 * mtest_size * 4, &filetype); /* bytes stay bytes */
+    MPI_Type_vector(2, 1, mtest_size, MPI_LONG, &vector);
+    MPI_Type_create_resized(vector, 0, 2 * mtest_size * 4, &filetype); /* bytes stay bytes */
+    MPI_Type_free(&vector);
     MPI_Type_commit(&filetype);
     MTEST_OK(MPI_File_set_view(file, 4 * mtest_rank, MPI_LONG, filetype, "external32", MPI_INFO_NULL));
     MTEST_OK(MPI_File_get_type_extent(file, MPI_LONG, &extent));
@@ -139,7 +140,7 @@ static void registered(MPI_File file, const char *name)
     int data[N], back[N] = {0};
     int64_t raw[N];
     MPI_Aint extent = 0;
-    MPI_Datatype filetype;
+    MPI_Datatype vector, filetype;
     MPI_Status status;
     MPI_Request request;
     int fd;
@@ -149,8 +150,9 @@ static void registered(MPI_File file, const char *name)
                 MPI_ERR_DUP_DATAREP);
     MTEST_CLASS(MPI_Register_datarep("native", read_ints, write_ints, file_extent, &state),
                 MPI_ERR_DUP_DATAREP);
-    MPI_Type_vector(1, 1, mtest_size, MPI_INT, &filetype);
-    MPI_Type_create_resized(filetype, 0, 8 * mtest_size, &filetype);
+    MPI_Type_vector(1, 1, mtest_size, MPI_INT, &vector);
+    MPI_Type_create_resized(vector, 0, 8 * mtest_size, &filetype);
+    MPI_Type_free(&vector);
     MPI_Type_commit(&filetype);
     MTEST_OK(MPI_File_set_view(file, 8 * mtest_rank, MPI_INT, filetype, "wide", MPI_INFO_NULL));
     MPI_Type_free(&filetype);
