@@ -23,7 +23,7 @@ static int poll(struct ult_source *source)
     struct gpu_pe *pe = BASE_CONTAINER(source, struct gpu_pe, source);
     int n_handled = 0;
 
-    if (BASE_UNLIKELY(gpu_thread_is_in_callback))
+    if (BASE_UNLIKELY(ult_polls_in_part))
         return 0;
     if (pe->gathered)
         gpu_batch_start(pe);

@@ -8,7 +8,7 @@
  *   2. A waiting thread records that it waits (is_carrier_idle, PARKED) before it releases the lock. The thread
  *      that makes it ready holds the lock and rings its bell, so every ring arrives.
  *   3. While threads wait, at least one of them is awake or sleeps until events come (the sleeper): a
- *      sleeper that leaves wakes another one.
+ *      sleeper that leaves wakes another one. Threads that poll in part do not count, and wait by themselves.
  *   4. is_asleep is true only while there is a sleeper. A thread that polls clears it, because otherwise senders
  *      would have to wake the sleeper for each message. The sleeper then polls at intervals, until no other
  *      thread has polled during an interval.
@@ -45,6 +45,7 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 _Atomic int ult_n_shared;
 
 __thread bool ult_has_lock __attribute__((tls_model("initial-exec")));
+__thread bool ult_polls_in_part __attribute__((tls_model("initial-exec")));
 
 /* ---- Bells ---- */
 
@@ -337,11 +338,36 @@ static void wake_parked(struct ult_pe *pe)
         }
 }
 
+/* The same as wait_until_over for a thread that polls in part. Nobody relies on it: it never is the sleeper nor counts as
+ * awake, and polls only if no other thread does. */
+static BASE_COLD void nap_until_over(const struct wait *wait)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    struct ult_pe *pe = wait->pe;
+    _Atomic uint32_t *bell = &wait->waiter->bell;
+
+    notify_sleeper(pe);
+    while (!is_over(wait)) {
+        uint32_t quiet = QUIET, sleeps = SLEEPS;
+        atomic_compare_exchange_strong(bell, &quiet, SLEEPS);
+        unlock(pe);
+        syscall(SYS_futex, (uint32_t *)bell, FUTEX_WAIT_PRIVATE, SLEEPS, &nap, NULL, 0);
+        ult_sharing_lock(pe);
+        atomic_compare_exchange_strong(bell, &sleeps, QUIET);
+        if (!pe->sharing.sleeper && pe->sharing.n_awake == 0)
+            ult_pe_poll(pe);
+    }
+}
+
 static void wait_until_over(const struct wait *wait)
 {
     struct ult_pe *pe = wait->pe;
     struct ult_sharing *sharing = &pe->sharing;
 
+    if (BASE_UNLIKELY(ult_polls_in_part)) {
+        nap_until_over(wait);
+        return;
+    }
     sharing->n_awake++;
     while (!is_over(wait)) {
         uint64_t spin_ns = ult_is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);

@@ -56,6 +56,9 @@
 /* In ult.detours: the ULT is bound. */
 #define ULT_BOUND 0x80
 
+/* The calling thread may not poll some sources: other threads that wait do not rely on it. It runs no ULT but its own. */
+extern __thread bool ult_polls_in_part __attribute__((tls_model("initial-exec")));
+
 /* Number of shared PEs. */
 extern _Atomic int ult_n_shared;
 

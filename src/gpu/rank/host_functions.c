@@ -3,7 +3,7 @@
  * host_functions.c: functions of the program that CUDA calls on a thread of its own when a stream comes to them (stream_api.h).
  *
  * They may call MPI, which CUDA does not know, but not CUDA. So the PE is shared with CUDA's threads if the rank's thread
- * level allows it, and while such a function runs, its thread polls no GPU (gpu_thread_is_in_callback).
+ * level allows it, and while such a function runs, its thread polls no GPU (ult_polls_in_part).
  */
 #include "base/log.h"
 #include "gpu/rank/guard.h"
@@ -14,7 +14,6 @@
 #define real gpu_stream_real
 
 _Atomic int gpu_n_callbacks;
-__thread bool gpu_thread_is_in_callback __attribute__((tls_model("initial-exec")));
 
 /* What the program passed. */
 struct callback {
@@ -31,13 +30,13 @@ static struct callback begin(void *data)
 
     if (!callback.is_captured)
         free(data);
-    gpu_thread_is_in_callback = true;
+    ult_polls_in_part = true;
     return callback;
 }
 
 static void end(const struct callback *callback)
 {
-    gpu_thread_is_in_callback = false;
+    ult_polls_in_part = false;
     if (!callback->is_captured)
         atomic_fetch_sub(&gpu_n_callbacks, 1);
 }

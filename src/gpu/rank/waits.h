@@ -74,9 +74,6 @@ void gpu_wait_before_asking_again(const void *caller);
  * reached, before those that the program calls next. Never switches. */
 void gpu_wait_is_over(const void *caller);
 
-/* True while a function of the program runs on a thread of CUDA, where calls of CUDA are forbidden (host_functions.c). */
-extern __thread bool gpu_thread_is_in_callback __attribute__((tls_model("initial-exec")));
-
 /* Makes the PE repeat the query until the result is not "not ready". Its stream or event, and `answered`,
  * are set; its context is the calling thread's current one. Never switches. */
 void gpu_wait_ask(struct gpu_question *question);
