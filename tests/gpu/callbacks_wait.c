@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A host function in a stream waits for a message, which another rank of the PE sends when its own work on the GPU is done:
- * the function's thread waits for the PE's events, but may not look at the GPU.
+ * the function's thread waits for the PE's events, but may not look at the GPU. "deadlock": a deadlock is found when a host function
+ * that runs longer than the ranks has ended.
  */
 #include "kernels.h"
 
@@ -21,6 +22,13 @@ static void compute(void)
 
     while (MPI_Wtime() < until)
         ;
+}
+
+static void CUDA_CB compute_long(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 10; i++)
+        compute();
 }
 
 static void answer(CUstream stream, int round)
@@ -45,6 +53,10 @@ int main(int argc, char **argv)
     mtest_learn_world(2);
     gtest_init();
     GTEST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (argc > 1) {
+        GTEST_CU(cuLaunchHostFunc(stream, compute_long, NULL));
+        MPI_Recv(NULL, 0, MPI_INT, mtest_rank, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     for (int i = 0; i < ROUNDS; i++) {
         int got = -1;
         if (mtest_rank == 1) {

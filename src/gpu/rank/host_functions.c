@@ -37,8 +37,10 @@ static struct callback begin(void *data)
 static void end(const struct callback *callback)
 {
     ult_polls_in_part = false;
-    if (!callback->is_captured)
-        atomic_fetch_sub(&gpu_n_callbacks, 1);
+    if (callback->is_captured)
+        return;
+    atomic_fetch_sub(&gpu_n_callbacks, 1);
+    ult_wake_all(); /* the ranks may wait for nothing any more */
 }
 
 /* On a thread of the driver. */
