@@ -16,7 +16,7 @@
  * the PE's OS thread for one that is no longer used, but the kernel still writes to that thread's area: the child gives it up.
  *
  * Robust mutexes work: the kernel knows the list in the lent block as the lender's. Mutexes with priority inheritance
- * do not: the kernel compares their owner with the running OS thread.
+ * do not: the kernel compares their owner with the running OS thread. Programs get ordinary ones instead (rebind_sync.c).
  */
 #include <dlfcn.h>
 #include <linux/futex.h>

@@ -5,7 +5,8 @@
  * main thread waits in C code for its thread, which exchanges messages with the other ranks; their addresses of a thread_local
  * variable and of errno stay valid, pthread_self and a held lock stay theirs, and their PE's thread has the properties that it had.
  * A signal for the waiting thread interrupts it. "fork": a child of a rank has the rank's variable, and starts threads.
- * "clock": pthread_getcpuclockid gives the clock of the thread that runs the rank. "setuid": it returns. */
+ * "clock": pthread_getcpuclockid gives the clock of the thread that runs the rank. "setuid": it returns. "inherit": the
+ * rank's threads exclude each other by a mutex with priority inheritance, and wait for it. */
 #define _GNU_SOURCE
 #include "mtest_threads.h"
 
@@ -299,6 +300,40 @@ static void run_setuid(void)
     pthread_join(thread, NULL);
 }
 
+static pthread_mutex_t inheriting;
+static atomic_int n_takers;
+
+static void *take_mutex(void *arg)
+{
+    atomic_fetch_add(&n_takers, 1);
+    pthread_mutex_lock(&inheriting);
+    ++*(int *)arg;
+    pthread_mutex_unlock(&inheriting);
+    return NULL;
+}
+
+/* Releases the mutex when a thread waits for it. */
+static void run_inherit(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_t thread;
+    int n_taken = 0;
+
+    pthread_mutexattr_init(&attributes);
+    MTEST_CHECK(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0, "setprotocol");
+    pthread_mutex_init(&inheriting, &attributes);
+    for (int i = 1; i <= ROUNDS; i++) {
+        pthread_mutex_lock(&inheriting);
+        pthread_create(&thread, NULL, take_mutex, &n_taken);
+        while (atomic_load(&n_takers) < i)
+            usleep(100);
+        usleep(1000); /* most likely it waits in the kernel then; the checks hold if it does not */
+        MTEST_CHECK(n_taken == i - 1, "the thread took the mutex of the main thread");
+        MTEST_CHECK(pthread_mutex_unlock(&inheriting) == 0, "the main thread cannot release its mutex");
+        pthread_join(thread, NULL);
+    }
+}
+
 static double seconds(clockid_t clock)
 {
     struct timespec time = {.tv_sec = -1};
@@ -347,6 +382,8 @@ int main(int argc, char **argv)
         run_fork();
     else if (strcmp(argv[1], "setuid") == 0)
         run_setuid();
+    else if (strcmp(argv[1], "inherit") == 0)
+        run_inherit();
     else if (strcmp(argv[1], "clock") == 0)
         run_clock();
     else

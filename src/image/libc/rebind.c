@@ -237,6 +237,8 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("mq_send", image_libc_mq_send, "other ranks run meanwhile"),
 
     /* Waiting for objects that processes share (rebind_sync.c) */
+    FUNCTION("pthread_mutexattr_setprotocol", image_libc_mutexattr_setprotocol,
+             "the owner is not always the thread that the kernel knows"),
     FUNCTION("pthread_mutex_lock", image_libc_mutex_lock, "other ranks run meanwhile"),
     FUNCTION("__pthread_mutex_lock", image_libc_mutex_lock, "other ranks run meanwhile"),
     FUNCTION("pthread_mutex_timedlock", image_libc_mutex_timedlock, "other ranks run meanwhile"),

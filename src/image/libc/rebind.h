@@ -407,6 +407,7 @@ struct protoent *image_libc_getprotobyname(const char *name);
 struct protoent *image_libc_getprotobynumber(int number);
 struct mntent *image_libc_getmntent(FILE *stream);
 
+int image_libc_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol);
 int image_libc_mutex_lock(pthread_mutex_t *mutex);
 int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end);
 int image_libc_rwlock_rdlock(pthread_rwlock_t *lock);

@@ -230,3 +230,14 @@ int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
     return image_libc_cond_timedwait(condition, mutex, NULL);
 }
+
+/* ---- Priority inheritance ---- */
+
+/* The kernel compares the owner of such a mutex with the OS thread that releases it, and the main thread's number in the mutex may be
+ * that of another one (ult/lender.c): waiting threads would never get the mutex. So it is an ordinary one. The PE's thread runs other
+ * ranks, too, so its priority is not for one rank to raise. */
+int image_libc_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol)
+{
+    return pthread_mutexattr_setprotocol(attributes,
+                                         protocol == PTHREAD_PRIO_INHERIT ? PTHREAD_PRIO_NONE : protocol);
+}
