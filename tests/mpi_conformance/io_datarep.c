@@ -176,6 +176,27 @@ static void registered(MPI_File file, const char *name)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Without a conversion function a direction is native, whatever the extents are; without both, the extents are, too. */
+static void unconverted(MPI_File file)
+{
+    static int state;
+    int data[3] = {1, 2, 3}, back[3] = {-1, -1, -1};
+    MPI_Aint extent = 0;
+    MPI_Status status;
+
+    MTEST_OK(
+        MPI_Register_datarep("both", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, file_extent, &state));
+    MTEST_OK(MPI_Register_datarep("write", MPI_CONVERSION_FN_NULL, write_ints, file_extent, &state));
+    MTEST_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "both", MPI_INFO_NULL));
+    MTEST_OK(MPI_File_get_type_extent(file, MPI_INT, &extent));
+    MTEST_CHECK(extent == sizeof(int), "a native int has %ld bytes", (long)extent);
+    MTEST_OK(MPI_File_write_at_all(file, 0, data, 3, MPI_INT, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "write", MPI_INFO_NULL));
+    MTEST_OK(MPI_File_read_at_all(file, 0, back, 2, MPI_INT, &status));
+    mio_check_count(&status, MPI_INT, 2, "reading ints without conversion");
+    MTEST_CHECK(back[0] == 1 && back[1] == 2 && back[2] == -1, "got %d %d %d", back[0], back[1], back[2]);
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -189,6 +210,7 @@ int main(int argc, char **argv)
     structured(file);
     MPI_Barrier(MPI_COMM_WORLD);
     registered(file, name);
+    unconverted(file);
     MTEST_OK(MPI_File_close(&file));
     mio_delete(name);
     return mtest_end();

@@ -40,8 +40,8 @@ static int check_data(struct ampi_io_access *access, const struct ampi_io_args *
 {
     struct ampi_file *file = access->file;
     struct ampi_type *type = ampi_type_of(args->datatype);
-    MPI_Count each_bytes;
-    int error;
+    MPI_Count each_bytes = 0;
+    int error = MPI_SUCCESS;
 
     if (args->count < 0)
         return ampi_file_raise(file, MPI_ERR_COUNT, "the count is %lld", (long long)args->count);
@@ -50,7 +50,11 @@ static int check_data(struct ampi_io_access *access, const struct ampi_io_args *
                                args->datatype == MPI_DATATYPE_NULL ? "MPI_DATATYPE_NULL"
                                : type                              ? "not committed"
                                                                    : "not valid");
-    if ((error = ampi_datarep_size(file->view->rep, type, &each_bytes)))
+    if (ampi_datarep_converts(file->view->rep, access->call->is_write))
+        error = ampi_datarep_size(file->view->rep, type, &each_bytes);
+    else
+        each_bytes = type->size_bytes; /* moved as it is, also if the view has other sizes */
+    if (error)
         return ampi_file_raise(file, error, "the data representation has no extent for the datatype");
     if (ampi_type_is_too_much(type, args->count) ||
         __builtin_mul_overflow(args->count, each_bytes, &access->n_bytes))

@@ -20,9 +20,10 @@ struct element {
     struct ampi_type *old, *scaled;
 };
 
+/* True if neither direction converts; the extents are then the native ones, too. */
 static bool is_memory(const struct ampi_datarep *rep)
 {
-    return !rep->is_external && !rep->extent_fn;
+    return !ampi_datarep_converts(rep, true) && !ampi_datarep_converts(rep, false);
 }
 
 /* Bytes in the file of a type without a recipe. */
