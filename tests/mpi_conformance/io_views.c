@@ -185,6 +185,23 @@ static void wrong_splits(MPI_File file)
     MTEST_OK(MPI_File_write_all_end(file, buf, MPI_STATUS_IGNORE));
 }
 
+/* Places that 63 bits do not hold are errors. */
+static void too_far(MPI_File file)
+{
+    MPI_Datatype filetype;
+    MPI_Offset disp = -1;
+    int value;
+
+    MPI_Type_create_resized(MPI_INT, 0, (MPI_Aint)1 << 40, &filetype);
+    MPI_Type_commit(&filetype);
+    MTEST_OK(MPI_File_set_view(file, 0, MPI_INT, filetype, "native", MPI_INFO_NULL));
+    check_offset(file, 1 << 20, (MPI_Offset)1 << 60);
+    MTEST_CLASS(MPI_File_get_byte_offset(file, 1 << 24, &disp), MPI_ERR_ARG);
+    MTEST_CLASS(MPI_File_read_at(file, 1 << 24, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+    MTEST_CLASS(MPI_File_set_view(file, INT64_MAX, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_Type_free(&filetype);
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -197,6 +214,7 @@ int main(int argc, char **argv)
     wrong_views(file);
     empty(file);
     wrong_splits(file);
+    too_far(file);
     MTEST_OK(MPI_File_close(&file));
     mio_delete(name);
     return mtest_end();

@@ -115,8 +115,7 @@ static int find_first(struct ampi_io_access *access, MPI_Offset offset)
             return ampi_file_raise(file, error, "the shared file pointer is lost: a process has failed");
         break;
     }
-    if (__builtin_mul_overflow(etype, file->view->etype_bytes, &access->first) ||
-        access->first > ((MPI_Offset)1 << 61))
+    if (!ampi_view_find(file->view, etype, access->n_bytes, &access->first))
         return ampi_file_raise(file, MPI_ERR_ARG, "the offset %lld is too large", (long long)etype);
     return MPI_SUCCESS;
 }

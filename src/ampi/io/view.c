@@ -8,9 +8,6 @@
 #include "ampi/io/datarep.h"
 #include "base/log.h"
 
-/* Bytes that a view can have: sums of two offsets fit into 63 bits. */
-#define BYTES_MAX ((MPI_Count)1 << 62)
-
 /* Runs of a filetype that are checked; a filetype of more runs is trusted from there on. */
 #define CHECKED_RUNS 65536
 
@@ -26,7 +23,7 @@ static struct ampi_view *create(MPI_Offset disp, struct ampi_type *etype, struct
     view->filetype = filetype;
     view->layout = layout;
     view->rep = rep;
-    view->n_tiles = step > 0 ? (BYTES_MAX - 1) / step : 0;
+    view->n_tiles = step > 0 ? (AMPI_VIEW_BYTES_MAX - 1) / step : 0;
     ampi_type_ref(etype);
     ampi_type_ref(filetype);
     return view;
@@ -116,6 +113,15 @@ void ampi_view_seek(const struct ampi_view *view, struct ampi_cursor *cursor, MP
 {
     *cursor = (struct ampi_cursor){.type = view->layout, .count = view->n_tiles};
     ampi_cursor_seek(cursor, data_byte);
+}
+
+bool ampi_view_find(const struct ampi_view *view, MPI_Offset etype, MPI_Count n_bytes, MPI_Offset *byte_out)
+{
+    MPI_Offset all_bytes = view->n_tiles * view->layout->size_bytes;
+
+    if (__builtin_mul_overflow(etype, view->etype_bytes, byte_out))
+        return false;
+    return n_bytes == 0 || (n_bytes <= all_bytes && *byte_out <= all_bytes - n_bytes);
 }
 
 MPI_Offset ampi_view_place(const struct ampi_view *view, MPI_Offset data_byte)

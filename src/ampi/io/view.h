@@ -13,6 +13,9 @@
 
 struct ampi_datarep;
 
+/* Bytes that a view, and its displacement, can have: sums of two offsets fit into 63 bits. */
+#define AMPI_VIEW_BYTES_MAX ((MPI_Count)1 << 62)
+
 /* Immutable; pending accesses hold references. */
 struct ampi_view {
     uint32_t refs;                  /* of the owner's file and its accesses */
@@ -37,6 +40,9 @@ void ampi_view_unref(struct ampi_view *view);
 
 /* A cursor at a data byte; addresses are bytes from the view's displacement. */
 void ampi_view_seek(const struct ampi_view *view, struct ampi_cursor *cursor, MPI_Offset data_byte);
+
+/* Sets the data byte at which an etype begins. False if the n_bytes from there are more than the view can have. */
+bool ampi_view_find(const struct ampi_view *view, MPI_Offset etype, MPI_Count n_bytes, MPI_Offset *byte_out);
 
 /* The offset in the file of a data byte. */
 MPI_Offset ampi_view_place(const struct ampi_view *view, MPI_Offset data_byte);

@@ -23,7 +23,10 @@ static int find_disp(struct ampi_file *file, MPI_Offset *disp)
     int error;
 
     if (*disp >= 0)
-        return MPI_SUCCESS;
+        return *disp <= AMPI_VIEW_BYTES_MAX
+                   ? MPI_SUCCESS
+                   : ampi_file_raise(file, MPI_ERR_ARG, "the displacement %lld is too large",
+                                     (long long)*disp);
     if (*disp != MPI_DISPLACEMENT_CURRENT)
         return ampi_file_raise(file, MPI_ERR_ARG, "the displacement %lld is negative", (long long)*disp);
     if (!ampi_file_is_sequential(file))
@@ -140,6 +143,7 @@ AMPI_EXPORT(File_get_byte_offset);
 int PMPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp)
 {
     struct ampi_file *file;
+    MPI_Offset byte;
     int error;
 
     ampi_enter("MPI_File_get_byte_offset");
@@ -149,6 +153,8 @@ int PMPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp)
         return ampi_file_raise(file, MPI_ERR_ARG, "the offset %lld is negative", (long long)offset);
     if (!disp)
         return ampi_file_raise(file, MPI_ERR_ARG, "disp is NULL");
-    *disp = ampi_view_place(file->view, offset * file->view->etype_bytes);
+    if (!ampi_view_find(file->view, offset, file->view->layout->size_bytes > 0, &byte))
+        return ampi_file_raise(file, MPI_ERR_ARG, "the offset %lld is too large", (long long)offset);
+    *disp = ampi_view_place(file->view, byte);
     return MPI_SUCCESS;
 }
