@@ -61,8 +61,8 @@ static void mark_ended(const struct ampi_spawned *group)
 {
     for (int i = 0; i < group->n_ranks; i++)
         ampi_job.ranks[ampi_job_index_of(group->first_rank + i)].state = AMPI_RANK_ENDED;
+    atomic_fetch_add(&ampi_job.n_present, group->n_ranks); /* first: no other thread finds all ranks ended */
     atomic_fetch_add(&ampi_job.n_ended, group->n_ranks);
-    atomic_fetch_add(&ampi_job.n_present, group->n_ranks);
 }
 
 /* Takes numbers for n ranks. NULL: there are not so many. */

@@ -19,11 +19,9 @@
 
 /* The monitoring thread submits operations that have been held back for this time. */
 #define LATE_NS 100000
-
-/* A rank that needs the monitoring thread LATE_MIN times, and once in LATE_PART sequences, stops using graphs. */
+/* A rank that needs it LATE_MIN times, and once in LATE_PART sequences, stops using graphs. */
 #define LATE_MIN 16
 #define LATE_PART 256
-
 /* The monitoring thread goes to sleep when nothing has been held back for this time. */
 #define LATELY_NS 100000000
 
