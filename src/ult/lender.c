@@ -107,6 +107,7 @@ static int start_lender(struct ult *u, struct lender **list)
         return error;
     }
     wait_while(lender, STARTS);
+    ult_credentials_init();
     lender->next = *list;
     *list = lender;
     return 0;
@@ -151,8 +152,6 @@ void ult_pe_own_tls(struct ult_pe *pe)
         end_lenders(pe->lenders);
         pe->lenders = NULL;
     }
-    if (pe->lenders)
-        ult_credentials_init();
     for (const struct lender *lender = pe->lenders; lender; lender = lender->next)
         ult_tls_init_own(lender->to, lender->thread_pointer);
 }
