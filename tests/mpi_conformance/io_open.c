@@ -170,6 +170,21 @@ static void handlers(const char *name)
     MTEST_CLASS(MPI_File_close(&file), MPI_ERR_FILE);
 }
 
+/* A file that each rank deletes before the call, some later than others, is created afterwards. */
+static void replaced(const char *name)
+{
+    MPI_File file;
+    int flag;
+
+    MPI_Barrier(MPI_COMM_WORLD); /* all have closed it */
+    for (int i = 0; mtest_rank && i < 1000; i++)
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    MPI_File_delete(name, MPI_INFO_NULL);
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    MTEST_CHECK(mio_size(name) == 0, "a rank has deleted the new file");
+    MTEST_OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -180,6 +195,7 @@ int main(int argc, char **argv)
     sizes(name);
     hints(name);
     handlers(name);
+    replaced(name);
     mio_delete(name);
     return mtest_end();
 }

@@ -272,6 +272,7 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
         return ampi_file_raise_null(filename, MPI_ERR_COMM, "the communicator is an intercommunicator");
     payload.error = check_arguments(self, filename, amode, info, fh);
     payload.name = filename ? path_of(filename) : "";
+    ampi_coll_barrier(object); /* what members did before, such as deleting the name, precedes the creation */
     if (object->rank == 0 && !payload.error)
         open_first(payload.name, &payload);
     memset(&args, 0, sizeof args);
