@@ -13,7 +13,6 @@
  *      would have to wake the sleeper for each message. The sleeper then polls at intervals, until no other
  *      thread has polled during an interval.
  */
-
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
