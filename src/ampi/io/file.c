@@ -18,12 +18,6 @@
 
 /* ---- Errors ---- */
 
-/* A user's handler may have changed the code, but callers must not continue. */
-static int still_an_error(int returned, int error_code)
-{
-    return returned ? returned : error_code;
-}
-
 int ampi_file_raise(struct ampi_file *file, int error_code, const char *fmt, ...)
 {
     struct ampi_errhandler *errhandler = file->errhandler ? file->errhandler : &ampi_errors_return;
@@ -34,8 +28,7 @@ int ampi_file_raise(struct ampi_file *file, int error_code, const char *fmt, ...
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return still_an_error(
-        ampi_raise_on(errhandler, &handle, error_code, "file %s: %s", file->shared->name, text), error_code);
+    return ampi_raise_on(errhandler, &handle, error_code, "file %s: %s", file->shared->name, text);
 }
 
 int ampi_file_raise_null(const char *name, int error_code, const char *fmt, ...)
@@ -49,9 +42,8 @@ int ampi_file_raise_null(const char *name, int error_code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return still_an_error(ampi_raise_on(errhandler, &handle, error_code, "%s%s%s%s", name ? "file " : "",
-                                        name ? name : "", name ? ": " : "", text),
-                          error_code);
+    return ampi_raise_on(errhandler, &handle, error_code, "%s%s%s%s", name ? "file " : "", name ? name : "",
+                         name ? ": " : "", text);
 }
 
 int ampi_file_raise_invalid(MPI_File handle)

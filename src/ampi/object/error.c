@@ -83,8 +83,9 @@ int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, 
     if (errhandler == &ampi_errors_return)
         return error_code;
     if (errhandler && errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort) {
-        call_user(errhandler, handle_address, &error_code);
-        return error_code;
+        int code = error_code;
+        call_user(errhandler, handle_address, &code);
+        return code ? code : error_code; /* the caller must not continue */
     }
     ampi_report(ampi_self(), "%s: %s", ampi_error_name(error_code), text);
     ampi_job_abort(ampi_error_class(error_code));
