@@ -18,9 +18,12 @@
 #ifndef HEDDLE_MPI_COMPAT_H
 #define HEDDLE_MPI_COMPAT_H
 
+/* Libraries that have MPIX_ functions of their own by the same names define HEDDLE_NO_MPIX. */
+#ifndef HEDDLE_NO_MPIX
 #include "heddle_mpi_gpu.h"
 #include "heddle_mpi_prequest.h"
 #include "heddle_mpi_stream.h"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

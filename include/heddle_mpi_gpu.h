@@ -7,8 +7,10 @@
 #ifndef HEDDLE_MPI_GPU_H
 #define HEDDLE_MPI_GPU_H
 
-/* The compiler's answer: these headers are those of a library that can take such buffers. The functions tell whether the library was built with it that the program runs with. */
+/* The compiler's answer: these headers are those of a library that can take such buffers. The functions tell whether the
+ * library with which the program runs was built with CUDA. Programs look for both names. */
 #define MPIX_CUDA_AWARE_SUPPORT 1
+#define OMPI_HAVE_MPI_EXT_CUDA 1
 
 /* MPIX_GPU_query_support: the kinds of GPUs. */
 #define MPIX_GPU_SUPPORT_CUDA 0
@@ -19,10 +21,15 @@
 extern "C" {
 #endif
 
-/* Both may be called at any time, also before MPI_Init. */
+/* May be called at any time, also before MPI_Init. */
 
 /* Returns 1 if the library takes buffers on GPUs of NVIDIA, 0 if it was built without CUDA. */
 int MPIX_Query_cuda_support(void);
+
+/* Return 0: GPUs of AMD (MPICH's and Open MPI's names) and of Intel are not supported. */
+int MPIX_Query_hip_support(void);
+int MPIX_Query_rocm_support(void);
+int MPIX_Query_ze_support(void);
 
 /* Sets *is_supported to 1 or 0 in the same sense. Raises MPI_ERR_ARG for another gpu_type than the three
  * above, and where is_supported is NULL. */

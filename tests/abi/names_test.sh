@@ -39,6 +39,8 @@ for name in MPIX_Query_cuda_support MPIX_GPU_query_support MPIX_Stream_comm_crea
     printf 'char %s(void);\nint main(void) { return %s(); }\n' $name $name >function.c
     expect "a symbol for configure: $name" 0 '' '' "$build/bin/mpicc" -w function.c -o function
 done
+printf '#include <mpi.h>\ntypedef int MPIX_Prequest;\nvoid MPIX_Send_enqueue(MPIX_Prequest p);\n' >own.c
+expect "names of another library's MPIX_ functions" 0 '' '' "$build/bin/mpicc" -DHEDDLE_NO_MPIX -c own.c
 printf 'char MPI_Comm_f2c(void);\nint main(void) { return MPI_Comm_f2c(); }\n' >function.c
 expect 'a symbol for configure' 0 '' '' "$build/bin/mpicc" -w function.c -o function
 

@@ -29,7 +29,7 @@ wrong = [f"the guide's table has {name}, pvar_table.c has not" for name in sorte
 wrong += [f"pvar_table.c has {name}, the guide's table has not" for name in sorted(performance - table)]
 wrong += [f"the guide names {name}, which is nowhere in {MPIT}" for name in sorted(named - sources)]
 words = set()
-for folder in ("src", "tests", "bench", "tools", "cmake", "wrappers"):
+for folder in ("src", "include", "tests", "bench", "tools", "cmake", "wrappers"):
     for at, _, files in os.walk(os.path.join(root, folder)):
         for file in files:
             words.add(file.partition(".")[0])

@@ -20,6 +20,8 @@ int main(int argc, char **argv)
     int before = ask(), is_supported = -1;
 
     mtest_init(&argc, &argv, 1);
+    MTEST_CHECK(MPIX_Query_hip_support() + MPIX_Query_rocm_support() + MPIX_Query_ze_support() == 0,
+                "GPUs of AMD or Intel");
     MTEST_CHECK(before == 0 || before == 1, "before MPI_Init the answer is %d", before);
     MTEST_CHECK(ask() == before, "after MPI_Init the answer is %d, before it was %d", ask(), before);
     MTEST_OK(MPIX_GPU_query_support(MPIX_GPU_SUPPORT_ZE, &is_supported));

@@ -36,6 +36,21 @@ int MPIX_Query_cuda_support(void)
     return gpu_is_built();
 }
 
+int MPIX_Query_hip_support(void)
+{
+    return 0;
+}
+
+int MPIX_Query_rocm_support(void)
+{
+    return 0;
+}
+
+int MPIX_Query_ze_support(void)
+{
+    return 0;
+}
+
 int MPIX_GPU_query_support(int gpu_type, int *is_supported)
 {
     ampi_enter_any_time("MPIX_GPU_query_support");

@@ -97,7 +97,7 @@ static void *not_found(void *handle, const char *name, const char *version)
 
     if (look_up(handle, name, version)) {
         snprintf(text, sizeof text, "%s (in no library of this rank)", name);
-        dlsym(RTLD_DEFAULT, text);
+        (void)dlsym(RTLD_DEFAULT, text);
     }
     return NULL;
 }
