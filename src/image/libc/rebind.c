@@ -82,6 +82,11 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("clock_getcpuclockid", image_libc_clock_getcpuclockid,
              "the number of a rank is not a process's"),
 
+    /* Fixed addresses (rebind_mmap.c) */
+    FUNCTION("mmap", image_libc_mmap, "ranks share addresses"),
+    FUNCTION("mmap64", image_libc_mmap, "ranks share addresses"),
+    FUNCTION("munmap", image_libc_munmap, "ranks share addresses"),
+
     /* Processes (rebind_process.c) */
     FUNCTION("fork", image_libc_fork, "the child is the rank's alone"),
     FUNCTION("__fork", image_libc_fork, "the child is the rank's alone"),

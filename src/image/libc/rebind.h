@@ -209,6 +209,11 @@ int image_libc_clearenv(void);
 char *image_libc_getenv(const char *name);
 char *image_libc_secure_getenv(const char *name);
 
+/* ---- rebind_mmap.c ---- */
+
+void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, int fd, off_t offset);
+int image_libc_munmap(void *address, size_t n_bytes);
+
 int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
 int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 pid_t image_libc_getpid(void);
