@@ -19,6 +19,7 @@
  * do not: the kernel compares their owner with the running OS thread. Programs get ordinary ones instead (rebind_sync.c).
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,6 +100,8 @@ static int start_lender(struct ult *u, struct lender **list)
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
         error = ult_pe_create_thread(&lender->thread, &attributes, lend, lender);
+        if (error == EINVAL) /* the static TLS block is larger than such a stack */
+            error = ult_pe_create_thread(&lender->thread, NULL, lend, lender);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         pthread_attr_destroy(&attributes);
     }

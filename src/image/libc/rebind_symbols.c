@@ -217,7 +217,7 @@ static void *find(void *handle, const char *name, const char *version, const voi
 
 void *image_dlsym(void *handle, const char *name, const void *caller)
 {
-    return find(handle, name, NULL, caller);
+    return image_load_error_keep(find(handle, name, NULL, caller));
 }
 
 void *image_libc_dlsym(void *handle, const char *name)
