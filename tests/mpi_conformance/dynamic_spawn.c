@@ -26,7 +26,8 @@ static void send_back(MPI_Comm parent, int number)
 /* A spawned rank: "child NUMBER SIZE". */
 static int be_child(MPI_Comm parent, int argc, char **argv)
 {
-    int *app_num, flag, sum = 0, number = atoi(argv[2]);
+    int *app_num, flag, sum = 0, number = atoi(argv[2]), length;
+    char name[MPI_MAX_OBJECT_NAME];
 
     MTEST_CHECK(argc == 4 && argv[4] == NULL, "%d arguments", argc);
     MTEST_CHECK(mtest_size == atoi(argv[3]), "%d ranks were spawned, not %s", mtest_size, argv[3]);
@@ -39,6 +40,8 @@ static int be_child(MPI_Comm parent, int argc, char **argv)
                     atoi(getenv("OMPI_COMM_WORLD_RANK")) == mtest_rank,
                 "the environment says rank %s of %s", getenv("OMPI_COMM_WORLD_RANK"),
                 getenv("OMPI_COMM_WORLD_SIZE"));
+    MTEST_OK(MPI_Comm_get_name(parent, name, &length));
+    MTEST_CHECK(strcmp(name, "MPI_COMM_PARENT") == 0, "the parent is named \"%s\"", name);
     send_back(parent, number);
     MTEST_OK(MPI_Comm_disconnect(&parent));
     MTEST_OK(MPI_Comm_get_parent(&parent));

@@ -14,6 +14,8 @@ static const char *name_of(const struct ampi_comm *comm)
         return comm->name;
     if (comm == comm->owner->world)
         return "MPI_COMM_WORLD";
+    if (comm == comm->owner->parent)
+        return "MPI_COMM_PARENT";
     return comm == comm->owner->self ? "MPI_COMM_SELF" : "";
 }
 
