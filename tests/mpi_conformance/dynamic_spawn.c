@@ -110,7 +110,7 @@ static void spawn_soft(const char *program)
 
     MTEST_OK(MPI_Info_create(&info));
     MTEST_OK(MPI_Info_set(info, "soft", "9,1:3:2"));
-    MTEST_OK(MPI_Info_set(info, "wd", "."));
+    MTEST_OK(MPI_Info_set(info, "wdir", "."));
     MTEST_OK(MPI_Comm_spawn(program, args, 4, info, 0, MPI_COMM_WORLD, &inter, codes));
     MTEST_CHECK(codes[2] == MPI_SUCCESS && codes[3] == MPI_ERR_SPAWN, "error codes %d, %d", codes[2],
                 codes[3]);
@@ -157,7 +157,7 @@ static void fail(const char *program)
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_set(info, "host", "localhost"));
-    MTEST_OK(MPI_Info_set(info, "wd", "/"));
+    MTEST_OK(MPI_Info_set(info, "wdir", "/"));
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_free(&info));

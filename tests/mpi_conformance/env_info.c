@@ -29,7 +29,7 @@ static void check_env(MPI_Info info, const char *arguments)
                 value);
     MTEST_CHECK(has(info, "thread_level", value, sizeof value) && strncmp(value, "MPI_THREAD_", 11) == 0,
                 "thread_level is %s", value);
-    MTEST_CHECK(has(info, "wd", value, sizeof value) && value[0] == '/', "wd is %s", value);
+    MTEST_CHECK(has(info, "wdir", value, sizeof value) && value[0] == '/', "wdir is %s", value);
 }
 
 static void check_env_is_constant(void)

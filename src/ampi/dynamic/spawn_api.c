@@ -139,7 +139,7 @@ static bool is_this_host(const char *host)
 static int read_command(struct outcome *outcome, const char *command, const struct ampi_info *info,
                         int max_ranks, struct ampi_spawn_part *part)
 {
-    const char *soft = ampi_info_get(info, "soft"), *wd = ampi_info_get(info, "wd");
+    const char *soft = ampi_info_get(info, "soft"), *wdir = ampi_info_get(info, "wdir");
     const char *host = ampi_info_get(info, "host");
     bool is_valid, exists;
 
@@ -152,9 +152,9 @@ static int read_command(struct outcome *outcome, const char *command, const stru
                     exists ? "%.200s is another program than the one that runs, and only that can be spawned"
                            : "%.200s: no such program",
                     command);
-    if (wd && !is_same_file(wd, "."))
+    if (wdir && !is_same_file(wdir, "."))
         return fail(outcome, MPI_ERR_SPAWN,
-                    "the folder %.200s is not the current one, which spawned ranks share", wd);
+                    "the folder %.200s is not the current one, which spawned ranks share", wdir);
     if (host && !is_this_host(host))
         return fail(outcome, MPI_ERR_SPAWN,
                     "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * info_env.c: the contents of MPI_INFO_ENV and MPI_Info_create_env (MPI 5.0, section 11.2.1): command,
- * argv, maxprocs, host, arch, wd, thread_level, mpi_memory_alloc_kinds. `soft` and `file` are missing: they were not given.
+ * argv, maxprocs, host, arch, wdir, thread_level, mpi_memory_alloc_kinds. `soft` and `file` are missing: they were not given.
  */
 #include "ampi/job/info_env.h"
 #include "ampi/object/error.h"
@@ -73,7 +73,7 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
     if (uname(&machine) == 0)
         set(info, "arch", machine.machine);
     if (getcwd(path, sizeof path))
-        set(info, "wd", path);
+        set(info, "wdir", path);
     ampi_program_memory_tell(info);
     if (rank)
         set(info, "thread_level", thread_level_name(rank->thread_level));
