@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several programs are one MPI_COMM_WORLD: their ranks are numbered in the order of the programs, and MPI_APPNUM is the
- * number of the program. */
+ * number of the program. MPI_INFO_ENV describes the rank's own program. */
 #include <unistd.h>
 
 #include "../mpi_conformance/mtest.h"
 
-/* Arguments: the number of the program (-1: not checked), its first rank, its number of ranks, its folder. */
+static int env_max_ranks(void)
+{
+    char value[16] = "";
+    int flag, length = sizeof value;
+
+    MTEST_OK(MPI_Info_get_string(MPI_INFO_ENV, "maxprocs", &length, value, &flag));
+    return flag ? atoi(value) : -1;
+}
+
+/* Arguments: the number of the program (-1: not checked), its first rank, its number of ranks, its folder (our mpirun). */
 int main(int argc, char **argv)
 {
     int *app_num, *app_nums, flag, sum, next = 0;
@@ -33,6 +42,7 @@ int main(int argc, char **argv)
         char *dir = getcwd(NULL, 0);
         MTEST_CHECK(strcmp(dir, argv[4]) == 0 && strcmp(getenv("PWD"), dir) == 0,
                     "the folder is %s, PWD is %s", dir, getenv("PWD"));
+        MTEST_CHECK(env_max_ranks() == n_ranks, "maxprocs in MPI_INFO_ENV is %d", env_max_ranks());
         free(dir);
     }
     MTEST_OK(MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Comm_spawn and MPI_Comm_spawn_multiple: spawned ranks have their own MPI_COMM_WORLD, arguments, globals and
- * MPI_APPNUM, exchange messages with their parents, spawn in turn, and outlive the connection. */
+/* MPI_Comm_spawn and MPI_Comm_spawn_multiple: spawned ranks have their own MPI_COMM_WORLD, arguments, globals,
+ * MPI_APPNUM and MPI_INFO_ENV, exchange messages with their parents, spawn in turn, and outlive the connection. */
 #include "mtest.h"
 
 static int global = 7; /* each rank has its own */
@@ -23,13 +23,33 @@ static void send_back(MPI_Comm parent, int number)
     MTEST_OK(MPI_Comm_free(&merged));
 }
 
-/* A spawned rank: "child NUMBER SIZE". */
+static void check_info(const char *key, const char *expected)
+{
+    char value[64] = "";
+    int flag, length = sizeof value;
+
+    MTEST_OK(MPI_Info_get_string(MPI_INFO_ENV, key, &length, value, &flag));
+    MTEST_CHECK(flag && strcmp(value, expected) == 0, "%s in MPI_INFO_ENV is \"%s\", not %s", key, value,
+                expected);
+}
+
+/* MPI_INFO_ENV describes the command of the rank's spawn, and not those of the job. */
+static void check_env(char **argv)
+{
+    char arguments[64];
+
+    snprintf(arguments, sizeof arguments, "child %s %s %s", argv[2], argv[3], argv[4]);
+    check_info("argv", arguments);
+    check_info("maxprocs", argv[4]);
+}
+
+/* A spawned rank: "child NUMBER SIZE MAXPROCS". */
 static int be_child(MPI_Comm parent, int argc, char **argv)
 {
     int *app_num, flag, sum = 0, number = atoi(argv[2]), length;
     char name[MPI_MAX_OBJECT_NAME];
 
-    MTEST_CHECK(argc == 4 && argv[4] == NULL, "%d arguments", argc);
+    MTEST_CHECK(argc == 5 && argv[5] == NULL, "%d arguments", argc);
     MTEST_CHECK(mtest_size == atoi(argv[3]), "%d ranks were spawned, not %s", mtest_size, argv[3]);
     MTEST_CHECK(global++ == 7, "a global variable is %d", global);
     MTEST_OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app_num, &flag));
@@ -40,6 +60,7 @@ static int be_child(MPI_Comm parent, int argc, char **argv)
                     atoi(getenv("OMPI_COMM_WORLD_RANK")) == mtest_rank,
                 "the environment says rank %s of %s", getenv("OMPI_COMM_WORLD_RANK"),
                 getenv("OMPI_COMM_WORLD_SIZE"));
+    check_env(argv);
     MTEST_OK(MPI_Comm_get_name(parent, name, &length));
     MTEST_CHECK(strcmp(name, "MPI_COMM_PARENT") == 0, "the parent is named \"%s\"", name);
     send_back(parent, number);
@@ -74,7 +95,7 @@ static void talk(MPI_Comm inter, int first, int n)
 
 static void spawn_one(const char *program, int n)
 {
-    char size[16], *args[] = {"child", "0", size, NULL};
+    char size[16], *args[] = {"child", "0", size, size, NULL};
     int codes[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
     MPI_Comm inter;
 
@@ -88,7 +109,7 @@ static void spawn_one(const char *program, int n)
 static void spawn_two(char *program)
 {
     int root = mtest_size - 1, is_root = mtest_rank == root;
-    char *first[] = {"child", "0", "3", NULL}, *second[] = {"child", "1", "3", NULL};
+    char *first[] = {"child", "0", "3", "1", NULL}, *second[] = {"child", "1", "3", "2", NULL};
     char **argvs[] = {first, second}, *programs[] = {program, program};
     MPI_Info infos[] = {MPI_INFO_NULL, MPI_INFO_NULL};
     int counts[] = {1, 2};
@@ -103,7 +124,7 @@ static void spawn_two(char *program)
 /* The info key soft gives the numbers that are allowed. */
 static void spawn_soft(const char *program)
 {
-    char *args[] = {"child", "0", "3", NULL};
+    char *args[] = {"child", "0", "3", "4", NULL};
     MPI_Comm inter;
     MPI_Info info;
     int codes[4];

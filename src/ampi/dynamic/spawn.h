@@ -25,6 +25,7 @@ struct ampi_spawn_part {
     const char *command; /* argv[0] */
     char *const *argv;   /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
+    int max_ranks; /* that were asked for */
 };
 
 /* True if n_ranks more ranks can be spawned in this process, apart from memory. */

@@ -159,7 +159,7 @@ static int read_command(struct outcome *outcome, const char *command, const stru
         return fail(outcome, MPI_ERR_SPAWN,
                     "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);
     part->command = command;
-    part->n_ranks = max_ranks;
+    part->n_ranks = part->max_ranks = max_ranks;
     if (soft) {
         part->n_ranks = choose_soft(soft, max_ranks, &is_valid);
         if (!is_valid)

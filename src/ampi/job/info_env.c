@@ -60,13 +60,17 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
     struct utsname machine;
     char path[MPI_MAX_INFO_VAL];
     char number[16];
+    bool is_spawned = rank && rank->spawned;
+    int max_ranks = is_spawned               ? rank->max_ranks
+                    : ampi_job.n_program > 0 ? ampi_job.n_program
+                                             : ampi_job.n_ranks;
     char *arguments = ampi_info_env_join(argc, argv);
 
     set(info, "command", argc > 0 && argv[0] ? argv[0] : ampi_job.program);
-    set(info, "argv", argc > 0 ? arguments : ampi_job.arguments);
+    set(info, "argv", argc > 0 ? arguments : is_spawned ? rank->arguments : ampi_job.arguments);
     free(arguments);
-    if (ampi_job.n_ranks > 0) {
-        snprintf(number, sizeof number, "%d", ampi_job.n_ranks);
+    if (max_ranks > 0) {
+        snprintf(number, sizeof number, "%d", max_ranks);
         set(info, "maxprocs", number);
     }
     set(info, "host", ampi_job.host);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ampi/dynamic/spawn.h"
+#include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "ampi/job/rank_env.h"
 #include "ampi/object/sanitizer.h"
@@ -96,6 +97,11 @@ void ampi_rank_create(struct ult_pe *pe, struct ampi_rank *rank)
 
 static bool prepare_spawned(struct ampi_rank *rank)
 {
+    int argc = 1;
+
+    while (rank->argv[argc])
+        argc++;
+    rank->arguments = ampi_info_env_join(argc, rank->argv);
     return prepare(rank, &rank->ult.stack_lo, &rank->ult.stack_hi);
 }
 

@@ -82,6 +82,8 @@ struct ampi_rank {
     const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
     struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */
     int app_num;                        /* MPI_APPNUM */
+    int max_ranks;                      /* of a spawned one: maxprocs */
+    char *arguments;                    /* of a spawned one: as ampi_job's */
     struct image *image;                /* its copy of the program; NULL: it runs on the prototype */
     int exit_code;                      /* once ENDED, or the code to end with: job.c */
     char **argv;                        /* arguments of its main; NULL: it runs on the prototype */
@@ -128,6 +130,7 @@ struct ampi_job {
     int *first_ranks;        /* the lowest world rank of each process, and n_ranks; NULL: all processes
                               * have equally many */
     int app_num;             /* number of its program among those of the job: MPI_APPNUM */
+    int n_program;           /* ranks of its program; 0: all */
     int node_first;          /* the lowest process of this node */
     int node_index;          /* index of this process among those of this node */
     int node_n_procs;        /* processes of this node */

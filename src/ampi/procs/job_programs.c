@@ -16,8 +16,10 @@ void ampi_procs_read_programs(const char *text)
     int n_ranks, n_procs, n_read, proc_id = 0, rank = 0;
 
     while (sscanf(text, "%dx%d%n", &n_ranks, &n_procs, &n_read) == 2) {
-        for (int i = 0; i < n_procs && proc_id < ampi_job.n_procs; i++)
+        for (int i = 0; i < n_procs && proc_id < ampi_job.n_procs; i++) {
+            ampi_job.n_program = proc_id == ampi_job.proc_id ? n_ranks : ampi_job.n_program;
             first[proc_id++] = rank + (int)((int64_t)i * n_ranks / n_procs);
+        }
         rank += n_ranks;
         text += n_read + (text[n_read] == ',');
     }
