@@ -398,7 +398,7 @@ static void test_signals(void)
 
 int main(int argc, char **argv)
 {
-    int fds[2] = {-1, -1}, pids[2] = {getpid(), getpid()}, is_one_process;
+    int fds[2] = {-1, -1}, pids[2] = {(int)syscall(SYS_getpid), (int)syscall(SYS_getpid)}, is_one_process;
 
     mtest_init(&argc, &argv, 2);
     MPI_Bcast(pids, 1, MPI_INT, 0, MPI_COMM_WORLD);

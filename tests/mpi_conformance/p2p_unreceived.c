@@ -6,6 +6,7 @@
 #include "mtest.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LARGE = 10000, N_ROUNDS = 6000 };
@@ -24,7 +25,7 @@ static _Atomic int is_freed;
 
 static struct place place_of_partner(int partner)
 {
-    struct place mine = {.process = (long)getpid(), .thread = (long)gettid(), .is_freed = &is_freed}, other;
+    struct place mine = {.process = syscall(SYS_getpid), .thread = (long)gettid(), .is_freed = &is_freed}, other;
 
     gethostname(mine.host, sizeof mine.host - 1);
     MTEST_OK(MPI_Sendrecv(&mine, sizeof mine, MPI_BYTE, partner, 1, &other, sizeof other, MPI_BYTE, partner,

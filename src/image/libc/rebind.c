@@ -436,11 +436,14 @@ static const struct image_rebinding *find(const char *name)
 static const struct image_rebinding *find_for(const char *name, const void *definition)
 {
     const struct image_rebinding *found = definition ? find(name) : NULL;
-    Dl_info info;
+    Dl_info info, own;
 
     if (!found || found < libc_table || found >= libc_table + BASE_COUNT(libc_table))
         return found;
-    return dladdr(definition, &info) && !image_is_runtime_library(info.dli_fname) ? NULL : found;
+    if (!dladdr(definition, &info) || image_is_runtime_library(info.dli_fname))
+        return found;
+    /* This library defines some, too (copy/precedence.c). */
+    return dladdr((const void *)libc_table, &own) && own.dli_fbase == info.dli_fbase ? found : NULL;
 }
 
 static void init(struct image_libc *libc)
