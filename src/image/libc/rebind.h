@@ -28,6 +28,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -258,6 +259,9 @@ void image_libc_gomp_critical_end(void);
 int image_libc_fcntl(int fd, int cmd, ...);
 int image_libc_lockf(int fd, int cmd, off_t len);
 int image_libc_flock(int fd, int operation);
+/* The rank sends descriptor fd to this file; other descriptors than 1 and 2 do not matter. Reports, once per process, that two
+ * ranks have sent one to different files. Never switches. */
+void image_libc_note_redirection(int fd, const struct stat *file);
 int image_libc_close(int fd);
 int image_libc_fclose(FILE *stream);
 int image_libc_dup2(int fd, int new_fd);

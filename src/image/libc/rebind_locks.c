@@ -519,8 +519,12 @@ int image_libc_dup3(int fd, int new_fd, int flags)
     struct image_libc *libc;
     struct stat file;
     bool is_locked = fd != new_fd && has_locks(new_fd, &file, &libc);
-    int result = dup3(fd, new_fd, flags);
+    struct stat new_file;
+    int result;
 
+    if (new_fd <= STDERR_FILENO && fd != new_fd && fstat(fd, &new_file) == 0)
+        image_libc_note_redirection(new_fd, &new_file);
+    result = dup3(fd, new_fd, flags);
     if (is_locked && result >= 0)
         release(libc, &file);
     return result;

@@ -159,9 +159,14 @@ static void freopen_aside(struct aside *aside)
 FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
 {
     struct aside aside = {.run = freopen_aside, .path = path, .stream_mode = mode, .stream = stream};
+    struct stat file;
 
-    if (!path || !is_fifo(AT_FDCWD, path))
-        return freopen(path, mode, stream);
+    if (!path || !is_fifo(AT_FDCWD, path)) {
+        stream = freopen(path, mode, stream);
+        if (path && stream && fileno(stream) <= STDERR_FILENO && fstat(fileno(stream), &file) == 0)
+            image_libc_note_redirection(fileno(stream), &file);
+        return stream;
+    }
     run_and_wait(&aside);
     return aside.stream;
 }
