@@ -120,6 +120,19 @@ static inline void mtest_init(int *argc, char ***argv, int min_ranks)
     mtest_learn_world(min_ranks);
 }
 
+/* Skips the program if the ranks are on several nodes, which share no memory. After mtest_init. */
+static inline void mtest_need_one_node(void)
+{
+    MPI_Comm node;
+    int n;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &n);
+    MPI_Comm_free(&node);
+    if (n < mtest_size)
+        mtest_skip("the ranks are on several nodes");
+}
+
 static inline int mtest_end(void)
 {
     if (mtest_errors != 0) {

@@ -373,6 +373,7 @@ int main(int argc, char **argv)
     MPI_Win win;
 
     mtest_init_threads(&argc, &argv, 2);
+    mtest_need_one_node();
     if (dlsym(RTLD_DEFAULT, "__sanitizer_set_death_callback"))
         mtest_skip("a sanitizer's state is per thread, so ranks share their PE's");
     board = share_board(&win);

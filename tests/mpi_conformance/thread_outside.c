@@ -70,6 +70,7 @@ int main(int argc, char **argv)
     MPI_Win win;
 
     mtest_init_threads(&argc, &argv, 2);
+    mtest_need_one_node();
     share_board(&win);
     MPI_Barrier(MPI_COMM_WORLD);
     if (mtest_rank == 0)
