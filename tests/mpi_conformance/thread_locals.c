@@ -41,6 +41,9 @@ static struct board *share_board(MPI_Win *win_out)
 
     MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, win_out);
     MPI_Win_shared_query(*win_out, 0, &size, &unit, &base);
+    if (mtest_rank == 0)
+        memset(base, 0, sizeof(struct board));
+    MPI_Barrier(MPI_COMM_WORLD);
     return base;
 }
 

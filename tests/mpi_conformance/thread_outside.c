@@ -24,6 +24,9 @@ static void share_board(MPI_Win *win_out)
 
     MPI_Win_allocate_shared(size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &board, win_out);
     MPI_Win_shared_query(*win_out, 0, &size, &unit, &board);
+    if (mtest_rank == 0)
+        memset(board, 0, sizeof(struct board));
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void *wait_for_others(void *arg)
