@@ -100,7 +100,8 @@ static void check_stack(int argc, char **argv)
     size_t page_bytes = 0, has_headers = 0;
 
     CHECK(!argv[argc] && env[0] && env[0] == environ[0]);
-    if (is_near(getauxval(AT_PHDR))) /* not a copy: behind the environment may be what mpirun's variables have left */
+    if (is_near(getauxval(
+            AT_PHDR))) /* not a copy: behind the environment may be what mpirun's variables have left */
         return;
     while (*env)
         env++;

@@ -25,7 +25,8 @@ static _Atomic int is_freed;
 
 static struct place place_of_partner(int partner)
 {
-    struct place mine = {.process = syscall(SYS_getpid), .thread = (long)gettid(), .is_freed = &is_freed}, other;
+    struct place mine = {.process = syscall(SYS_getpid), .thread = (long)gettid(), .is_freed = &is_freed},
+                 other;
 
     gethostname(mine.host, sizeof mine.host - 1);
     MTEST_OK(MPI_Sendrecv(&mine, sizeof mine, MPI_BYTE, partner, 1, &other, sizeof other, MPI_BYTE, partner,
