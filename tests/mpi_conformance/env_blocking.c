@@ -355,7 +355,7 @@ static int signal_epoll(const sigset_t *mask)
 
 static void send_signal(int thread)
 {
-    syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
+    syscall(SYS_tgkill, syscall(SYS_getpid), thread, SIGUSR1);
 }
 
 /* The signal is blocked outside of the call. It comes before the call or, from rank 1, during it. */
@@ -408,7 +408,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return MTEST_SKIP_CODE;
     }
-    snprintf(fifo, sizeof fifo, "/tmp/heddle-env-blocking-%d", (int)getpid());
+    snprintf(fifo, sizeof fifo, "/tmp/heddle-env-blocking-%d", (int)syscall(SYS_getpid));
     if (mtest_rank == 0) {
         socketpair(AF_UNIX, SOCK_STREAM, 0, fds);
         MTEST_CHECK(mkfifo(fifo, 0600) == 0, "mkfifo failed");
