@@ -47,6 +47,16 @@ static void block(struct ult *self)
     ult_suspend();
 }
 
+/* Until another thread's ULT waits: who makes a ULT ready before that ends the job by an assertion. */
+static void wait_until_blocked(struct ult *self, const struct ult *u)
+{
+    while (!ult_is_blocked(u)) {
+        ult_leave(self);
+        sched_yield();
+        ult_enter(self);
+    }
+}
+
 /* Outside of the library: until a thread of the PE sleeps, or is about to. */
 static void wait_for_sleeper(const struct ult_pe *pe)
 {
@@ -397,6 +407,7 @@ static void keep_thread_inside(void *arg)
         sched_yield();
     ult_enter(self);
     ULT_CHECK(ult_is_bound(self));
+    wait_until_blocked(self, &sleeper.ult);
     ult_ready(&sleeper.ult);
     ult_leave(self);
     pthread_join(sleeper.id, NULL);
