@@ -78,15 +78,16 @@ static bool handle_termination(int pe_id, const struct ampi_am_header *am, const
 /* ---- Life ---- */
 
 /* All processes come here. They disconnect from the launcher together: one that ended while others still connect makes
- * Open MPI's mpirun wait for ever. */
+ * Open MPI's mpirun wait for ever. That mpirun also ends the job with the first process that fails, and may lose the
+ * output of the others: the message comes before the others end, and only the process that prints it fails. */
 static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n_ranks,
                                            const struct machine_place *place)
 {
+    if (place->proc_id == 0)
+        base_log("%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
+                 place->n_procs);
     machine->close(10);
-    if (place->proc_id != 0)
-        _exit(2);
-    base_fatal(2, "%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
-               place->n_procs);
+    _exit(place->proc_id == 0 ? 2 : 0);
 }
 
 void ampi_procs_attach(long n_ranks)
