@@ -8,7 +8,7 @@ enum { MESSAGES = 40 };
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 2);
-    int num_rounds = argc > 1 ? atoi(argv[1]) : 5000;
+    int num_rounds = argc > 1 ? atoi(argv[1]) : 1500;
     int peer = (mtest_rank + mtest_size / 2) % mtest_size;
     int from = (mtest_rank + mtest_size - mtest_size / 2) % mtest_size;
     for (int round = 0; round < num_rounds; round++) {
