@@ -217,7 +217,7 @@ check_exports() {
         exit 1
     }
     nm -D --defined-only "$1" | awk '{ print $NF }' | sed 's/@.*//' |
-        grep -vE "^(P?MPI_|MPIX_|AMPI_)|^(__libc_start_main|_dl_find_object|dl_iterate_phdr|pthread_create|pthread_join|thrd_create|timer_create|mq_notify|dlsym)\$" | report "exported, but neither an MPI nor an AMPI name"
+        grep -vE "^(P?MPI_|MPIX_|AMPI_)|^(__libc_start_main|_dl_find_object|dl_iterate_phdr|pthread_create|pthread_join|thrd_create|timer_create|mq_notify|dlsym|_exit|_Exit)\$" | report "exported, but neither an MPI nor an AMPI name"
 }
 
 check_spelling() {

@@ -34,6 +34,10 @@ extern const struct image_client image_client;
  * compared without regard to case. At any time from the constructors on. */
 bool image_process_refers_to(const char *text);
 
+/* In a process with one rank: image_rebind_client.process_ends is also called if the program, written in Go, ends the process by a
+ * system call of its own. Before the program can do so; once. */
+void image_process_catch_exits(void);
+
 /* ---- The program ---- */
 
 /* Analyses the prototype: the modules to privatize, their segments, relocations and TLS. main is the
@@ -219,6 +223,8 @@ struct image_rebind_client {
             *image); /* the kernel's id of the OS thread with the image's main thread. Any thread */
     void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(); its handlers have run */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
+    /* The process ends without exit handlers: _exit outside of ranks. Any thread, also in handlers of signals and in children. */
+    void (*process_ends)(int code);
     void (*abort)(void) BASE_NORETURN;
     void (*sleep_ns)(uint64_t duration_ns);
     void (*yield)(void);

@@ -22,6 +22,12 @@ expect "one rank through mpirun" 0 'rank 0 of 1' '' "$mpirun" -n 1 ./endings
 expect "+vp without mpirun" 0 'rank 2 of 3' '' ./endings +vp 3
 expect "options anywhere, +- ends them" 0 'argument a .*argument \+vp' '' ./endings +vp 1 arguments a +p 1 +- +vp
 
+# ---- _exit ends a rank, as exit does ----
+for how in at-once system-call; do
+    expect "$how" 0 '^(rank [0-3] of 4 |after MPI ){8}$' '' "$mpirun" -n 4 +p 1 ./endings $how
+done
+expect "at-once, processes" 0 '^(rank [0-3] of 4 |after MPI ){8}$' '' "$mpirun" --procs 4 -n 4 ./endings at-once
+
 # ---- A rank crashes ----
 for pes in 1 2; do
     expect "stack overflow, $pes PEs" 139 '*' \

@@ -237,6 +237,7 @@ const struct image_rebind_client image_rebind_client = {
     .main_tid = main_tid,
     .exit = exit_rank,
     .quick_exit = exit_rank,
+    .process_ends = ampi_job_leave_at_once,
     .abort = abort_rank,
     .sleep_ns = sleep_ns,
     .yield = yield,

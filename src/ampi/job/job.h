@@ -146,6 +146,10 @@ void ampi_job_watch_exit(void);
 /* For on_exit in a process with one rank: reports a rank that has not called MPI_Finalize, and leaves the job. */
 void ampi_job_check_finalized(int code, void *arg);
 
+/* A process ends without exit handlers: if its one rank has called MPI_Finalize, it leaves the job as at exit. Any thread, also in
+ * handlers of signals and in children, where it does nothing. */
+void ampi_job_leave_at_once(int code);
+
 /* In a process with one rank, on its main thread: the process also leaves the job if this thread ends by pthread_exit. */
 void ampi_job_watch_main(struct ampi_rank *rank);
 

@@ -30,6 +30,15 @@ void ampi_job_check_finalized(int code, void *arg)
     ampi_job_abort(code);
 }
 
+/* The process of the rank that ampi_job_watch_main watches. */
+static pid_t watched;
+
+void ampi_job_leave_at_once(int code)
+{
+    if (code == 0 && watched && getpid() == watched && ampi_job.ranks[0].state == AMPI_RANK_FINALIZED)
+        ampi_procs_close(0);
+}
+
 /* The destructor of a key. It runs if the process's main thread ends by pthread_exit, but not by exit. Without
  * MPI_Finalize, the program's other threads continue to use MPI: the main thread waits for their end, which nothing else
  * reports. Then the threads of UCX and PMIx would keep the process, and so the job, alive for ever: they end here, and the
@@ -57,6 +66,8 @@ void ampi_job_watch_main(struct ampi_rank *rank)
 {
     pthread_key_t key;
 
+    watched = getpid();
+    image_process_catch_exits();
     if (pthread_key_create(&key, end_main) == 0)
         pthread_setspecific(key, rank);
 }

@@ -31,4 +31,7 @@ enum image_reloc_kind {
 /* Calls the function on another stack, which ends at this address (grows downwards from it). */
 void image_arch_call_on_stack(void (*function)(void *), void *arg, void *stack_end);
 
+/* In place of exit_group (raw_exit_*.S). Has its own calling convention: not to be called from C. */
+void image_arch_raw_exit(void);
+
 #endif

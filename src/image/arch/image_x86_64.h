@@ -6,10 +6,25 @@
 #define IMAGE_ARCH_X86_64_H
 
 #include <elf.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #define IMAGE_ARCH_ELF_CLASS ELFCLASS64
 #define IMAGE_ARCH_ELF_MACHINE EM_X86_64
 #define IMAGE_ARCH_PAGE_BYTES 4096u
+
+/* mov $231, %eax; syscall: exit_group. */
+#define IMAGE_ARCH_EXIT_CODE "\xb8\xe7\0\0\0\x0f\x05"
+#define IMAGE_ARCH_EXIT_BYTES 7
+#define IMAGE_ARCH_MAP_LOW MAP_32BIT
+
+/* Writes a call of the function whose address is in this word, as long as the code above. */
+static inline void image_arch_write_call(char *code, uint32_t word)
+{
+    memcpy(code, "\xff\x14\x25", 3);
+    memcpy(code + 3, &word, sizeof word);
+}
 
 static inline enum image_reloc_kind image_arch_reloc_kind(unsigned type)
 {

@@ -147,6 +147,7 @@ bool image_fill(struct image *image, const struct image_program *program)
         return false;
     populate_all(program, image->base);
     fill_all(program, image);
+    image_exits_fill(program, image->base);
     if (protect_all(program, image->base))
         return true;
     for (size_t i = 0; i < program->n_mappings; i++)

@@ -180,4 +180,7 @@ struct image_libc_room {
 };
 extern const struct image_libc_room image_libc_room;
 
+/* Ends the caller's rank, or the process that has one rank, in place of the system call exit_group. */
+void image_raw_exit(int status) BASE_NORETURN;
+
 #endif

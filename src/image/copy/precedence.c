@@ -2,8 +2,8 @@
  *
  * precedence.c: see precedence.h.
  *
- * This library defines some functions of the C library: the program's start, those that create and join threads, and
- * those that report modules. ld.so binds each reference to the first definition in the order of look-up,
+ * This library defines some functions of the C library: the program's start, those that create and join threads,
+ * those that report modules, and _exit. ld.so binds each reference to the first definition in the order of look-up,
  * which is breadth first: the program, its libraries, their libraries. This library comes first if the
  * program is linked with it directly, and the C library is named after it. If the program gets MPI through
  * another library, or names the C library first (-lc), the C library's definitions come first. Then the
@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <threads.h>
+#include <unistd.h>
 
 /* The functions that takeover_threads.c, unwind.c and gpu/arch define. */
 static const struct {
@@ -32,6 +33,8 @@ static const struct {
     {"pthread_join", (void *)pthread_join},
     {"dl_iterate_phdr", (void *)dl_iterate_phdr},
     {"dlsym", (void *)dlsym},
+    {"_exit", (void *)_exit},
+    {"_Exit", (void *)_Exit},
 #if __GLIBC_PREREQ(2, 35)
     {"_dl_find_object", (void *)_dl_find_object},
 #endif

@@ -175,6 +175,8 @@ struct image_program {
     size_t n_variables;
     struct image_range *populated; /* pages to be filled: allocated by one call each, not by page faults */
     size_t n_populated;
+    size_t *exits; /* offsets of system calls that end the process (raw_exit.c) */
+    size_t n_exits;
     struct image_range *relros; /* read-only after relocation */
     size_t n_relros;
 
@@ -267,6 +269,14 @@ unsigned char *image_data_at(struct image_module *module, size_t vaddr, size_t n
 
 /* After relocation: appends the module's mappings, fills and RELRO ranges to the plan. */
 void image_segments_plan(struct image_program *program, struct image_module *module);
+
+/* ---- raw_exit.c ---- */
+
+/* Appends the module's own calls of exit_group to the plan. A message ends the process if they cannot be replaced. */
+void image_exits_plan(struct image_program *program, const struct image_module *module);
+
+/* Replaces them in a copy; the same. */
+void image_exits_fill(const struct image_program *program, char *base);
 
 /* ---- reloc.c ---- */
 

@@ -348,4 +348,5 @@ void image_segments_plan(struct image_program *program, struct image_module *mod
         keep_fills(program, data, first_fill);
     }
     plan_relro(program, module);
+    image_exits_plan(program, module);
 }

@@ -29,6 +29,7 @@ static const struct image_rebinding libc_table[] = {
     FUNCTION("exit", image_libc_exit, "ends the rank, not the process"),
     FUNCTION("_exit", image_libc__exit, "ends the rank, not the process"),
     FUNCTION("_Exit", image_libc__exit, "ends the rank, not the process"),
+    FUNCTION("syscall", image_libc_syscall, "exit_group ends the rank, not the process"),
     FUNCTION("quick_exit", image_libc_quick_exit, "ends the rank, not the process"),
     FUNCTION("abort", image_libc_abort, "aborts the job and names the rank"),
     FUNCTION("__assert_fail", image_libc_assert_fail, "aborts the job and names the rank"),

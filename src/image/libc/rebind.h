@@ -180,6 +180,7 @@ int image_libc_tss_set(tss_t key, void *value);
 void image_libc_exit(int status) BASE_NORETURN;
 void image_libc_quick_exit(int status) BASE_NORETURN;
 void image_libc__exit(int status) BASE_NORETURN;
+long image_libc_syscall(long number, long a, long b, long c, long d, long e, long f);
 void image_libc_abort(void) BASE_NORETURN;
 void image_libc_assert_fail(const char *condition, const char *file, unsigned line,
                             const char *function) BASE_NORETURN;
