@@ -245,6 +245,8 @@ struct image_rebind_client {
     void (*thread_ended)(void);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
     void (*make_stacks_executable)(void);
+    /* True if other ranks wait for as long as the running rank blocks its OS thread. NULL: false. */
+    bool (*holds_others)(void);
 };
 extern const struct image_rebind_client image_rebind_client;
 

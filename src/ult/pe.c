@@ -409,6 +409,13 @@ pid_t ult_tid(const struct ult *u)
     return home ? home->tid : ult_pe_tid(u->pe);
 }
 
+bool ult_holds_others(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && self->pe->n_live > 1 && !self->pe->is_shared;
+}
+
 bool ult_pe_is_asleep(const struct ult_pe *pe)
 {
     return atomic_load_explicit(&pe->is_asleep, memory_order_relaxed);

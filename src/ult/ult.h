@@ -206,6 +206,9 @@ bool ult_pe_has_ready(const struct ult_pe *pe);
 /* The kernel's id of the OS thread on which the ULT runs, or would run now. Any thread. */
 pid_t ult_tid(const struct ult *u);
 
+/* True if the PE of the running ULT has others, which wait for as long as it blocks its OS thread: the PE is not shared. */
+bool ult_holds_others(void);
+
 /* The number of switches between ULTs, as visible to another thread, and the kernel's id of the PE's thread
  * (0: not started). Any thread. */
 uint64_t ult_pe_switches_seen(const struct ult_pe *pe);

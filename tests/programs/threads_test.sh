@@ -15,6 +15,7 @@ mkdir -p "$work" && cd "$work" || exit 1
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx_join.cc" -o cxx_join || exit 1
+"$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/waits.cc" -o waits || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
 cc -g -O1 -Wall -D_GNU_SOURCE -fPIC -shared "$here/refuse.c" -o librefuse.so || exit 1
@@ -44,6 +45,9 @@ for program in "${programs[@]}"; do
     check -n 4 --procs 2 "$program" +p 1
 done
 check -n 2 ./cxx_join +p 1
+for how in condition pthread semaphore barrier mutex future join; do
+    check -n 2 ./waits $how +p 1
+done
 # One PE has fewer threads than ranks.
 expect "threads run out" 0 '^ok $' "not enough threads for the thread_local variables of PE [01]'s ranks" \
     env LD_PRELOAD=./librefuse.so "$build/bin/mpirun" -n 5 ./cxx +p 2

@@ -239,6 +239,7 @@ const struct image_rebind_client image_rebind_client = {
     .quick_exit = exit_rank,
     .process_ends = ampi_job_leave_at_once,
     .abort = abort_rank,
+    .holds_others = ult_holds_others,
     .sleep_ns = sleep_ns,
     .yield = yield,
     .begin_exclusive = begin_exclusive,

@@ -11,4 +11,7 @@
  * the program's modules are known, before the first copy. */
 void image_cxx_new_open(const struct image_program *program);
 
+/* cxx_waits.c: a rank that waits in a shared C++ library lets others run. The same. */
+void image_cxx_waits_open(const struct image_program *program);
+
 #endif

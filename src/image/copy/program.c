@@ -178,6 +178,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
         return false;
     construct_streams(program);
     image_cxx_new_open(program);
+    image_cxx_waits_open(program);
 
     main_module = image_module_of(program, (uintptr_t)main);
     if (!main_module) {

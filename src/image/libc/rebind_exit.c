@@ -16,7 +16,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The state of the rank whose copy contains dso, the module that registers a function. If dso is in no
@@ -133,13 +132,6 @@ void image_raw_exit(int status)
 void image_libc__exit(int status)
 {
     image_end(image_libc_at(__builtin_return_address(0)), status);
-}
-
-long image_libc_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-    if (number == SYS_exit_group)
-        image_end(image_libc_at(__builtin_return_address(0)), (int)a);
-    return syscall(number, a, b, c, d, e, f);
 }
 
 void image_libc_quick_exit(int status)

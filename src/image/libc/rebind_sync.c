@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * rebind_sync.c: mutexes, semaphores, barriers and condition variables that several processes use, in shared windows for
- * example. A rank that waits for one lets others of its PE run, which may be those that it waits for.
+ * example. A rank that waits for one lets others of its PE run, which may be those that it waits for. So does a rank's main
+ * thread that waits for its other threads, unless the PE is shared: then the PE gets another OS thread (ult/carrier.c).
  *
  * The objects are libc's own, because processes with one rank and other programs use them unchanged. If libc has a call that
  * tries, the rank polls. For barriers and condition variables it has none, so a thread waits for the rank. That thread takes the
  * mutex of a condition variable in the rank's name; only mutexes that do not check their owner allow this.
  *
- * Objects that are not shared between processes serve the rank's own threads alone: for these libc's functions are called. A
- * recursive mutex does not exclude ranks of the same PE, whose threads have the same number.
+ * Objects that are not shared between processes serve the rank's own threads alone: if it has none, or no other rank waits for
+ * the PE, libc's functions are called. A recursive mutex does not exclude ranks of the same PE, whose threads have the same number.
  */
 #include "image/libc/rebind.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <semaphore.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Bits of pthread_mutex_t.__data.__kind, part of libc's binary interface. */
 #define MUTEX_SHARED 128
@@ -85,6 +89,18 @@ static bool is_shared(const void *object, const struct mark *mark)
     return mark->mask && (word & mark->mask) == mark->value;
 }
 
+/* True if other ranks would wait while the caller, a rank's main thread, waits for its own threads. */
+static bool holds_others(void)
+{
+    return image_can_wait() && atomic_load(&image_libc_current()->has_threads) &&
+           image_rebind_client.holds_others && image_rebind_client.holds_others();
+}
+
+static bool lets_others_run(const void *object, const struct mark *mark)
+{
+    return is_shared(object, mark) || holds_others();
+}
+
 /* True if the time has come, or is not valid: libc's function returns an error at once. */
 static bool is_over(const struct timespec *end)
 {
@@ -114,7 +130,15 @@ BASE_NOINLINE static int wait_for_mutex(pthread_mutex_t *mutex)
 
 int image_libc_mutex_lock(pthread_mutex_t *mutex)
 {
-    return is_shared_mutex(mutex) ? wait_for_mutex(mutex) : pthread_mutex_lock(mutex);
+    int kind = mutex->__data.__kind & MUTEX_KINDS;
+
+    if (is_shared_mutex(mutex))
+        return wait_for_mutex(mutex);
+    if (kind != MUTEX_NORMAL && kind != MUTEX_ADAPTIVE)
+        return pthread_mutex_lock(mutex);
+    return pthread_mutex_trylock(mutex) == 0 ? 0
+           : holds_others()                  ? wait_for_mutex(mutex)
+                                             : pthread_mutex_lock(mutex);
 }
 
 int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end)
@@ -162,7 +186,7 @@ int image_libc_sem_wait(sem_t *semaphore)
 {
     struct image_wait wait = {0};
 
-    if (!is_shared(semaphore, &semaphore_mark))
+    if (!lets_others_run(semaphore, &semaphore_mark))
         return sem_wait(semaphore);
     while (sem_trywait(semaphore) != 0) {
         if (errno != EAGAIN)
@@ -177,7 +201,7 @@ int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end)
 {
     struct image_wait wait = {0};
 
-    while (is_shared(semaphore, &semaphore_mark) && !is_over(end)) {
+    while (lets_others_run(semaphore, &semaphore_mark) && !is_over(end)) {
         if (sem_trywait(semaphore) == 0)
             return 0;
         if (errno != EAGAIN)
@@ -197,8 +221,8 @@ static int wait_at_barrier(void *barrier)
 
 int image_libc_barrier_wait(pthread_barrier_t *barrier)
 {
-    return is_shared(barrier, &barrier_mark) ? image_wait_on_thread(wait_at_barrier, barrier)
-                                             : pthread_barrier_wait(barrier);
+    return lets_others_run(barrier, &barrier_mark) ? image_wait_on_thread(wait_at_barrier, barrier)
+                                                   : pthread_barrier_wait(barrier);
 }
 
 /* The arguments of pthread_cond_timedwait. */
@@ -221,7 +245,7 @@ int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
     struct condition_wait wait = {condition, mutex, end};
     int kind = mutex->__data.__kind & MUTEX_KINDS;
 
-    if ((kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE) && is_shared(condition, &condition_mark))
+    if ((kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE) && lets_others_run(condition, &condition_mark))
         return image_wait_on_thread(wait_for_condition, &wait);
     return wait_for_condition(&wait);
 }
@@ -229,6 +253,40 @@ int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
     return image_libc_cond_timedwait(condition, mutex, NULL);
+}
+
+/* ---- System calls ---- */
+
+/* The arguments of syscall, and its results. */
+struct system_call {
+    long number, arguments[6], result;
+    int error;
+};
+
+static int make_system_call(void *arg)
+{
+    struct system_call *call = arg;
+    const long *a = call->arguments;
+
+    call->result = syscall(call->number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    call->error = errno;
+    return 0;
+}
+
+/* std::future and std::atomic wait by a futex. */
+long image_libc_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    struct system_call call = {number, {a, b, c, d, e, f}, 0, 0};
+    long command = b & FUTEX_CMD_MASK;
+
+    if (number == SYS_exit_group)
+        image_end(image_libc_at(__builtin_return_address(0)), (int)a);
+    if (number == SYS_futex && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && holds_others()) {
+        image_wait_on_thread(make_system_call, &call);
+        errno = call.error;
+        return call.result;
+    }
+    return syscall(number, a, b, c, d, e, f);
 }
 
 /* ---- Priority inheritance ---- */
