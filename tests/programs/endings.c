@@ -71,6 +71,8 @@ int main(int argc, char **argv)
             return recurse(0);
         if (strcmp(how, "frame") == 0)
             value = use_frame((size_t)atol(argv[3]));
+        if (strcmp(how, "freopen") == 0 && (!freopen("reopened.txt", "w", stdout) || puts("in a file") < 0))
+            return 9;
         if (strcmp(how, "segv") == 0)
             *(volatile int *)(intptr_t)value = 1;
         if (strcmp(how, "fpe") == 0)

@@ -28,6 +28,11 @@ for how in at-once system-call; do
 done
 expect "at-once, processes" 0 '^(rank [0-3] of 4 |after MPI ){8}$' '' "$mpirun" --procs 4 -n 4 ./endings at-once
 
+# ---- stdout of a rank is a stream of its own ----
+expect "freopen with --tag-output" 0 '^\[0\]<stdout> rank 0 of 2 \[1\]<stdout> rank 1 of 2 $' '' \
+    "$mpirun" -n 2 --tag-output +p 1 ./endings freopen
+expect "the file" 0 '^in a file $' '' cat reopened.txt
+
 # ---- A rank crashes ----
 for pes in 1 2; do
     expect "stack overflow, $pes PEs" 139 '*' \

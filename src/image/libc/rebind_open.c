@@ -156,11 +156,32 @@ static void freopen_aside(struct aside *aside)
     aside->stream = freopen(aside->path, aside->stream_mode, aside->stream);
 }
 
+/* The stream writes to mpirun as long as the descriptor is the file of the start (image_output): the descriptor is replaced, because
+ * libc cannot reopen such a stream. */
+static FILE *reopen_output(int fd, const char *path, const char *mode, FILE *stream)
+{
+    FILE *file = path ? image_libc_fopen(path, mode) : NULL;
+    struct stat status;
+
+    if (!file)
+        return path ? NULL : stream;
+    fflush(stream);
+    if (dup2(fileno(file), fd) < 0)
+        stream = NULL;
+    else if (fstat(fd, &status) == 0)
+        image_libc_note_redirection(fd, &status);
+    fclose(file);
+    return stream;
+}
+
 FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
 {
     struct aside aside = {.run = freopen_aside, .path = path, .stream_mode = mode, .stream = stream};
+    int fd = image_output ? image_output->number(stream) : -1;
     struct stat file;
 
+    if (fd >= 0)
+        return reopen_output(fd, path, mode, stream);
     if (!path || !is_fifo(AT_FDCWD, path)) {
         stream = freopen(path, mode, stream);
         if (path && stream && fileno(stream) <= STDERR_FILENO && fstat(fileno(stream), &file) == 0)
