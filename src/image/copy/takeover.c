@@ -59,18 +59,33 @@ static void drop_destructors(const struct image_module *program)
         image_patch_word(program->bias, program->phdr, program->n_phdrs, &array[i], (size_t)do_nothing);
 }
 
-/* Removes as many arguments from the front of argv as the client has removed from its end: programs look
- * for envp at argv + argc + 1. Returns the new argv. */
-static char **close_gap(char **argv, int old_argc, int argc)
+/* The strings of the environment that follows the arguments. */
+static size_t count_environment(char **argv, int argc)
 {
-    int removed = old_argc - argc;
+    size_t n = 0;
 
-    if (removed <= 0)
+    while (argv[(size_t)argc + 1 + n])
+        n++;
+    return n;
+}
+
+/* Programs look for envp at argv + argc + 1, and for the auxiliary vector behind it. So the strings that the client has left move
+ * towards the end: those of the environment, which had n_env, and the arguments. Returns the new argv. */
+static char **close_gap(char **argv, int old_argc, int argc, size_t n_env)
+{
+    char **envp = argv + old_argc + 1;
+    size_t n = environ == envp ? count_environment(argv, old_argc) : n_env, shift = n_env - n;
+
+    if (shift) {
+        memmove(envp + shift, envp, n * sizeof *envp);
+        environ = envp + shift;
+    }
+    shift += (size_t)(old_argc - argc);
+    if (!shift)
         return argv;
-    for (int i = argc; i-- > 0;)
-        argv[i + removed] = argv[i];
-    argv[old_argc] = NULL;
-    return argv + removed;
+    memmove(argv + shift, argv, (size_t)argc * sizeof *argv);
+    argv[(size_t)argc + shift] = NULL;
+    return argv + shift;
 }
 
 EXPORT int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void),
@@ -128,6 +143,7 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     static bool has_begun;
     start_main_fn next = find_next(has_begun);
     struct image_module program;
+    size_t n_env = count_environment(argv, argc);
     int old_argc = argc;
 
     if (has_begun)
@@ -138,11 +154,12 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     image_precedence_begin();
     if (!image_client.wants_images(&argc, argv)) {
         image_deferred_run_all();
-        return next(main, argc, close_gap(argv, old_argc, argc), init, fini, rtld_fini, stack_end);
+        return next(main, argc, close_gap(argv, old_argc, argc, n_env), init, fini, rtld_fini, stack_end);
     }
     dl_iterate_phdr(read_program, &program);
     drop_destructors(&program);
-    return next(run_job, argc, close_gap(argv, old_argc, argc), do_nothing, NULL, rtld_fini, stack_end);
+    return next(run_job, argc, close_gap(argv, old_argc, argc, n_env), do_nothing, NULL, rtld_fini,
+                stack_end);
 }
 
 /* ---- _exit ---- */
