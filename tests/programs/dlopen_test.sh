@@ -41,6 +41,16 @@ path() {
         check -n "$n" ./path_program
         check -n "$n" ./path_program +private -libpath
     done
+    # Two libraries of one name, which plugins of two folders need.
+    for n in 0 1; do
+        mkdir -p same$n
+        shared path_plugin.c same$n/libsame.so -DANSWER=$n -Wl,-soname,libsame.so
+        shared path_library.c same$n/plugin.so -Wl,--no-as-needed same$n/libsame.so -Wl,-rpath,'$ORIGIN'
+    done
+    program same_program.c same_program
+    expect "one name in each rank" 0 '^ok $' 'same1/plugin.so needs [^ ]*same1/libsame.so, but gets [^ ]*same0/libsame.so' \
+        "$build/bin/mpirun" -n 2 ./same_program
+    expect "one name in each process" 0 '^ok $' '' "$build/bin/mpirun" --procs 2 -n 2 ./same_program
 }
 
 # Plugins with variables, C++ objects and libraries of their own.

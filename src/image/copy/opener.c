@@ -19,9 +19,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Changing ld.so's data of a module ---- */
@@ -254,6 +256,43 @@ static void *open_bound(const char *path, int mode)
     return !handle && (mode & RTLD_LAZY) ? dlopen(path, mode) : handle;
 }
 
+/* The first file of this name in a list of folders, separated by ':'. */
+static bool find_file(const char *folders, const char *name, char path_out[PATH_MAX], struct stat *status_out)
+{
+    for (size_t n; *folders; folders += n + (folders[n] == ':')) {
+        n = strcspn(folders, ":");
+        if (snprintf(path_out, PATH_MAX, "%.*s/%s", (int)n, folders, name) < PATH_MAX &&
+            stat(path_out, status_out) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ld.so takes a loaded library of the name that a module needs before it searches the module's folders. In a process of this
+ * rank alone it would not, if only other ranks have loaded that library. */
+static void report_strangers(const struct image_module *module)
+{
+    char *folders = search_list(module), path[PATH_MAX];
+    const struct image *image = image_of_thread();
+    struct stat wanted, loaded;
+
+    for (size_t i = 0; folders && image && i < module->n_needed; i++) {
+        const struct link_map *map = module->needed[i];
+        struct image_module other = {.name = map->l_name, .bias = map->l_addr};
+        const struct image_module *copied = image_module_of(&image_program, (uintptr_t)map->l_ld);
+
+        image_module_read_dynamic(&other, map->l_ld);
+        if (other.soname && copied && !image_has_group(image, copied->group) &&
+            find_file(folders, other.soname, path, &wanted) && stat(map->l_name, &loaded) == 0 &&
+            (wanted.st_ino != loaded.st_ino || wanted.st_dev != loaded.st_dev))
+            base_log("%s needs %s, but gets %s of the same name, which another rank has loaded; use one rank "
+                     "per process "
+                     "(mpirun --procs N -n N)",
+                     module->name, path, map->l_name);
+    }
+    free(folders);
+}
+
 void *image_opener_open(const struct image_module *caller, const char *name, int mode,
                         struct image_loaded *loaded_out)
 {
@@ -279,6 +318,7 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
     dlclose(opener);
     for (size_t i = 0; i < opening.count; i++) {
         image_precedence_bind_all(&opening.deferred[i].module, 1);
+        report_strangers(&opening.deferred[i].module);
         image_array_push(&loaded_out->modules, &loaded_out->count, sizeof opening.deferred[i].module,
                          &opening.deferred[i].module);
         free(opening.deferred[i].inits);
