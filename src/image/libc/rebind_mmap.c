@@ -79,6 +79,21 @@ static void report(const void *address)
     image_rebind_client.report(text);
 }
 
+/* True if the address is in the stack of the calling thread, where Java's threads put guards. The C library gives the stack of a
+ * thread that has ended to another one, maybe of another rank. */
+static bool is_in_stack(const void *address)
+{
+    pthread_attr_t attributes;
+    void *lo = NULL;
+    size_t n_bytes = 0;
+
+    if (image_is_on_rank() || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return false;
+    pthread_attr_getstack(&attributes, &lo, &n_bytes);
+    pthread_attr_destroy(&attributes);
+    return (size_t)((const char *)address - (const char *)lo) < n_bytes;
+}
+
 void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, int fd, off_t offset)
 {
     void *mapped = mmap(address, n_bytes, protection, flags, fd, offset);
@@ -86,7 +101,7 @@ void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, 
     bool is_others;
 
     if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) || mapped == MAP_FAILED || image_is_forked_child() ||
-        !(owner = image_libc_at(__builtin_return_address(0))))
+        !(owner = image_libc_at(__builtin_return_address(0))) || is_in_stack(mapped))
         return mapped;
     if (pthread_mutex_trylock(&noted.lock) != 0) /* a handler of a signal, or another rank's thread */
         return mapped;
