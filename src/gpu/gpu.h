@@ -440,6 +440,9 @@ extern gpu_copy_host_fn gpu_copy_host;
 typedef void *(*gpu_block_at_fn)(const struct gpu_data *data, size_t offset, size_t *n_bytes_out);
 extern gpu_block_at_fn gpu_block_at;
 
+/* Told of each move when it starts and when it is done, on its PE; NULL: nobody. May not switch. */
+extern void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
+
 /* Starts a move between any kinds of memory. Never switches, never blocks on the GPU. On a PE. */
 void gpu_move_start(struct gpu_move *move);
 

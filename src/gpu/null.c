@@ -152,6 +152,7 @@ int gpu_work_of_event(struct gpu_work *work, void *event)
     return unreachable();
 }
 
+void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 size_t gpu_hop_min_bytes = SIZE_MAX;
 
 bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)

@@ -433,6 +433,8 @@ static void sleep_on_events(struct ult_pe *pe, bool until_done)
  * thread holds its lock. */
 void ult_pe_idle(struct ult_pe *pe, bool until_done)
 {
+    uint64_t since_ns = BASE_UNLIKELY(ult_watchers.idles != NULL) ? ult_now_ns() : 0;
+
     while (!pe->is_shared && !is_done(pe, until_done)) {
         spin(pe, until_done);
         if (ult_job.is_oversubscribed)
@@ -444,4 +446,6 @@ void ult_pe_idle(struct ult_pe *pe, bool until_done)
     }
     if (BASE_UNLIKELY(pe->is_shared))
         ult_sharing_idle(pe, until_done);
+    if (BASE_UNLIKELY(since_ns != 0) && pe->queue_first)
+        ult_watchers.idles(pe, since_ns);
 }

@@ -32,6 +32,7 @@
 #define SPIN_POLLS_OVERSUBSCRIBED 20
 
 struct ult_job ult_job;
+struct ult_watchers ult_watchers;
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 __thread bool ult_has_switched __attribute__((tls_model("initial-exec")));
 
@@ -202,6 +203,17 @@ static BASE_COLD void suspend_with_errands(struct ult *self)
     self->is_ready_too = false;
 }
 
+static inline __attribute__((always_inline)) void suspend(struct ult *self)
+{
+    if (BASE_LIKELY(!self->errands)) {
+        self->state = ULT_BLOCKED;
+        switch_away(self->pe, self);
+        if (BASE_LIKELY(!self->is_called))
+            return;
+    }
+    suspend_with_errands(self);
+}
+
 /* Ends the job: an errand may not suspend its ULT, because a wake-up could be meant for either wait, the
  * errand's or the one that it interrupts. */
 static BASE_COLD void refuse_suspend(const struct ult *self)
@@ -211,19 +223,24 @@ static BASE_COLD void refuse_suspend(const struct ult *self)
     base_fatal(1, "rank %d: an errand called a function that waits for other ranks", self->world_rank);
 }
 
+static BASE_COLD void suspend_watched(struct ult *self)
+{
+    uint64_t since_ns = ult_now_ns();
+    ult_watchers.blocks(self);
+    suspend(self);
+    ult_watchers.resumes(self, since_ns);
+}
+
 void ult_suspend(void)
 {
     struct ult *self = ult_self();
 
-    if (BASE_UNLIKELY(self->is_called))
+    if (BASE_LIKELY(!self->alert))
+        suspend(self);
+    else if (self->is_called)
         refuse_suspend(self);
-    if (BASE_LIKELY(!self->errands)) {
-        self->state = ULT_BLOCKED;
-        switch_away(self->pe, self);
-        if (BASE_LIKELY(!self->is_called))
-            return;
-    }
-    suspend_with_errands(self);
+    else
+        suspend_watched(self);
 }
 
 void ult_ready(struct ult *u)
@@ -319,7 +336,8 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->hook_state = NULL;
     memset(u->cxa_globals, 0, sizeof u->cxa_globals);
     u->state = ULT_READY;
-    u->is_called = u->is_ready_too = false;
+    u->alert = 0;
+    u->is_ready_too = false;
     u->detours = 0;
     u->depth = 1;
     u->errands = NULL;

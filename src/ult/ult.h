@@ -60,7 +60,13 @@ struct ult {
     void *cxa_globals[2];    /* libstdc++'s per-thread exception state while not RUNNING */
     int saved_errno;         /* errno while not RUNNING */
     enum ult_state state;
-    bool is_called;             /* blocked; has been woken for its errands, or runs them */
+    union {
+        struct {
+            bool is_called;  /* blocked; has been woken for its errands, or runs them */
+            bool is_watched; /* ult_watchers are told when it blocks */
+        };
+        uint16_t alert; /* either of these: one comparison for both */
+    };
     bool is_ready_too;          /* ult_ready came while is_called: becomes ready after the errands */
     uint8_t detours;            /* ULT_BOUND, and the number of open calls of ult_exclusive_begin */
     struct ult_errand *errands; /* in order */
@@ -172,6 +178,18 @@ void ult_suspend(void);
 #else
 #define ULT_JUMPS_BACK
 #endif
+
+/* Functions of an upper layer that are told what ULTs and PEs wait for; each NULL, or set before ULTs run. They do not
+ * switch. */
+struct ult_watchers {
+    /* A ULT that is_watched is about to block, in ult_suspend: may give it errands, which it runs first. */
+    void (*blocks)(struct ult *u);
+    /* It has resumed, at since_ns it blocked. */
+    void (*resumes)(struct ult *u, uint64_t since_ns);
+    /* A PE has had no ready ULT from since_ns until now. */
+    void (*idles)(struct ult_pe *pe, uint64_t since_ns);
+};
+extern struct ult_watchers ult_watchers;
 
 /* Makes a BLOCKED ULT of this PE ready; it runs at its turn. Never switches. */
 void ult_ready(struct ult *u);

@@ -33,6 +33,7 @@ check() {
 mkdir -p "$folder"
 cd "$folder"
 "$mpicc" -fPIC -shared "$here/count.c" -o libcount.so
+"$mpicc" -fPIC -shared "$here/events.c" -o libevents.so
 "$mpicc" "$here/app.c" -o plain
 "$mpicc" "$here/app.c" "$here/count.c" -o inside
 "$mpicc" "$here/app.c" -L. -lcount "-Wl,-rpath,$PWD" -o linked
@@ -42,8 +43,10 @@ for n in 1 2 7; do
         check "inside the program" $n "$mpirun" -n $n ./inside +p $pes
         check "linked" $n "$mpirun" -n $n ./linked +p $pes
         check "preloaded" $n env LD_PRELOAD="$PWD/libcount.so" "$mpirun" -n $n ./plain +p $pes
+        check "by events" $n env LD_PRELOAD="$PWD/libevents.so" "$mpirun" -n $n ./plain +p $pes
         check "preloaded, without mpirun" $n env LD_PRELOAD="$PWD/libcount.so" ./plain +vp $n +p $pes
     done
 done
+check "by events, 2 processes" 7 env LD_PRELOAD="$PWD/libevents.so" "$mpirun" -n 7 --procs 2 ./plain
 echo "$n_failed failed"
 exit $((n_failed > 0))

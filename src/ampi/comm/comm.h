@@ -66,6 +66,8 @@ struct ampi_comm_shared {
     struct ampi_win_shared *window; /* the window, across processes, that owns this communicator:
                                      * rma/win.h; NULL: none */
     struct ampi_file_shared *file;  /* the open file that owns this communicator: io/file.h; NULL: none */
+    struct ampi_comm_shared *next_watched; /* links of the list of communicators: comm_watch.c */
+    struct ampi_comm_shared **link_watched;
     _Atomic(struct ampi_comm_shared *)
         hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
 };
@@ -78,6 +80,9 @@ struct ampi_prober {
     int tag;
 };
 
+/* Last in the lists of handles whose events are wanted; has no ult. */
+extern struct ampi_prober ampi_prober_watch;
+
 struct ampi_comm {
     uint32_t magic; /* AMPI_MAGIC_COMM */
     int rank;       /* the owner's rank in its side */
@@ -88,6 +93,7 @@ struct ampi_comm {
     struct ampi_match match;   /* receives posted by the owner and messages to it */
     struct ampi_message *away; /* taken by ampi_recv_try, to be fetched by the ampi_recv_post that follows */
     bool has_failed;           /* a member's process has failed: ampi_comm_mark_failed */
+    uint8_t at_post;           /* AMPI_AT_POST_*: for sends and receives that start */
     struct ampi_prober *probers; /* the owner's threads that are blocked in a probe; NULL: none */
     uint32_t coll_seq;           /* collectives that the owner has started on it, without persistent ones */
     uint32_t coll_pending;       /* slots of collectives in progress, one bit each */
@@ -111,6 +117,16 @@ struct ampi_comm {
     struct ampi_endpoint *endpoint;     /* p2p/thread/endpoint.h; NULL: none */
     _Atomic bool is_direct;             /* its lock guards `match`, not the PE */
 } BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
+
+/* The communicator has streams, whose operations may have to start first; its events are wanted (object/event.h). */
+#define AMPI_AT_POST_STREAMS 1
+#define AMPI_AT_POST_EVENTS 2
+
+static inline void ampi_comm_set_streams(struct ampi_comm *comm, struct ampi_comm_streams *streams)
+{
+    comm->streams = streams;
+    comm->at_post = (uint8_t)((comm->at_post & ~AMPI_AT_POST_STREAMS) | (streams ? AMPI_AT_POST_STREAMS : 0));
+}
 
 /* The running rank's MPI_COMM_SELF, created at first use. */
 struct ampi_comm *ampi_comm_self(struct ampi_rank *self);
@@ -159,6 +175,9 @@ struct ampi_comm_client {
     void (*mark_failed)(struct ampi_comm *comm);
     /* After that: operations that cannot complete any more fail. On the owner's PE. */
     void (*fail)(struct ampi_comm *comm);
+    /* From now on events of the handle are wanted, or not any more: its operations leave the fast path. On the owner's PE,
+     * or before the handle is published. */
+    void (*watch)(struct ampi_comm *comm, bool is_on);
     void (*fail_shared)(struct ampi_comm_shared *shared, int pe_id); /* of all members of the PE */
 };
 #define AMPI_COMM_CLIENTS_MAX 8
@@ -242,6 +261,16 @@ void ampi_comm_mark_failed(struct ampi_comm *comm);
 
 /* A bit of coll_pending that belongs to no slot. */
 #define AMPI_COLL_PENDING_FAILED (1u << 31)
+#define AMPI_COLL_PENDING_WATCHED (1u << 30)
+
+/* ---- Events (comm_watch.c; object/event.h) ---- */
+
+/* The first rank of the calling PE wants events, or the last one wants none any more: all handles of the PE, and those to
+ * come, are watched. */
+void ampi_comm_watch_pe(int pe_id, bool is_on);
+
+/* Keeps a list of all communicators (job/connect.c). */
+void ampi_comm_watch_connect(void);
 
 /* Releases the owner's handle: MPI_Comm_free. Attributes have been deleted already. The error handler and
  * the memory stay until nothing is pending. */

@@ -310,7 +310,7 @@ void ampi_comm_release(struct ampi_comm *comm)
     ampi_info_destroy(comm->info);
     comm->info = NULL;
     ampi_comm_streams_unref(comm->streams);
-    comm->streams = NULL;
+    ampi_comm_set_streams(comm, NULL);
     free(comm->name);
     comm->name = NULL;
     if (comm == comm->owner->parent)

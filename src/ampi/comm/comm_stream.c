@@ -66,7 +66,7 @@ void ampi_comm_streams_set(struct ampi_comm *comm, struct ampi_stream *const *st
     for (int i = 0; i < n; i++)
         made->streams[i] = streams[i];
     add_comm(made, 1);
-    comm->streams = made;
+    ampi_comm_set_streams(comm, made);
 }
 
 struct ampi_comm_streams *ampi_comm_streams_ref(struct ampi_comm_streams *streams)

@@ -175,7 +175,7 @@ int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_att
         return error;
     }
     if (copy_attrs)
-        made->streams = ampi_comm_streams_ref(old->streams);
+        ampi_comm_set_streams(made, ampi_comm_streams_ref(old->streams));
     *newcomm = ampi_comm_handle(made);
     return MPI_SUCCESS;
 }

@@ -33,7 +33,7 @@ static void equip(struct duplication *dup, struct ampi_comm *made)
     made->info = dup->hints;
     made->attrs = dup->attrs;
     made->errhandler = dup->errhandler;
-    made->streams = dup->streams;
+    ampi_comm_set_streams(made, dup->streams);
     dup->streams = NULL;
     dup->hints = NULL;
     dup->attrs = NULL;

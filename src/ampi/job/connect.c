@@ -22,6 +22,7 @@
 #include "ampi/procs/node_memory.h"
 #include "ampi/procs/procs.h"
 #include "ampi/rma/rma_remote.h"
+#include "ampi/tool/event_queue.h"
 
 /* The order of these calls is the order in which rooms are notified of failed processes and new
  * communicators. */
@@ -40,11 +41,14 @@ static void connect_rooms(void)
         .create_info_env = ampi_info_env_create,
         .watch_exit = ampi_job_watch_exit,
         .raise = ampi_comm_raise,
+        .take_event = ampi_events_take,
+        .hand_out_events = ampi_events_hand_out,
     };
     ampi_node_memory_connect();
     ampi_p2p_connect();
     ampi_endpoint_connect();
     ampi_comm_connect();
+    ampi_comm_watch_connect();
     ampi_meet_connect();
     ampi_coll_connect();
     ampi_coll_between_connect();

@@ -10,6 +10,8 @@
 /* A table grows when its chains have this many nodes on average. */
 #define NODES_PER_CHAIN 2
 
+void (*ampi_match_watcher)(struct ampi_match *match, int source, int tag, bool was_unexpected);
+
 /* ---- Hash tables of nodes ---- */
 
 static inline uint32_t chain_index(const struct ampi_match_table *table, int source, int tag)
@@ -168,6 +170,8 @@ static BASE_COLD struct ampi_match_node *take_posted_of_any_class(struct ampi_ma
         ampi_match_retract_bound(match, node);
     else if (node)
         ampi_match_remove_posted(match, node);
+    if (node && match->n_posted_of[AMPI_MATCH_WATCHED])
+        ampi_match_watcher(match, source, tag, false);
     return node;
 }
 
@@ -310,6 +314,8 @@ struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int
 
     if (node)
         remove_unexpected(match, node);
+    if (node && BASE_UNLIKELY(match->n_posted_of[AMPI_MATCH_WATCHED]))
+        ampi_match_watcher(match, node->source, node->tag, true);
     return node;
 }
 
@@ -339,7 +345,7 @@ bool ampi_match_validate(const struct ampi_match *match)
 
     for (const struct ampi_match_node *node = match->first_arrived; node; node = node->later)
         n_arrived++;
-    for (int class = 0; class <= AMPI_MATCH_BOUND; class ++)
+    for (int class = 0; class <= AMPI_MATCH_WATCHED; class ++)
         n_posted += match->n_posted_of[class];
     for (uint32_t i = 0; match->bound && i < 1u << match->bound->log2_chains; i++)
         for (const struct ampi_match_node *node = match->bound->chains[i].first; node; node = node->next)
@@ -347,5 +353,5 @@ bool ampi_match_validate(const struct ampi_match *match)
     return table_validate(&match->posted) && table_validate(&match->unexpected) &&
            (!match->bound || table_validate(match->bound)) && n_arrived == match->unexpected.n_nodes &&
            n_posted == match->n_posted && n_bound == match->n_posted_of[AMPI_MATCH_BOUND] &&
-           match->posted.n_nodes + n_bound == match->n_posted;
+           match->posted.n_nodes + n_bound + match->n_posted_of[AMPI_MATCH_WATCHED] == match->n_posted;
 }

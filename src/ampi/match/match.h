@@ -9,8 +9,9 @@
  * Invariants:
  *   1. Nodes with the same key are in one chain in the order of insertion.
  *   2. No posted receive, bound or not, matches an unexpected message of the same engine.
- *   3. n_posted_of[c] counts the posted nodes of wildcard class c, the last one the posted ones among the
- *      bound nodes; classes without a node are not looked up. n_posted is their sum.
+ *   3. n_posted_of[c] counts the posted nodes of wildcard class c, the next one the posted ones among the
+ *      bound nodes; classes without a node are not looked up. n_posted is their sum, plus the one of the class
+ *      AMPI_MATCH_WATCHED if matches are reported: then no message takes the short way.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
  *   5. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
  *      while it is not posted.
@@ -47,20 +48,30 @@ struct ampi_match_table {
 
 /* After the wildcard classes. */
 #define AMPI_MATCH_BOUND 4
+#define AMPI_MATCH_WATCHED 5
 
 struct ampi_match {
     struct ampi_match_table posted; /* without bound ones */
     struct ampi_match_table unexpected;
-    struct ampi_match_table *bound;        /* NULL: there has been none */
-    uint32_t n_posted;                     /* including bound ones */
-    uint32_t n_posted_of[5];               /* by wildcard class: bit 0 any source, bit 1 any tag; bound */
-    uint64_t next_seq;                     /* of the next posted node */
+    struct ampi_match_table *bound; /* NULL: there has been none */
+    uint32_t n_posted;              /* including bound ones, and 1 if watched */
+    uint32_t n_posted_of[6];        /* by wildcard class: bit 0 any source, bit 1 any tag; bound; watched */
+    uint64_t next_seq;              /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
     uint64_t n_unexpected_ever; /* total number of unexpected messages; for the tool interface */
 };
 
+/* Called for each match in an engine that is watched (ampi_match_set_watched). was_unexpected: the receive came last. */
+extern void (*ampi_match_watcher)(struct ampi_match *match, int source, int tag, bool was_unexpected);
+
 void ampi_match_init(struct ampi_match *match);
+
+static inline void ampi_match_set_watched(struct ampi_match *match, bool is_watched)
+{
+    match->n_posted += (uint32_t)is_watched - match->n_posted_of[AMPI_MATCH_WATCHED];
+    match->n_posted_of[AMPI_MATCH_WATCHED] = is_watched;
+}
 
 /* Frees the tables; the nodes are the caller's. */
 void ampi_match_fini(struct ampi_match *match);

@@ -47,6 +47,9 @@ enum ampi_magic {
     AMPI_MAGIC_TOOL_CVAR = 0x54435652,
     AMPI_MAGIC_TOOL_PVAR = 0x54505652,
     AMPI_MAGIC_TOOL_SESSION = 0x54534553,
+    AMPI_MAGIC_TOOL_ENUM = 0x54454e55,
+    AMPI_MAGIC_TOOL_EVENT = 0x54455654,
+    AMPI_MAGIC_TOOL_REGISTRATION = 0x54524547,
 };
 
 /* Largest value of a predefined handle, plus one. */

@@ -20,6 +20,7 @@ struct ampi_errhandler;
 struct ampi_bsend_buffer;
 struct ampi_datarep;
 struct ampi_error_classes;
+struct ampi_events;
 struct ampi_handle_ints;
 struct ampi_handlers;
 struct ampi_info;
@@ -73,7 +74,8 @@ struct ampi_rank {
     struct ampi_datarep *datareps;           /* of files, that it registered: io/datarep.c; NULL: none */
     struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
-    bool had_session;                        /* a session was open once */
+    struct ampi_events *events; /* its registrations for events: tool/event_queue.h; NULL: none */
+    bool had_session;           /* a session was open once */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
     char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
@@ -292,6 +294,9 @@ struct ampi_upper {
     /* Calls the error handler of the communicator (NULL: of MPI_COMM_SELF, or of MPI_COMM_WORLD if that one
      * has none) and returns its code. */
     int (*raise)(struct ampi_comm *comm, int error_code, const char *text);
+    /* ampi_event_emit (event.h) of a rank that wants events; kind: enum ampi_event_kind. */
+    void (*take_event)(struct ampi_rank *rank, int kind, const struct ampi_comm *comm, const int64_t *values);
+    void (*hand_out_events)(struct ampi_rank *rank);
 };
 extern struct ampi_upper ampi_upper;
 

@@ -6,6 +6,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/object/session.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
 
 /* ---- Segments ---- */
@@ -279,6 +280,10 @@ int ampi_bsend(struct ampi_rank *self, const struct ampi_send_args *args)
     segment->request.on_complete = segment_done;
     args->comm->n_pending++;
     ampi_send_fill(&segment->request, &packed);
+    if (BASE_UNLIKELY(args->comm->at_post & AMPI_AT_POST_EVENTS)) {
+        ampi_p2p_before_send(args);
+        ampi_p2p_after_send(args);
+    }
     ampi_send_queue(self, &segment->request);
     return MPI_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include "ampi/p2p/message.h"
 
 #include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/route/remote.h"
 #include "base/log.h"
@@ -152,12 +153,17 @@ void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, si
         ampi_message_free(pool, BASE_CONTAINER(scratch, struct ampi_message, data));
 }
 
-/* Wakes the ranks that probe for the message. */
-static BASE_COLD void wake_probers(struct ampi_comm *dest, int source, int tag)
+/* Wakes the ranks that probe for the message, and reports it if the list ends so. */
+static BASE_COLD void wake_probers(struct ampi_comm *dest, const struct ampi_message *message, int source,
+                                   int tag)
 {
     struct ampi_prober **link = &dest->probers, *prober;
 
     while ((prober = *link)) {
+        if (prober == &ampi_prober_watch) {
+            ampi_p2p_emit(dest, AMPI_EVENT_MESSAGE_UNEXPECTED, source, tag, (int64_t)message->size_bytes);
+            break;
+        }
         if ((prober->source == MPI_ANY_SOURCE || prober->source == source) &&
             (prober->tag == MPI_ANY_TAG || prober->tag == tag)) {
             *link = prober->next;
@@ -173,7 +179,7 @@ void ampi_message_keep(struct ampi_comm *dest, struct ampi_message *message, int
     message->comm = dest;
     ampi_match_add_unexpected(&dest->match, &message->node, source, tag);
     if (BASE_UNLIKELY(dest->probers != NULL))
-        wake_probers(dest, source, tag);
+        wake_probers(dest, message, source, tag);
 }
 
 /* No receive will match it. It has no local sender, because a waiting one would keep the communicator. */

@@ -38,15 +38,6 @@ struct ampi_recv_args {
     struct ampi_comm *comm;
 };
 
-/* Starts enqueued operations to which the communicator's streams have come. They precede the operation of
- * the caller, because the program may have waited for the stream by a call that the library does not see.
- * Never switches. */
-static inline void ampi_p2p_catch_up(const struct ampi_comm *comm)
-{
-    if (BASE_UNLIKELY(comm->streams != NULL))
-        gpu_sync_catch_up();
-}
-
 /* ---- Checking arguments: raises the right class, or returns MPI_SUCCESS. The handles come from the program;
  *      the objects go to *args_out (comm, type). (p2p_check.c) ---- */
 int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm,

@@ -7,6 +7,7 @@
 
 #include "ampi/p2p/bsend_buffer.h"
 #include "ampi/p2p/p2p_failure.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/route/remote.h"
 #include "ampi/p2p/route/staged.h"
 
@@ -76,7 +77,7 @@ static void release(struct ampi_comm *comm)
 
 static void mark_failed(struct ampi_comm *comm)
 {
-    if (!comm->away)
+    if (!comm->away || comm->away == &ampi_message_watch_mark)
         comm->away = &ampi_message_failed_mark;
 }
 
@@ -88,8 +89,10 @@ void ampi_p2p_connect(void)
     static const struct ampi_comm_client comm_client = {.close = ampi_message_drop_all,
                                                         .release = release,
                                                         .mark_failed = mark_failed,
+                                                        .watch = ampi_p2p_watch_comm,
                                                         .fail = ampi_p2p_handle_failure};
 
+    ampi_match_watcher = ampi_p2p_matched;
     ampi_procs_add_client(&procs_client);
     ampi_comm_add_client(&comm_client);
     ampi_procs_set_handler(AMPI_AM_SEND, handle_send);

@@ -44,7 +44,7 @@ void ampi_p2p_handle_failure(struct ampi_comm *comm)
         ampi_p2p_fail_recv(request);
     }
     while ((prober = *link)) {
-        if (ampi_p2p_is_failed(comm, prober->source)) {
+        if (prober->ult && ampi_p2p_is_failed(comm, prober->source)) {
             *link = prober->next;
             ult_ready(prober->ult);
         } else {

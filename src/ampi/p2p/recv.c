@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
+#include "ampi/p2p/p2p_watch.h"
 
 void ampi_status_set_proc_null(MPI_Status *status)
 {
@@ -72,10 +73,10 @@ bool ampi_recv_post_specially(struct ampi_request *request, int source)
     struct ampi_comm *comm = request->comm;
     struct ampi_message *away = comm->away;
 
-    comm->away = comm->has_failed ? &ampi_message_failed_mark : NULL;
-    if (away != &ampi_message_failed_mark)
+    comm->away = ampi_p2p_mark_of(comm);
+    if (away != &ampi_message_failed_mark && away != &ampi_message_watch_mark)
         ampi_message_receive(away, request);
-    else if (ampi_p2p_is_failed(comm, source))
+    else if (comm->has_failed && ampi_p2p_is_failed(comm, source))
         ampi_p2p_fail_recv(request);
     else
         return false;
@@ -121,6 +122,20 @@ static void start_active(struct ampi_request *request, const struct ampi_recv_ar
     }
 }
 
+/* Where a message comes from. */
+struct where {
+    int source;
+    int tag;
+};
+
+/* In a call that leaves the fast path, with arguments in registers (see send.c). */
+static BASE_COLD void prepare_specially(struct ampi_request *request, MPI_Count count, struct ampi_type *type,
+                                        struct where where)
+{
+    ampi_p2p_before_recv(&(struct ampi_recv_args){NULL, count, type, where.source, where.tag, request->comm});
+    ampi_p2p_watch(request);
+}
+
 /* MPI_Start of a persistent receive: its source and tag are kept in the node. */
 static int start_recv(struct ampi_request *request)
 {
@@ -130,6 +145,8 @@ static int start_recv(struct ampi_request *request)
 
     p2p->is_device = ampi_request_is_on_device(request);
     request->state = AMPI_REQUEST_ACTIVE;
+    if (BASE_UNLIKELY(args.comm->at_post & AMPI_AT_POST_EVENTS))
+        prepare_specially(request, p2p->count, p2p->type, (struct where){args.source, args.tag});
     start_active(request, &args);
     return MPI_SUCCESS;
 }
@@ -163,18 +180,19 @@ struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_r
 {
     struct ampi_request *request = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
 
-    ampi_p2p_catch_up(args->comm);
+    if (BASE_UNLIKELY(args->comm->at_post))
+        prepare_specially(request, args->count, args->type, (struct where){args->source, args->tag});
     ampi_recv_fill(request, args);
     ampi_type_ref(args->type);
     start_active(request, args);
     return request;
 }
 
-int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
+static inline __attribute__((always_inline)) int
+run(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status, bool is_watched)
 {
     struct ampi_request request;
 
-    ampi_p2p_catch_up(args->comm);
     if (BASE_UNLIKELY(args->source == MPI_PROC_NULL)) {
         ampi_status_set_proc_null(&request.status);
     } else if (!ampi_recv_try(self, args, &request.status)) {
@@ -183,8 +201,26 @@ int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args
         ampi_recv_post(&request, args->source, args->tag);
         ampi_request_await(&request);
     }
+    if (is_watched)
+        ampi_p2p_after_recv(args->comm, &request.status);
     ampi_status_hand_out(status, &request.status);
     return ampi_p2p_result(args->comm, &request.status);
+}
+
+static BASE_COLD int run_specially(void *buf, MPI_Count count, struct ampi_type *type, struct ampi_comm *comm,
+                                   struct where where, MPI_Status *status)
+{
+    struct ampi_recv_args args = {buf, count, type, where.source, where.tag, comm};
+
+    ampi_p2p_before_recv(&args);
+    return run(comm->owner, &args, status, true);
+}
+
+int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
+{
+    return BASE_LIKELY(!args->comm->at_post) ? run(self, args, status, false)
+                                             : run_specially(args->buf, args->count, args->type, args->comm,
+                                                             (struct where){args->source, args->tag}, status);
 }
 
 /* MPI_Recv and MPI_Recv_c. */

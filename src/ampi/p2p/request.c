@@ -4,6 +4,7 @@
  */
 #include "ampi/p2p/request.h"
 
+#include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
 
 /* The fewest and most requests made at once when a rank's pool is empty: as many as the rank has, within these
@@ -98,6 +99,12 @@ void ampi_request_complete(struct ampi_request *request)
         request->on_complete(request, request->whole);
 }
 
+/* Where the action is that follows completion and its report. */
+static ampi_request_complete_fn *action_of(struct ampi_request *request)
+{
+    return request->on_complete == ampi_p2p_completed ? &request->then : &request->on_complete;
+}
+
 void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part,
                          ampi_request_complete_fn on_complete)
 {
@@ -106,7 +113,7 @@ void ampi_request_attach(struct ampi_request *whole, struct ampi_request *part,
         return;
     }
     part->whole = whole;
-    part->on_complete = on_complete;
+    *action_of(part) = on_complete;
 }
 
 static void destroy_abandoned(struct ampi_request *request, struct ampi_request *whole)
@@ -119,7 +126,7 @@ static void destroy_abandoned(struct ampi_request *request, struct ampi_request 
 
 void ampi_request_abandon(struct ampi_request *request)
 {
-    request->on_complete = destroy_abandoned;
+    *action_of(request) = destroy_abandoned;
 }
 
 void ampi_request_await(struct ampi_request *request)

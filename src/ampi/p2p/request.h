@@ -110,6 +110,7 @@ struct ampi_request {
     struct ampi_rank *owner;
     struct ampi_comm *comm;               /* NULL: none (generalized requests) */
     ampi_request_complete_fn on_complete; /* invariant 3; NULL: no action */
+    ampi_request_complete_fn then;        /* if on_complete is ampi_p2p_completed: called next, or NULL */
     struct ampi_request *whole;           /* the larger operation, for on_complete; of a persistent request
                                            * that a stream starts: that start (enqueue.c) */
     MPI_Status status;                    /* valid once COMPLETE; MPI_ERROR is the operation's result */

@@ -9,9 +9,16 @@
  */
 #include "ampi/p2p/channel.h"
 #include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_watch.h"
 
 /* Starts after which a persistent send no longer looks for a receive to be bound to. */
 #define BIND_TRIES 64
+
+/* The destination of a message. */
+struct where {
+    int dest;
+    int tag;
+};
 
 /* The content of the items between PEs. */
 struct send_item {
@@ -235,6 +242,15 @@ static bool try_bind(struct ampi_request *request)
     return ampi_channel_bind(request);
 }
 
+static BASE_COLD void start_persistent_specially(struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    ampi_p2p_before_send(&(struct ampi_send_args){p2p->buf, p2p->count, p2p->type, p2p->peer_rank, p2p->tag,
+                                                  request->comm, p2p->mode});
+    ampi_p2p_watch(request);
+}
+
 /* MPI_Start of a persistent send. */
 static int start_send(struct ampi_request *request)
 {
@@ -246,6 +262,8 @@ static int start_send(struct ampi_request *request)
     if (try_bind(request))
         return request->kind->start(request);
     request->state = AMPI_REQUEST_ACTIVE;
+    if (BASE_UNLIKELY(args.comm->at_post & AMPI_AT_POST_EVENTS))
+        start_persistent_specially(request);
     if (args.dest == MPI_PROC_NULL) {
         ampi_request_complete(request);
         return MPI_SUCCESS;
@@ -265,11 +283,11 @@ const struct ampi_request_kind ampi_send_kind = {
     .release = release_send,
 };
 
-struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args)
+static inline __attribute__((always_inline)) struct ampi_request *start(struct ampi_rank *self,
+                                                                        const struct ampi_send_args *args)
 {
     struct ampi_request *request;
 
-    ampi_p2p_catch_up(args->comm);
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
         return &ampi_request_done;
     request = ampi_request_create(self, &ampi_send_kind, args->comm, false);
@@ -279,11 +297,38 @@ struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_s
     return request;
 }
 
-int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
+/* The arguments of a call that leaves the fast path, in registers: if it passed the address of its arguments, all of the
+ * path would have to expect that they change. */
+#define IN_REGISTERS(args)                                                                             \
+    (args)->buf, (args)->count, (args)->type, (args)->comm, (struct where){(args)->dest, (args)->tag}, \
+        (args)->mode
+
+static BASE_COLD struct ampi_request *start_specially(const void *buf, MPI_Count count,
+                                                      struct ampi_type *type, struct ampi_comm *comm,
+                                                      struct where where, enum ampi_send_mode mode)
+{
+    struct ampi_send_args args = {buf, count, type, where.dest, where.tag, comm, mode};
+    struct ampi_request *request;
+
+    ampi_p2p_before_send(&args);
+    request = start(comm->owner, &args);
+    if (request == &ampi_request_done)
+        ampi_p2p_after_send(&args);
+    else
+        ampi_p2p_watch(request);
+    return request;
+}
+
+struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    return BASE_LIKELY(!args->comm->at_post) ? start(self, args) : start_specially(IN_REGISTERS(args));
+}
+
+static inline __attribute__((always_inline)) int run(struct ampi_rank *self,
+                                                     const struct ampi_send_args *args)
 {
     struct ampi_request request;
 
-    ampi_p2p_catch_up(args->comm);
     if (args->dest == MPI_PROC_NULL || BASE_LIKELY(ampi_send_try(self, args)))
         return MPI_SUCCESS;
     ampi_request_init_on_stack(&request, self, &ampi_send_kind, args->comm);
@@ -292,6 +337,24 @@ int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args
     ampi_send_queue(self, &request);
     ampi_request_await(&request);
     return ampi_p2p_result(args->comm, &request.status);
+}
+
+static BASE_COLD int run_specially(const void *buf, MPI_Count count, struct ampi_type *type,
+                                   struct ampi_comm *comm, struct where where, enum ampi_send_mode mode)
+{
+    struct ampi_send_args args = {buf, count, type, where.dest, where.tag, comm, mode};
+    int error;
+
+    ampi_p2p_before_send(&args);
+    error = run(comm->owner, &args);
+    if (!error)
+        ampi_p2p_after_send(&args);
+    return error;
+}
+
+int ampi_send_blocking(struct ampi_rank *self, const struct ampi_send_args *args)
+{
+    return BASE_LIKELY(!args->comm->at_post) ? run(self, args) : run_specially(IN_REGISTERS(args));
 }
 
 /* MPI_Send and MPI_Send_c. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * category.c: categories of variables (MPI 5.0, section 15.3.9). They have no subcategories and never
+ * category.c: categories of variables and events (MPI 5.0, section 15.3.9). They have no subcategories and never
  * change.
  */
 #include <string.h>
 
-#include "ampi/tool/tool.h"
+#include "ampi/tool/event_queue.h"
 
 static const struct {
     const char *name;
@@ -26,7 +26,7 @@ static bool is_index(int cat_index)
     return cat_index >= 0 && cat_index < AMPI_TOOL_CATEGORY_COUNT;
 }
 
-/* Writes the first len variables of a category; returns their total number. */
+/* Writes the first len variables or events of a category; returns their total number. */
 static int list(int cat_index, count_fn *count, category_fn *category_of, int len, int *indices)
 {
     int n = 0;
@@ -112,7 +112,7 @@ int PMPI_T_category_get_pvars(int cat_index, int len, int indices[])
 AMPI_EXPORT(T_category_get_events);
 int PMPI_T_category_get_events(int cat_index, int len, int indices[])
 {
-    return get_list(cat_index, NULL, NULL, len, indices);
+    return get_list(cat_index, ampi_tool_event_count, ampi_tool_event_category, len, indices);
 }
 
 AMPI_EXPORT(T_category_get_categories);
@@ -128,7 +128,7 @@ int PMPI_T_category_get_num_events(int cat_index, int *num_events)
 
     if (error || !num_events)
         return error ? error : MPI_T_ERR_INVALID;
-    *num_events = 0;
+    *num_events = list(cat_index, ampi_tool_event_count, ampi_tool_event_category, 0, NULL);
     return MPI_SUCCESS;
 }
 

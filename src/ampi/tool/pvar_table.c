@@ -52,7 +52,7 @@ static uint64_t get_message_bytes(const struct ampi_rank *self, const struct amp
 
 static uint64_t get_posted(const struct ampi_rank *self, const struct ampi_comm *comm)
 {
-    return comm->match.n_posted;
+    return comm->match.n_posted - comm->match.n_posted_of[AMPI_MATCH_WATCHED];
 }
 
 static uint64_t get_unexpected(const struct ampi_rank *self, const struct ampi_comm *comm)

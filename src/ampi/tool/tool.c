@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * tool.c: starting and ending the tool interface, and its enumerations, of which it has none (MPI 5.0,
- * sections 15.3.4 and 15.3.5).
+ * tool.c: starting and ending the tool interface (MPI 5.0, section 15.3.4).
  */
 #include "ampi/object/gate.h"
 #include "ampi/object/rank.h"
-#include "ampi/tool/tool.h"
+#include "ampi/tool/event_queue.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,22 +45,7 @@ int PMPI_T_finalize(void)
 {
     if (ampi_tool_check())
         return MPI_T_ERR_NOT_INITIALIZED;
-    ampi_self()->n_tool_inits--;
+    if (--ampi_self()->n_tool_inits == 0)
+        ampi_events_end(ampi_self());
     return MPI_SUCCESS;
-}
-
-AMPI_EXPORT(T_enum_get_info);
-int PMPI_T_enum_get_info(MPI_T_enum enumtype, int *num, char *name, int *name_len)
-{
-    int error = ampi_tool_check();
-
-    return error ? error : MPI_T_ERR_INVALID_HANDLE;
-}
-
-AMPI_EXPORT(T_enum_get_item);
-int PMPI_T_enum_get_item(MPI_T_enum enumtype, int indx, int *value, char *name, int *name_len)
-{
-    int error = ampi_tool_check();
-
-    return error ? error : MPI_T_ERR_INVALID_HANDLE;
 }

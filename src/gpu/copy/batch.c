@@ -162,7 +162,7 @@ static void batch_done(struct gpu_batch *batch, int error)
         struct gpu_move *move = batch->moves[i];
         move->error = error;
         move->is_dst_missing = false;
-        move->done(move, error);
+        gpu_move_end(move, error);
     }
     put_batch(batch);
 }

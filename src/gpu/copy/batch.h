@@ -37,4 +37,12 @@ static inline void gpu_batch_start_now(void)
 /* Starts a single move. (gpu_move.c) */
 void gpu_move_start_alone(struct gpu_move *move);
 
+/* Calls move->done, which may free the move. */
+static inline void gpu_move_end(struct gpu_move *move, int error)
+{
+    if (BASE_UNLIKELY(gpu_move_watcher != NULL))
+        gpu_move_watcher(move, true, error);
+    move->done(move, error);
+}
+
 #endif

@@ -282,6 +282,8 @@ static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 
 /* ---- Immediate copies from GPU to GPU ---- */
 
+void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
+
 static void start_with_care(struct gpu_move *move);
 
 static void begun_done(struct gpu_ticket *ticket, int error)
@@ -292,7 +294,7 @@ static void begun_done(struct gpu_ticket *ticket, int error)
     if (BASE_UNLIKELY(move->is_stale))
         start_with_care(move);
     else
-        move->done(move, move->error ? move->error : error);
+        gpu_move_end(move, move->error ? move->error : error);
 }
 
 /* The address of the first byte to move if the data is a block in device memory, and its range from the
@@ -366,7 +368,7 @@ static void finish(struct gpu_move *move)
     if (BASE_UNLIKELY(move->is_hop))
         atomic_fetch_sub_explicit(&hop_bytes, move->n_bytes, memory_order_relaxed);
     gpu_move_put_staging(move);
-    move->done(move, move->error);
+    gpu_move_end(move, move->error);
 }
 
 static void chunk_done(struct gpu_move *move, struct gpu_move_chunk *chunk)
@@ -435,6 +437,8 @@ void gpu_move_start_alone(struct gpu_move *move)
 
 void gpu_move_start(struct gpu_move *move)
 {
+    if (BASE_UNLIKELY(gpu_move_watcher != NULL))
+        gpu_move_watcher(move, false, 0);
     if (!gpu_batch_take(move))
         gpu_move_start_alone(move);
 }

@@ -7,6 +7,7 @@
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
+#include "ampi/object/event.h"
 #include "ampi/object/gate.h"
 #include "ampi/coll/engine/between_ops.h"
 #include "base/log.h"
@@ -15,12 +16,24 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call);
 
 /* ---- Stages ---- */
 
+/* Reports the begin or the end of a collective. */
+static BASE_COLD void emit(const struct ampi_coll_args *args, enum ampi_event_kind kind, int last)
+{
+    const struct ampi_comm *comm = args->comm;
+    const int64_t values[] = {(int64_t)comm->shared->context_id, (intptr_t)args->plan->name, last};
+
+    if (!comm->shared->window && !comm->shared->file)
+        ampi_event_emit(comm->owner, kind, comm, values);
+}
+
 /* The member continues with this result. Its arguments may be gone afterwards. */
 static inline void end_member(struct ampi_coll_args *args, int error)
 {
     struct ampi_request *request = args->request;
 
     args->error = error;
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_WATCHED))
+        emit(args, AMPI_EVENT_COLLECTIVE_END, error);
     if (request) {
         request->status.MPI_ERROR = error;
         ampi_request_complete(request);
@@ -41,7 +54,7 @@ static inline void finish_member(struct ampi_coll_args *args)
 /* True if the next operation of the member may start (see slot.h). */
 static inline bool may_start(const struct ampi_comm *comm)
 {
-    uint32_t allowed = 0;
+    uint32_t allowed = AMPI_COLL_PENDING_WATCHED;
 
     if (BASE_LIKELY(comm->coll_pending == 0))
         return true;
@@ -424,11 +437,21 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call)
     arrive(&comm->shared->coll->slots[index], args, is_own_call);
 }
 
-/* Defers an operation because others of the member are pending, or for ever because a member has failed. */
-static BASE_COLD void defer(struct ampi_coll_args *args)
+/* Defers an operation because others of the member are pending, or for ever because a member has failed. Starts it if only
+ * its events are wanted. */
+static BASE_COLD void start_or_defer(struct ampi_coll_args *args, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
 
+    if (comm->coll_pending & AMPI_COLL_PENDING_WATCHED) {
+        emit(args, AMPI_EVENT_COLLECTIVE_BEGIN, args->root);
+        if (is_own_call)
+            ampi_event_hand_out(comm->owner);
+        if (!comm->coll_deferred_first && may_start(comm)) {
+            start_now(args, is_own_call);
+            return;
+        }
+    }
     if (comm->coll_pending & AMPI_COLL_PENDING_FAILED) {
         end_member(args, MPI_ERR_PROC_ABORTED);
         return;
@@ -446,10 +469,12 @@ static inline void start(struct ampi_coll_args *args, struct ampi_request *reque
 
     args->request = request;
     args->next = NULL;
-    if (BASE_LIKELY(!comm->coll_deferred_first && may_start(comm)))
+    if (BASE_LIKELY(!comm->coll_deferred_first &&
+                    (comm->coll_pending == 0 ||
+                     (!(comm->coll_pending & AMPI_COLL_PENDING_WATCHED) && may_start(comm)))))
         start_now(args, is_own_call);
     else
-        defer(args);
+        start_or_defer(args, is_own_call);
 }
 
 void ampi_coll_start(struct ampi_coll_args *args, struct ampi_request *request)
@@ -470,6 +495,8 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
     args->seq = seq;
     args->pending_bit = 0;
     args->comm->n_series_starts++;
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_WATCHED))
+        emit(args, AMPI_EVENT_COLLECTIVE_BEGIN, args->root);
     if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_FAILED))
         end_member(args, MPI_ERR_PROC_ABORTED);
     else
@@ -486,6 +513,8 @@ int ampi_coll_run(struct ampi_coll_args *args)
         ult_suspend();
         BASE_ASSERT(args->is_done);
     }
+    if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_WATCHED))
+        ampi_event_hand_out(args->comm->owner);
     return args->error;
 }
 

@@ -53,7 +53,7 @@ static struct ampi_endpoint *take(struct ampi_rank *owner)
 
 void ampi_endpoint_give(struct ampi_comm *comm)
 {
-    if (comm->owner->threads_level != MPI_THREAD_MULTIPLE)
+    if (comm->owner->threads_level != MPI_THREAD_MULTIPLE || (comm->at_post & AMPI_AT_POST_EVENTS))
         return;
     comm->endpoint = take(comm->owner);
     comm->endpoint->rings_to =
@@ -86,9 +86,15 @@ static void drop(struct ampi_comm *comm)
     pthread_mutex_unlock(&all_lock);
 }
 
+/* Direct calls emit no events. */
+static void watch(struct ampi_comm *comm, bool is_on)
+{
+    ampi_endpoint_leave(comm);
+}
+
 void ampi_endpoint_connect(void)
 {
-    static const struct ampi_comm_client client = {.close = drop};
+    static const struct ampi_comm_client client = {.close = drop, .watch = watch};
 
     ampi_comm_add_client(&client);
 }

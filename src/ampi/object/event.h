@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * event.h: what the library can tell about a run: one table of kinds of events for MPI_T (tool/) and for reports.
+ *
+ * Events are off until a rank asks for them (ampi_comm_watch_pe in comm/comm.h). Then the places where they happen leave
+ * their fast paths, and call ampi_event_emit. Each of these places uses a branch that it has anyway:
+ *
+ *      sends and receives start    comm->at_post, which also says that the communicator has streams
+ *      a message arrives           the class AMPI_MATCH_WATCHED of the matching engine counts as a posted receive
+ *      no receive matches it       comm->probers ends with ampi_prober_watch
+ *      a request completes         request->on_complete
+ *      a collective starts         the bit AMPI_COLL_PENDING_WATCHED of comm->coll_pending
+ *      a rank blocks               ult->alert
+ *
+ * Three rarer places compare a word: a receive that finds an unexpected message, the end of a collective, and an idle PE.
+ *
+ * An event has up to AMPI_EVENT_VALUES_MAX values of 8 bytes, whose names are in the table. The first value of an event on a
+ * communicator is its context: a number that is equal at all its ranks, and no other live communicator has.
+ */
+#ifndef AMPI_EVENT_H
+#define AMPI_EVENT_H
+
+#include "ampi/object/rank.h"
+
+#define AMPI_EVENT_VALUES_MAX 4
+
+/* Whose event it is. */
+enum ampi_event_scope {
+    AMPI_EVENT_OF_COMM, /* of a rank, on a communicator */
+    AMPI_EVENT_OF_RANK,
+    AMPI_EVENT_OF_PE, /* of all ranks of a PE */
+};
+
+/* kind, scope, name, names of the values, description */
+#define AMPI_EVENTS(X)                                                                               \
+    X(SEND_POSTED, COMM, "send_posted", ("context", "dest", "tag", "bytes"),                         \
+      "the rank starts to send a message")                                                           \
+    X(SEND_COMPLETED, COMM, "send_completed", ("context", "dest", "tag", "bytes"),                   \
+      "a send of the rank is complete")                                                              \
+    X(RECEIVE_POSTED, COMM, "receive_posted", ("context", "source", "tag", "bytes"),                 \
+      "the rank starts to receive a message of at most so many bytes")                               \
+    X(RECEIVE_COMPLETED, COMM, "receive_completed", ("context", "source", "tag", "bytes"),           \
+      "a receive of the rank is complete")                                                           \
+    X(MESSAGE_UNEXPECTED, COMM, "message_unexpected", ("context", "source", "tag", "bytes"),         \
+      "a message to the rank has arrived, and no receive matches it yet")                            \
+    X(MESSAGE_MATCHED, COMM, "message_matched", ("context", "source", "tag", "was_unexpected"),      \
+      "a message to the rank and a receive have matched")                                            \
+    X(COLLECTIVE_BEGIN, COMM, "collective_begin", ("context", "operation", "root"),                  \
+      "the rank starts a collective; operation is the address of its name")                          \
+    X(COLLECTIVE_END, COMM, "collective_end", ("context", "operation", "error"),                     \
+      "a collective of the rank is complete; operation is the address of its name")                  \
+    X(RANK_BLOCKED, RANK, "rank_blocked", ("call_name"),                                             \
+      "the rank waits; call_name is the address of the name of its call")                            \
+    X(RANK_RESUMED, RANK, "rank_resumed", ("call_name", "blocked_ns"), "the rank goes on")           \
+    X(PE_IDLE, PE, "pe_idle", ("pe", "idle_ns"), "the rank's PE was idle, and has a ready rank now") \
+    X(COPY_BEGIN, PE, "copy_begin", ("copy", "bytes"),                                               \
+      "a copy from or to GPU memory starts on the rank's PE")                                        \
+    X(COPY_END, PE, "copy_end", ("copy", "bytes", "error"), "this copy is done")
+
+#define AMPI_EVENT_KIND(kind, scope, name, values, text) AMPI_EVENT_##kind,
+enum ampi_event_kind { AMPI_EVENTS(AMPI_EVENT_KIND) AMPI_EVENT_KIND_COUNT };
+
+struct ampi_event_type {
+    const char *name;
+    enum ampi_event_scope scope;
+    const char *values[AMPI_EVENT_VALUES_MAX + 1]; /* their names; NULL behind the last */
+    const char *text;
+};
+extern const struct ampi_event_type ampi_event_types[AMPI_EVENT_KIND_COUNT];
+
+/* Emits an event of a rank, on the communicator or none (NULL). On the rank's PE, on any stack. Never switches: the rank
+ * gets it when it blocks, and in ampi_event_hand_out. */
+static inline void ampi_event_emit(struct ampi_rank *rank, enum ampi_event_kind kind,
+                                   const struct ampi_comm *comm, const int64_t *values)
+{
+    if (rank->events)
+        ampi_upper.take_event(rank, kind, comm, values);
+}
+
+/* In a call of the rank, where nothing is half done: calls its functions for the events so far. May switch. */
+static inline void ampi_event_hand_out(struct ampi_rank *rank)
+{
+    if (rank->events)
+        ampi_upper.hand_out_events(rank);
+}
+
+#endif

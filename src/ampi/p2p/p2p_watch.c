@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * p2p_watch.c: events of messages. See p2p_watch.h.
+ */
+#include "ampi/p2p/p2p_watch.h"
+
+#include "ampi/p2p/p2p_failure.h"
+
+struct ampi_message ampi_message_watch_mark;
+
+struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm)
+{
+    if (comm->has_failed)
+        return &ampi_message_failed_mark;
+    return comm->at_post & AMPI_AT_POST_EVENTS ? &ampi_message_watch_mark : NULL;
+}
+
+void ampi_p2p_watch_comm(struct ampi_comm *comm, bool is_on)
+{
+    struct ampi_prober **link = &comm->probers;
+
+    ampi_match_set_watched(&comm->match, is_on);
+    if (!comm->away || comm->away == &ampi_message_watch_mark)
+        comm->away = ampi_p2p_mark_of(comm);
+    while (*link && *link != &ampi_prober_watch)
+        link = &(*link)->next;
+    *link = is_on ? &ampi_prober_watch : NULL;
+}
+
+void ampi_p2p_emit(const struct ampi_comm *comm, enum ampi_event_kind kind, int peer, int tag, int64_t last)
+{
+    const int64_t values[] = {(int64_t)comm->shared->context_id, peer, tag, last};
+
+    if (!comm->shared->window && !comm->shared->file)
+        ampi_event_emit(comm->owner, kind, comm, values);
+}
+
+static void emit_send(const struct ampi_send_args *args, enum ampi_event_kind kind)
+{
+    if ((args->comm->at_post & AMPI_AT_POST_EVENTS) && args->dest != MPI_PROC_NULL)
+        ampi_p2p_emit(args->comm, kind, args->dest, args->tag, args->count * args->type->size_bytes);
+}
+
+void ampi_p2p_before_send(const struct ampi_send_args *args)
+{
+    if (args->comm->at_post & AMPI_AT_POST_STREAMS)
+        gpu_sync_catch_up();
+    emit_send(args, AMPI_EVENT_SEND_POSTED);
+    ampi_event_hand_out(args->comm->owner);
+}
+
+void ampi_p2p_after_send(const struct ampi_send_args *args)
+{
+    emit_send(args, AMPI_EVENT_SEND_COMPLETED);
+    ampi_event_hand_out(args->comm->owner);
+}
+
+void ampi_p2p_before_recv(const struct ampi_recv_args *args)
+{
+    if (args->comm->at_post & AMPI_AT_POST_STREAMS)
+        gpu_sync_catch_up();
+    if ((args->comm->at_post & AMPI_AT_POST_EVENTS) && args->source != MPI_PROC_NULL)
+        ampi_p2p_emit(args->comm, AMPI_EVENT_RECEIVE_POSTED, args->source, args->tag,
+                      args->count * args->type->size_bytes);
+    ampi_event_hand_out(args->comm->owner);
+}
+
+static void emit_received(const struct ampi_comm *comm, const MPI_Status *status)
+{
+    if ((comm->at_post & AMPI_AT_POST_EVENTS) && status->MPI_SOURCE >= 0)
+        ampi_p2p_emit(comm, AMPI_EVENT_RECEIVE_COMPLETED, status->MPI_SOURCE, status->MPI_TAG,
+                      (int64_t)ampi_status_bytes(status));
+}
+
+void ampi_p2p_after_recv(const struct ampi_comm *comm, const MPI_Status *status)
+{
+    emit_received(comm, status);
+    ampi_event_hand_out(comm->owner);
+}
+
+void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    request->on_complete = request->then;
+    if (ampi_request_is_recv(request))
+        emit_received(request->comm, &request->status);
+    else
+        emit_send(&(struct ampi_send_args){.comm = request->comm,
+                                           .dest = p2p->peer_rank,
+                                           .tag = p2p->tag,
+                                           .count = p2p->count,
+                                           .type = p2p->type},
+                  AMPI_EVENT_SEND_COMPLETED);
+    if (request->on_complete)
+        request->on_complete(request, whole);
+}
+
+void ampi_p2p_watch(struct ampi_request *request)
+{
+    if (!(request->comm->at_post & AMPI_AT_POST_EVENTS) || request->on_complete == ampi_p2p_completed)
+        return;
+    request->then = request->on_complete;
+    if (ampi_request_is_active(request))
+        request->on_complete = ampi_p2p_completed;
+    else /* a send that was complete at once */
+        ampi_p2p_completed(request, NULL);
+}
+
+void ampi_p2p_matched(struct ampi_match *match, int source, int tag, bool was_unexpected)
+{
+    ampi_p2p_emit(BASE_CONTAINER(match, struct ampi_comm, match), AMPI_EVENT_MESSAGE_MATCHED, source, tag,
+                  was_unexpected);
+}

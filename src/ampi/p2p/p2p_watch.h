@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * p2p_watch.h: events of messages (object/event.h): for operations on communicators that have at_post set, which left the
+ * fast path for them. All are called on the PE of the communicator's owner, and the functions named before and after in a
+ * call of the owner. These may switch, the others do not.
+ */
+#ifndef AMPI_P2P_WATCH_H
+#define AMPI_P2P_WATCH_H
+
+#include "ampi/object/event.h"
+#include "ampi/p2p/p2p.h"
+
+/* In comm->away while events are wanted, so that persistent receives are not bound. */
+extern struct ampi_message ampi_message_watch_mark;
+
+/* What comm->away is while no message waits there. */
+struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm);
+
+/* An operation starts: reports it. First starts enqueued operations to which the communicator's streams have come: these
+ * precede it, because the program may have waited for the stream by a call that the library does not see. */
+void ampi_p2p_before_send(const struct ampi_send_args *args) BASE_COLD;
+void ampi_p2p_before_recv(const struct ampi_recv_args *args) BASE_COLD;
+
+/* An operation that has no request is complete. */
+void ampi_p2p_after_send(const struct ampi_send_args *args) BASE_COLD;
+void ampi_p2p_after_recv(const struct ampi_comm *comm, const MPI_Status *status) BASE_COLD;
+
+/* Reports the completion of a request that is ACTIVE. */
+void ampi_p2p_watch(struct ampi_request *request) BASE_COLD;
+
+/* request->on_complete of such a request. */
+void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole);
+
+/* Emits an event of the communicator's owner, except on communicators of the library's own. */
+void ampi_p2p_emit(const struct ampi_comm *comm, enum ampi_event_kind kind, int peer, int tag,
+                   int64_t last) BASE_COLD;
+
+/* ampi_match_watcher, and watch of struct ampi_comm_client. */
+void ampi_p2p_matched(struct ampi_match *match, int source, int tag, bool was_unexpected) BASE_COLD;
+void ampi_p2p_watch_comm(struct ampi_comm *comm, bool is_on);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * event_queue.c: a rank's events from where they happen to its callbacks. See event_queue.h.
+ */
+#include "ampi/object/gate.h"
+#include "ampi/procs/procs.h"
+#include "ampi/tool/event_queue.h"
+#include "base/log.h"
+#include "gpu/gpu.h"
+
+#define BIT(kind) (1u << (kind))
+
+static const MPI_T_cb_safety levels[AMPI_EVENT_LEVELS] = {
+    MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_MPI_RESTRICTED, MPI_T_CB_REQUIRE_THREAD_SAFE,
+    MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE};
+
+enum context { IN_CALL, IN_ERRAND }; /* indices of `levels` */
+
+/* By PE, which alone uses its entry: its ranks with registrations, and how many of these want events on communicators. */
+static struct {
+    struct ampi_events *first;
+    int n_watching;
+} of_pe[AMPI_PES_MAX];
+
+static bool is_for(const struct MPI_ABI_T_event_registration *registration, enum ampi_event_kind kind,
+                   const struct ampi_comm *comm)
+{
+    return registration->kind == kind && !registration->is_freed &&
+           (!registration->comm || registration->comm == comm);
+}
+
+/* ---- Handing out ---- */
+
+/* The callback that may be called there: the least restricted one. NULL: none. */
+static const struct ampi_event_callback *
+find_callback(const struct MPI_ABI_T_event_registration *registration, enum context context)
+{
+    for (int i = (int)context; i < AMPI_EVENT_LEVELS; i++)
+        if (registration->callbacks[i].function)
+            return &registration->callbacks[i];
+    return NULL;
+}
+
+static void call_dropped(struct MPI_ABI_T_event_registration *registration, enum context context)
+{
+    const struct ampi_event_callback *callback = find_callback(registration, context);
+    MPI_Count n_dropped = registration->n_dropped;
+
+    if (n_dropped == 0 || !registration->dropped)
+        return;
+    registration->n_dropped = 0;
+    registration->dropped(n_dropped, registration, 0, levels[context], callback ? callback->user_data : NULL);
+}
+
+static void call_all(struct ampi_events *events, struct MPI_ABI_T_event_instance *event, enum context context)
+{
+    event->magic = AMPI_MAGIC_TOOL_EVENT;
+    for (struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next) {
+        struct ampi_event_callback callback;
+        if (!is_for(r, event->kind, event->comm) || !find_callback(r, context))
+            continue;
+        call_dropped(r, context);
+        if (r->is_freed)
+            continue;
+        callback = *find_callback(r, context);
+        callback.function(event, r, levels[context], callback.user_data);
+    }
+    event->magic = AMPI_MAGIC_DEAD;
+}
+
+static void hand_out(struct ampi_events *events, enum context context)
+{
+    if (events->is_busy)
+        return;
+    events->is_busy = true;
+    while (events->n_queued > 0) {
+        struct MPI_ABI_T_event_instance event = events->queue[events->first];
+        events->first = (events->first + 1) % AMPI_EVENTS_QUEUED_MAX;
+        events->n_queued--;
+        call_all(events, &event, context);
+    }
+    events->is_busy = false;
+    if (events->must_update)
+        ampi_events_update(events);
+}
+
+void ampi_events_hand_out(struct ampi_rank *rank)
+{
+    if (rank->events->n_queued > 0)
+        hand_out(rank->events, IN_CALL);
+}
+
+static void hand_out_on_errand(struct ult_errand *errand)
+{
+    struct ampi_events *events = BASE_CONTAINER(errand, struct ampi_events, errand);
+
+    events->is_errand_posted = false;
+    if (!events->is_unrestricted)
+        hand_out(events, IN_ERRAND);
+}
+
+/* ---- Taking ---- */
+
+static BASE_COLD void drop(struct ampi_events *events, enum ampi_event_kind kind,
+                           const struct ampi_comm *comm)
+{
+    for (struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next)
+        if (is_for(r, kind, comm))
+            r->n_dropped++;
+}
+
+void ampi_events_take(struct ampi_rank *rank, int kind, const struct ampi_comm *comm, const int64_t *values)
+{
+    struct ampi_events *events = rank->events;
+    struct MPI_ABI_T_event_instance *event;
+
+    if (!(events->wanted & BIT(kind)) || rank->state == AMPI_RANK_ENDED)
+        return;
+    if (events->n_queued == AMPI_EVENTS_QUEUED_MAX || (events->is_busy && ampi_self() == rank)) {
+        drop(events, (enum ampi_event_kind)kind, comm);
+        return;
+    }
+    event = &events->queue[(events->first + events->n_queued++) % AMPI_EVENTS_QUEUED_MAX];
+    event->kind = (enum ampi_event_kind)kind;
+    event->comm = comm;
+    event->time_ns = ult_now_ns();
+    for (int i = 0; ampi_event_types[kind].values[i]; i++)
+        event->values[i] = values[i];
+    if (!events->is_busy && !events->is_errand_posted && !events->is_unrestricted) {
+        events->is_errand_posted = true;
+        ampi_rank_send(rank, &events->errand);
+    }
+}
+
+static void take_of_pe(int pe_id, enum ampi_event_kind kind, const int64_t *values)
+{
+    for (struct ampi_events *events = of_pe[pe_id].first; events; events = events->next)
+        ampi_events_take(events->rank, kind, NULL, values);
+}
+
+/* ---- The hooks of lower modules ---- */
+
+static void blocks(struct ult *u)
+{
+    const int64_t values[] = {(intptr_t)u->call};
+
+    ampi_events_take(u->owner, AMPI_EVENT_RANK_BLOCKED, NULL, values);
+}
+
+static void resumes(struct ult *u, uint64_t since_ns)
+{
+    struct ampi_events *events = ((struct ampi_rank *)u->owner)->events;
+    const int64_t values[] = {(intptr_t)u->call, (int64_t)(ult_now_ns() - since_ns)};
+
+    ampi_events_take(u->owner, AMPI_EVENT_RANK_RESUMED, NULL, values);
+    if (!events->is_unrestricted)
+        hand_out(events, IN_ERRAND);
+}
+
+static void idles(struct ult_pe *pe, uint64_t since_ns)
+{
+    const int64_t values[] = {ult_pe_id(pe), (int64_t)(ult_now_ns() - since_ns)};
+
+    take_of_pe(ult_pe_id(pe), AMPI_EVENT_PE_IDLE, values);
+}
+
+static void copies(const struct gpu_move *move, bool is_done, int error)
+{
+    const int64_t values[] = {(intptr_t)move, (int64_t)move->n_bytes, error};
+
+    take_of_pe(ult_pe_id(ult_self()->pe), is_done ? AMPI_EVENT_COPY_END : AMPI_EVENT_COPY_BEGIN, values);
+}
+
+/* ---- Registrations ---- */
+
+struct ampi_events *ampi_events_of(struct ampi_rank *self)
+{
+    struct ampi_events *events = self->events;
+
+    if (events)
+        return events;
+    events = base_calloc(1, sizeof *events, "events of the tool interface");
+    events->rank = self;
+    events->errand.run = hand_out_on_errand;
+    events->next = of_pe[self->pe_id].first;
+    of_pe[self->pe_id].first = events;
+    self->events = events;
+    return events;
+}
+
+static void free_freed(struct ampi_events *events)
+{
+    struct MPI_ABI_T_event_registration **link = &events->registrations, *r;
+
+    while ((r = *link)) {
+        if (!r->is_freed) {
+            link = &r->next;
+            continue;
+        }
+        *link = r->next;
+        call_dropped(r, IN_CALL);
+        r->magic = AMPI_MAGIC_DEAD;
+        if (r->comm)
+            ampi_comm_shared_unref(r->comm->shared);
+        if (r->freed)
+            r->freed(r, MPI_T_CB_REQUIRE_NONE, r->freed_data);
+        free(r);
+        link = &events->registrations; /* the callback may have changed the list */
+    }
+}
+
+void ampi_events_update(struct ampi_events *events)
+{
+    int pe_id = events->rank->pe_id;
+    bool has_comms = false;
+
+    events->must_update = events->is_busy;
+    if (events->is_busy)
+        return;
+    free_freed(events);
+    events->wanted = 0;
+    events->is_unrestricted = false;
+    for (const struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next) {
+        if (!find_callback(r, IN_CALL))
+            continue;
+        events->wanted |= BIT(r->kind);
+        events->is_unrestricted |= !find_callback(r, IN_ERRAND);
+        has_comms |= ampi_event_types[r->kind].scope == AMPI_EVENT_OF_COMM;
+    }
+    ult_watchers.blocks = blocks;
+    ult_watchers.resumes = resumes;
+    if (events->wanted && !events->queue)
+        events->queue =
+            base_calloc(AMPI_EVENTS_QUEUED_MAX, sizeof *events->queue, "events of the tool interface");
+    events->rank->ult.is_watched =
+        events->wanted & (BIT(AMPI_EVENT_RANK_BLOCKED) | BIT(AMPI_EVENT_RANK_RESUMED));
+    if (events->wanted & BIT(AMPI_EVENT_PE_IDLE))
+        __atomic_store_n(&ult_watchers.idles, idles, __ATOMIC_RELAXED);
+    if (events->wanted & (BIT(AMPI_EVENT_COPY_BEGIN) | BIT(AMPI_EVENT_COPY_END)))
+        __atomic_store_n(&gpu_move_watcher, copies, __ATOMIC_RELAXED);
+    if (has_comms == events->has_comms_watched)
+        return;
+    events->has_comms_watched = has_comms;
+    of_pe[pe_id].n_watching += has_comms ? 1 : -1;
+    if (of_pe[pe_id].n_watching == (has_comms ? 1 : 0))
+        ampi_comm_watch_pe(pe_id, has_comms);
+}
+
+void ampi_events_end(struct ampi_rank *self)
+{
+    if (!self->events)
+        return;
+    for (struct MPI_ABI_T_event_registration *r = self->events->registrations; r; r = r->next)
+        r->is_freed = true;
+    ampi_events_update(self->events);
+}
