@@ -66,6 +66,10 @@ const struct base_option base_settings_table[] = {
      "without calling MPI; each MPI call takes a lock then"},
     {"+v", BASE_OPTION_COUNT, &base_settings.verbosity, 0, 0, NULL,
      "print the configuration; twice: in more detail"},
+    {"+stats", BASE_OPTION_STRING, &base_settings.stats, 0, 0, "table|FILE",
+     "print or write as JSON, in MPI_Finalize: messages and bytes of each rank by route, its longest queue "
+     "of unexpected "
+     "messages, its time blocked in each call, and the load of its PE"},
     {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,stuck:S",
      "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
      "collective end the job "

@@ -10,6 +10,7 @@
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
+#include "ampi/tool/stats.h"
 #include "gpu/nccl/nccl.h"
 
 /* Why the caller cannot start MPI for its rank (NULL: unknown). */
@@ -38,6 +39,7 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
     if (provided)
         *provided = self->thread_level;
     ampi_thread_start_progress();
+    ampi_stats_begin(self);
     return MPI_SUCCESS;
 }
 
@@ -99,6 +101,7 @@ int PMPI_Finalize(void)
     if (error)
         return error;
     ult_self()->call = "MPI_Finalize";
+    ampi_stats_end(self);
     ampi_coll_finalize(self->world);
     ampi_handlers_end(self);
     if (ampi_job.n_local == 1) /* otherwise at the end of the job, while CUDA still exists */

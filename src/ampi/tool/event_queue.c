@@ -5,6 +5,7 @@
 #include "ampi/object/gate.h"
 #include "ampi/procs/procs.h"
 #include "ampi/tool/event_queue.h"
+#include "ampi/tool/stats.h"
 #include "base/log.h"
 #include "gpu/gpu.h"
 
@@ -114,6 +115,8 @@ void ampi_events_take(struct ampi_rank *rank, int kind, const struct ampi_comm *
     struct ampi_events *events = rank->events;
     struct MPI_ABI_T_event_instance *event;
 
+    if (events->stats)
+        ampi_stats_take(events->stats, rank, (enum ampi_event_kind)kind, comm, values);
     if (!(events->wanted & BIT(kind)) || rank->state == AMPI_RANK_ENDED)
         return;
     if (events->n_queued == AMPI_EVENTS_QUEUED_MAX || (events->is_busy && ampi_self() == rank)) {
@@ -212,7 +215,7 @@ static void free_freed(struct ampi_events *events)
 void ampi_events_update(struct ampi_events *events)
 {
     int pe_id = events->rank->pe_id;
-    bool has_comms = false;
+    bool has_comms = events->stats != NULL;
 
     events->must_update = events->is_busy;
     if (events->is_busy)
@@ -233,8 +236,8 @@ void ampi_events_update(struct ampi_events *events)
         events->queue =
             base_calloc(AMPI_EVENTS_QUEUED_MAX, sizeof *events->queue, "events of the tool interface");
     events->rank->ult.is_watched =
-        events->wanted & (BIT(AMPI_EVENT_RANK_BLOCKED) | BIT(AMPI_EVENT_RANK_RESUMED));
-    if (events->wanted & BIT(AMPI_EVENT_PE_IDLE))
+        events->stats || (events->wanted & (BIT(AMPI_EVENT_RANK_BLOCKED) | BIT(AMPI_EVENT_RANK_RESUMED)));
+    if (events->stats || (events->wanted & BIT(AMPI_EVENT_PE_IDLE)))
         __atomic_store_n(&ult_watchers.idles, idles, __ATOMIC_RELAXED);
     if (events->wanted & (BIT(AMPI_EVENT_COPY_BEGIN) | BIT(AMPI_EVENT_COPY_END)))
         __atomic_store_n(&gpu_move_watcher, copies, __ATOMIC_RELAXED);

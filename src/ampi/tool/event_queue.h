@@ -51,6 +51,8 @@ struct MPI_ABI_T_event_registration {
     struct MPI_ABI_T_event_registration *next; /* next in the rank's list */
 };
 
+struct ampi_stats;
+
 /* Of one rank, from its first registration on. */
 struct ampi_events {
     struct ampi_rank *rank;
@@ -65,6 +67,7 @@ struct ampi_events {
     struct ampi_events *next;               /* next of the PE */
     unsigned first, n_queued;               /* of queue, which is a ring */
     struct MPI_ABI_T_event_instance *queue; /* NULL: no callback was ever registered */
+    struct ampi_stats *stats;               /* +stats; NULL: none */
 };
 
 /* The calling rank's, created if need be. */
