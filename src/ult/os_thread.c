@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * os_thread.c: OS threads of this library: their creation, names and cores.
+ * os_thread.c: OS threads of this library: their creation, names, numbers and cores.
  */
 #include <dlfcn.h>
 #include <sched.h>
@@ -28,6 +28,25 @@ void ult_pe_name_thread(const struct ult_pe *pe, const char *role)
 
     snprintf(name, sizeof name, "%s %d", role, pe->pe_id);
     pthread_setname_np(pthread_self(), name);
+}
+
+pid_t ult_pe_tid(const struct ult_pe *pe)
+{
+    return __atomic_load_n(&pe->tid, __ATOMIC_RELAXED);
+}
+
+pid_t ult_tid(const struct ult *u)
+{
+    const struct ult_carrier *home = __atomic_load_n(&u->home, __ATOMIC_RELAXED);
+
+    return home ? home->tid : ult_pe_tid(u->pe);
+}
+
+bool ult_holds_others(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && self->pe->n_live > 1 && !self->pe->is_shared;
 }
 
 /* Pins the calling thread to one of the process's cores if every core has a PE. With fewer PEs the kernel

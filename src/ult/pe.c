@@ -415,25 +415,6 @@ uint64_t ult_pe_switches_seen(const struct ult_pe *pe)
     return __atomic_load_n(&pe->n_switches, __ATOMIC_RELAXED);
 }
 
-pid_t ult_pe_tid(const struct ult_pe *pe)
-{
-    return __atomic_load_n(&pe->tid, __ATOMIC_RELAXED);
-}
-
-pid_t ult_tid(const struct ult *u)
-{
-    const struct ult_carrier *home = __atomic_load_n(&u->home, __ATOMIC_RELAXED);
-
-    return home ? home->tid : ult_pe_tid(u->pe);
-}
-
-bool ult_holds_others(void)
-{
-    const struct ult *self = ult_self();
-
-    return self && self->pe->n_live > 1 && !self->pe->is_shared;
-}
-
 bool ult_pe_is_asleep(const struct ult_pe *pe)
 {
     return atomic_load_explicit(&pe->is_asleep, memory_order_relaxed);
