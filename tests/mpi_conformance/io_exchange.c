@@ -119,6 +119,7 @@ static void write_and_read(MPI_File file, const char *name)
 /* Blocks of 1000 bytes in turn; the file ends in the third round, 100 bytes after the block of rank 0. */
 static void read_beyond_end(MPI_File file)
 {
+    int n_bytes = mtest_size == 1 ? 3100 : mtest_rank == 0 ? 3000 : mtest_rank == 1 ? 2100 : 2000;
     MPI_Status status;
 
     MTEST_OK(MPI_File_set_size(file, (2 * mtest_size + 1) * 1000 + 100));
@@ -128,13 +129,11 @@ static void read_beyond_end(MPI_File file)
         share.at[i] = (i * mtest_size + mtest_rank) * 1000;
     }
     set_view(file);
+    memset(memory, 0xee, 4000);
     MTEST_OK(MPI_File_read_at_all(file, 0, memory, 4000, MPI_BYTE, &status));
-    mio_check_count(&status, MPI_BYTE,
-                    mtest_size == 1   ? 3100
-                    : mtest_rank == 0 ? 3000
-                    : mtest_rank == 1 ? 2100
-                                      : 2000,
-                    "end of the file");
+    mio_check_count(&status, MPI_BYTE, n_bytes, "end of the file");
+    MTEST_CHECK(mtest_touched(memory + n_bytes, (size_t)(4000 - n_bytes), 0xee) < 0,
+                "memory beyond what was read has changed");
 }
 
 /* The same blocks, of which the last two rounds do not fit. */

@@ -10,7 +10,8 @@
  *      pack       a thread lists the pieces in each aggregator's window, and copies their data if it is a write
  *      parcels    sent to the aggregators: the size, then the pieces (and their data)
  *      transfer   an aggregator merges the parcels of its window (two_phase_merge.h)
- *      replies    a read: the data goes back, and a thread copies it to its places; then the next cycle
+ *      replies    a read: the data goes back with the limit of what was read, and a thread copies it to its places; then the
+ *                 next cycle
  *      results    all leaders send each other where their transfers ended
  *
  * The file's bytes between pieces are not written, because the aggregator writes pieces only. The process's own parcel is not
@@ -272,16 +273,28 @@ static void run_pack(struct ult_offload *work)
     }
 }
 
+/* A reply is the data and, behind it, the limit of the aggregator's transfers: from there on, the data is void. */
+static size_t reply_bytes(const struct parcel *parcel)
+{
+    return parcel->size.n_bytes + sizeof(MPI_Offset);
+}
+
 /* Copies the replies to their places. */
 static void run_unpack(struct ult_offload *work)
 {
     struct exchange *x = BASE_CONTAINER(work, struct exchange, work);
 
     for (int a = 0; a < x->n_aggregators; a++) {
-        const unsigned char *data = x->outs[a].data;
-        for (size_t i = 0; data && i < x->outs[a].size.n_pieces; i++) {
-            const struct ampi_disk_piece *piece = &x->outs[a].pieces[i];
-            memcpy(piece->memory, data, piece->n_bytes);
+        const struct parcel *parcel = &x->outs[a];
+        const unsigned char *data = parcel->data;
+        MPI_Offset limit;
+        if (!data)
+            continue;
+        memcpy(&limit, data + parcel->size.n_bytes, sizeof limit);
+        for (size_t i = 0; i < parcel->size.n_pieces; i++) {
+            const struct ampi_disk_piece *piece = &parcel->pieces[i];
+            if (piece->at < limit)
+                memcpy(piece->memory, data, base_min_u64(piece->n_bytes, (uint64_t)(limit - piece->at)));
             data += piece->n_bytes;
         }
     }
@@ -364,12 +377,14 @@ static void send_replies(struct exchange *x)
         struct parcel *out = &x->outs[a];
         if (out->size.n_pieces == 0 || aggregator_proc(x, a) == x->procs->own)
             continue;
-        out->data = base_malloc(out->size.n_bytes, memory_what);
-        receive(x, aggregator_proc(x, a), TAG_REPLY, out->data, out->size.n_bytes);
+        out->data = base_malloc(reply_bytes(out), memory_what);
+        receive(x, aggregator_proc(x, a), TAG_REPLY, out->data, reply_bytes(out));
     }
     for (int i = 0; !x->merge->is_write && i < x->procs->n; i++)
-        if (x->ins[i].data)
-            send(x, i, TAG_REPLY, x->ins[i].data, x->ins[i].size.n_bytes);
+        if (x->ins[i].data) {
+            memcpy(x->ins[i].data + x->ins[i].size.n_bytes, &x->result.limit, sizeof x->result.limit);
+            send(x, i, TAG_REPLY, x->ins[i].data, reply_bytes(&x->ins[i]));
+        }
     step_done(x);
 }
 
@@ -407,7 +422,7 @@ static void place_parcel(struct parcel *parcel, bool is_write)
     unsigned char *memory;
 
     if (!is_write)
-        parcel->data = base_calloc(1, parcel->size.n_bytes, memory_what);
+        parcel->data = base_malloc(reply_bytes(parcel), memory_what);
     memory = is_write ? parcel->body + parcel->size.n_pieces * sizeof *heads : parcel->data;
     parcel->pieces = base_malloc(parcel->size.n_pieces * sizeof *parcel->pieces, memory_what);
     for (size_t i = 0; i < parcel->size.n_pieces; i++) {
@@ -442,7 +457,9 @@ static void transfer(struct exchange *x)
         place_parcel(in, x->merge->is_write); /* also after an error: the others wait for replies */
         x->inner.n_sources += list_sources(in, x->inner.sources + x->inner.n_sources);
     }
-    if (x->has_failed || x->result.error)
+    if (x->has_failed)
+        x->result = (struct result){0, ECONNABORTED};
+    if (x->result.error)
         x->inner.n_sources = 0;
     ampi_merge_start(&x->inner);
 }
