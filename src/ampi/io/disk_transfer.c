@@ -45,8 +45,9 @@ void ampi_disk_transfer_init(struct ampi_disk_transfer *t, const struct ampi_dis
     static const struct ampi_disk_hints defaults = AMPI_DISK_HINTS_DEFAULT;
     const struct ampi_disk_hints *hints = op->hints ? op->hints : &defaults;
     enum ampi_disk_choice sieving = op->is_write ? hints->ds_write : hints->ds_read;
-    bool can_bridge = sieving != AMPI_DISK_DISABLE &&
-                      (!op->is_write || (op->is_locked && (fcntl(op->fd, F_GETFL) & O_ACCMODE) == O_RDWR));
+    bool can_bridge = op->is_write ? sieving == AMPI_DISK_ENABLE && op->is_locked &&
+                                         (fcntl(op->fd, F_GETFL) & O_ACCMODE) == O_RDWR
+                                   : sieving != AMPI_DISK_DISABLE;
 
     *t = (struct ampi_disk_transfer){.fd = op->fd,
                                      .is_write = op->is_write,
