@@ -309,7 +309,7 @@ int PMPI_File_close(MPI_File *fh)
 {
     struct ampi_file *file;
     char *name = NULL;
-    int error, number;
+    int error, number, agreed;
 
     ampi_enter("MPI_File_close");
     if (!fh)
@@ -322,7 +322,10 @@ int PMPI_File_close(MPI_File *fh)
         error = ampi_file_raise_errno(file, number, "writing the data to the device");
     if (file->rank == 0 && (file->shared->amode & MPI_MODE_DELETE_ON_CLOSE))
         name = ampi_io_copy_text(file->shared->name);
-    ampi_file_agree(file, 0, 0); /* no member uses the shared file pointer of another process any more */
+    /* A member's lost data concerns all. And none uses the shared file pointer of another process any more. */
+    agreed = ampi_file_agree(file, number ? ampi_file_class(number) : MPI_SUCCESS, 0);
+    if (!number && agreed && agreed != MPI_ERR_PROC_ABORTED)
+        error = ampi_file_raise(file, agreed, "the data of another rank was not written to the device");
     if (name && unlink(name) != 0 && errno != ENOENT)
         error = ampi_file_raise_errno(file, errno, "deleting the file");
     free(name);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,8 +89,10 @@ static int resize_file(MPI_File fh, MPI_Offset size, int (*function)(struct ampi
     if (error)
         return error;
     resize.fd = file->shared->fd;
-    if (file->rank == 0)
+    if (file->rank == 0) {
         number = ampi_disk_call_run(&resize.call);
+        atomic_store_explicit(&file->shared->has_written, true, memory_order_release);
+    }
     error = ampi_file_bcast(file, 0, &number);
     if (error)
         return ampi_file_raise(file, error, "%s failed: a rank's process has failed", what);
@@ -185,7 +188,7 @@ int PMPI_File_sync(MPI_File fh)
 static int prepare_lock(struct ampi_file *file)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    int access = fcntl(file->shared->fd, F_GETFL) & O_ACCMODE;
+    int access = fcntl(file->shared->fd, F_GETFL) & O_ACCMODE, number;
     char path[32];
 
     if (file->lock_fd >= 0)
@@ -197,7 +200,12 @@ static int prepare_lock(struct ampi_file *file)
     if (file->lock_fd < 0)
         return errno;
     lock.l_type = access == O_RDONLY ? F_RDLCK : F_WRLCK;
-    return fcntl(file->lock_fd, F_OFD_GETLK, &lock) == 0 ? 0 : errno;
+    if (fcntl(file->lock_fd, F_OFD_GETLK, &lock) == 0)
+        return 0;
+    number = errno;
+    close(file->lock_fd);
+    file->lock_fd = -1;
+    return number;
 }
 
 int ampi_file_lock(struct ampi_file *file, bool is_write)
@@ -234,7 +242,7 @@ int PMPI_File_set_atomicity(MPI_File fh, int flag)
     error = ampi_file_check_no_split(file);
     if (!error && flag && (number = prepare_lock(file)))
         error = ampi_file_raise(file, MPI_ERR_UNSUPPORTED_OPERATION,
-                                "its file system has no locks, which atomic mode needs");
+                                "it cannot be locked, which atomic mode needs: %s", strerror(number));
     error = ampi_file_agree_or_raise(file, error, flag != 0, "the flag");
     if (!error)
         file->is_atomic = flag != 0;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that faults of a disk are errors at all ranks that they concern, in all forms of calls, that nobody waits for a rank with an
+ * error, and that the file can be used afterwards. Arguments: the fault (files_test.sh makes it), a file, and a hint's value.
+ *
+ *      full     a file system of 60 KiB, less than the data of a rank
+ *      readonly one that is mounted read-only
+ *      nolocks  locks are refused
+ *      nosync   fsync fails
+ *      killed   a rank kills its process after some records were synced; prints "synced N" before
+ *      check    the first N records (the third argument) are there
+ */
+#include <signal.h>
+
+#include "mio.h"
+
+enum { BLOCK = 4096, BLOCKS = 16, BYTES = BLOCK * BLOCKS, RECORD = 5000 };
+
+static char data[BYTES];
+
+/* Each rank has every n-th block. */
+static void set_view(MPI_File file)
+{
+    MPI_Datatype block, filetype;
+
+    MPI_Type_contiguous(BLOCK, MPI_BYTE, &block);
+    MPI_Type_create_resized(block, 0, BLOCK * mtest_size, &filetype);
+    MPI_Type_commit(&filetype);
+    MTEST_OK(MPI_File_set_view(file, BLOCK * mtest_rank, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
+    MPI_Type_free(&filetype);
+    MPI_Type_free(&block);
+}
+
+/* Writes in one of the forms; all ranks have data that does not fit. */
+static int write_in_form(MPI_File file, int form)
+{
+    MPI_Request request;
+    int error;
+
+    switch (form) {
+    case 0:
+        return MPI_File_write_at(file, 0, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+    case 1:
+        return MPI_File_write_at_all(file, 0, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+    case 2:
+        MTEST_OK(MPI_File_write_at_all_begin(file, 0, data, BYTES, MPI_BYTE));
+        return MPI_File_write_at_all_end(file, data, MPI_STATUS_IGNORE);
+    case 3:
+        error = MPI_File_iwrite_at_all(file, 0, data, BYTES, MPI_BYTE, &request);
+        break;
+    case 4:
+        error = MPI_File_iwrite_at(file, 0, data, BYTES, MPI_BYTE, &request);
+        break;
+    default:
+        MTEST_OK(MPI_File_set_atomicity(file, 1));
+        error = MPI_File_write_at_all(file, 0, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE);
+        MTEST_OK(MPI_File_set_atomicity(file, 0));
+        return error;
+    }
+    MTEST_OK(error);
+    return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void full(MPI_File file)
+{
+    for (int form = 0; form < 6; form++) {
+        char back[BLOCK];
+        int error;
+        set_view(file);
+        error = mtest_class(write_in_form(file, form));
+        MTEST_CHECK(error == MPI_ERR_NO_SPACE, "form %d: class %d", form, error);
+        MTEST_OK(MPI_File_set_size(file, 0));
+        memset(data, mtest_rank + form + 1, sizeof data);
+        MTEST_OK(MPI_File_write_at_all(file, 0, data, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_File_read_at_all(file, 0, back, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
+        MTEST_CHECK(memcmp(data, back, BLOCK) == 0, "form %d: wrong data after the error", form);
+    }
+    MTEST_CLASS(MPI_File_preallocate(file, 1 << 20), MPI_ERR_NO_SPACE);
+    MTEST_OK(MPI_File_set_size(file, 0));
+    MTEST_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    MTEST_CLASS(MPI_File_write_ordered(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+    MTEST_CLASS(MPI_File_write_shared(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+    MTEST_OK(MPI_File_set_size(file, 0));
+}
+
+static void without_locks(MPI_File file)
+{
+    int flag = -1;
+
+    for (int i = 0; i < 2; i++)
+        MTEST_CLASS(MPI_File_set_atomicity(file, 1), MPI_ERR_UNSUPPORTED_OPERATION);
+    MTEST_OK(MPI_File_get_atomicity(file, &flag));
+    MTEST_CHECK(flag == 0, "the file is in atomic mode");
+    MTEST_OK(MPI_File_write_at_all(file, 0, data, mtest_rank, MPI_BYTE, MPI_STATUS_IGNORE));
+}
+
+/* One rank has written: its data is lost for all. */
+static void without_sync(MPI_File *file)
+{
+    for (int i = 0; i < 2; i++) {
+        if (mtest_rank == mtest_size - 1)
+            MTEST_OK(MPI_File_write_at(*file, 0, data, 100, MPI_BYTE, MPI_STATUS_IGNORE));
+        if (i == 0)
+            MTEST_CLASS(MPI_File_sync(*file), MPI_ERR_IO);
+        else
+            MTEST_CLASS(MPI_File_close(file), MPI_ERR_IO);
+    }
+    MTEST_CHECK(*file == MPI_FILE_NULL, "the file is not closed");
+}
+
+static void be_killed(MPI_File file)
+{
+    MPI_Request request;
+    int n = 20 + (int)((long long)(MPI_Wtime() * 1e6) % 50);
+
+    for (int i = 0; i <= n; i++) {
+        memset(data, 1 + i % 200, RECORD);
+        MTEST_OK(MPI_File_write_at_all(file, (MPI_Offset)(i * mtest_size + mtest_rank) * RECORD, data, RECORD,
+                                       MPI_BYTE, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_File_sync(file));
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank == 0) {
+            printf("synced %d\n", (i + 1) * mtest_size);
+            fflush(stdout);
+        }
+        MTEST_OK(MPI_File_iwrite_at(file, (MPI_Offset)(i + 2) * 1000000, data, BYTES, MPI_BYTE, &request));
+        if (i == n && mtest_rank == mtest_size - 1)
+            raise(SIGKILL);
+        MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *fault, *name;
+    MPI_File file;
+    MPI_Info info;
+
+    mtest_init(&argc, &argv, 1);
+    if (argc < 4)
+        mtest_give_up();
+    fault = argv[1];
+    name = argv[2];
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", argv[3]);
+    if (strcmp(fault, "readonly") == 0) {
+        MTEST_CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file),
+                    MPI_ERR_READ_ONLY);
+        MPI_Info_free(&info);
+        return mtest_end();
+    }
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
+    if (strcmp(fault, "full") == 0)
+        full(file);
+    else if (strcmp(fault, "nolocks") == 0)
+        without_locks(file);
+    else if (strcmp(fault, "nosync") == 0)
+        without_sync(&file);
+    else if (strcmp(fault, "killed") == 0)
+        be_killed(file);
+    else
+        for (int i = 0; i < atoi(argv[3]); i++) {
+            MTEST_OK(
+                MPI_File_read_at(file, (MPI_Offset)i * RECORD, data, RECORD, MPI_BYTE, MPI_STATUS_IGNORE));
+            MTEST_CHECK(mtest_touched(data, RECORD, data[0]) < 0 && data[0], "record %d is not there", i);
+        }
+    if (file != MPI_FILE_NULL)
+        MTEST_OK(MPI_File_close(&file));
+    return mtest_end();
+}

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers; and that
+# records that were synced are there after kill -9. Usage: files_test.sh MPICC MPIRUN
+set -u
+mpicc=$1
+mpirun=$2
+here=$(dirname "$0")
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+unset HEDDLE_OPTIONS
+files=$expect_dir/files
+random=$expect_dir/random
+bad=$expect_dir/bad_disk.so
+conformance=$here/../mpi_conformance
+"$mpicc" -std=gnu11 -O1 -I "$conformance" -o "$files" "$here/files.c" || exit 1
+"$mpicc" -std=gnu11 -O1 -I "$conformance" -o "$random" "$conformance/io_random.c" || exit 1
+cc -O1 -shared -fPIC -o "$bad" "$here/bad_disk.c" || exit 1
+jobs=("-n 4 +p 1" "-n 8 +p 2" "--procs 2 -n 4 +p 1")
+
+# on_disk OPTIONS command...: with a small file system at $expect_dir/disk, which nobody else sees.
+cat >"$expect_dir/on_disk" <<END
+#!/bin/bash
+exec unshare -m bash -c 'mount -t tmpfs -o size=60k,\$0 none "$expect_dir/disk" && exec "\$@"' "\$@"
+END
+chmod +x "$expect_dir/on_disk"
+mkdir "$expect_dir/disk"
+if "$expect_dir/on_disk" rw true 2>/dev/null; then
+    for job in "${jobs[@]}"; do
+        for hint in automatic enable disable; do
+            # shellcheck disable=SC2086
+            expect "full disk, $job, romio_cb_write=$hint" 0 '' '*' "$expect_dir/on_disk" rw "$mpirun" $job "$files" full "$expect_dir/disk/file" $hint
+        done
+        # shellcheck disable=SC2086
+        expect "read-only file system, $job" 0 '' '*' "$expect_dir/on_disk" ro "$mpirun" $job "$files" readonly "$expect_dir/disk/file" automatic
+    done
+else
+    echo "not run: a full disk needs the right to mount"
+fi
+
+for job in "${jobs[@]}"; do
+    for fault in nolocks nosync; do
+        # shellcheck disable=SC2086
+        expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$files" $fault "$expect_dir/file" automatic
+        rm -f "$expect_dir/file"
+    done
+    for fault in short timer; do
+        # shellcheck disable=SC2086
+        expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$random" 5 5 "$expect_dir"
+    done
+    # shellcheck disable=SC2086
+    timeout 60 "$mpirun" $job "$files" killed "$expect_dir/file" automatic >"$expect_dir/killed" 2>/dev/null
+    n=$(awk '/^synced/ { n = $2 } END { print n + 0 }' "$expect_dir/killed")
+    expect "killed after $n records, $job" 0 '' '' "$mpirun" -n 1 "$files" check "$expect_dir/file" "$n"
+    [ "$n" -gt 20 ] || expect "records were synced, $job" 0 '' '' false
+    rm -f "$expect_dir/file"
+done
+finish
