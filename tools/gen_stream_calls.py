@@ -26,13 +26,15 @@ BY_HAND = {
 # NULL), cuGraphInstantiateWithParams.
 STRUCTS = {"CUlaunchConfig", "CUDA_LAUNCH_PARAMS_v1", "CUDA_GRAPH_INSTANTIATE_PARAMS"}
 # NULL is not a stream there, or the driver's own behaviour is right.
-PASSED = {"cuStreamAttachMemAsync"}
+PASSED = {"cuStreamAttachMemAsync", "cuStreamGetDevice"}
 # Functions that only query the stream or set its attributes: no order with other streams.
 ASKS = {
-    "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetDevice", "cuStreamGetGreenCtx",
+    "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetGreenCtx",
     "cuStreamGetAttribute", "cuStreamSetAttribute", "cuStreamGetCaptureInfo",
     "cuStreamUpdateCaptureDependencies",
 }
+# Arguments that name a device, with the rank's number.
+NUMBERS = {"CUdevice_v1": "GPU_CALL_NUMBER(%s)", "CUmemLocation_v1": "GPU_CALL_PLACE(%s)"}
 # Where memory of the host may be: (read from there, written there, bytes). The driver waits for the stream if
 # it is pageable.
 STRUCT = ("GPU_CALL_HOST(pCopy, src)", "GPU_CALL_HOST(pCopy, dst)", "SIZE_MAX")
@@ -190,7 +192,7 @@ def main(toolkit):
                 sys.exit("%s is not in libcuda: the rule for names has changed" % name)
             own = list(parameters)
             own[place] = ("CUstream", "stream")
-            pass_on = [argument for _, argument in own]
+            pass_on = [NUMBERS.get(kind, "%s") % argument for kind, argument in own]
             pass_on[place] = "call.stream"
             host = HOST.get(base, ("NULL", "NULL", "0"))
             rows.setdefault(version // 10 * 10 if version >= 12000 else 0, []).append(

@@ -67,6 +67,10 @@ void gpu_streams_begin(int n_ranks);
 extern struct ult *(*gpu_rank_of_thread)(void);
 extern bool (*gpu_is_code_of_rank)(const void *address);
 
+/* The value of a variable in the environment of a rank, by its ULT; NULL: not set, or the rank has no environment of its
+ * own. Any thread. */
+extern const char *(*gpu_variable_of_rank)(const struct ult *rank, const char *name);
+
 /* Called when the running rank, on its ULT in the program's code, gives CUDA a function to call on a thread of CUDA: the
  * function may call MPI if the rank's thread level allows it. Never switches. */
 extern void (*gpu_expect_thread)(void);

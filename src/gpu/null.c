@@ -117,6 +117,7 @@ const struct gpu_guarded *gpu_guarded_at(size_t i)
 
 struct ult *(*gpu_rank_of_thread)(void);
 bool (*gpu_is_code_of_rank)(const void *address);
+const char *(*gpu_variable_of_rank)(const struct ult *rank, const char *name);
 void (*gpu_expect_thread)(void);
 _Atomic int gpu_n_callbacks;
 bool (*gpu_has_no_messages)(void);

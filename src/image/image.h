@@ -101,6 +101,9 @@ bool image_env_set_all(const char *name, const char *value) BASE_MUST_CHECK;
 /* True if the initial environment of copies has a variable of this name. */
 bool image_env_has(const char *name);
 
+/* The value of a variable in this copy's environment; NULL: not set. The copy never frees it. Any thread. */
+const char *image_env_value(struct image *image, const char *name);
+
 /* Gives the variable a separate value in each copy: the next one of image_env_init_own. Before the first copy.
  * False: memory is exhausted. */
 bool image_env_add_own(const char *name) BASE_MUST_CHECK;

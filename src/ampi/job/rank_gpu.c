@@ -51,6 +51,13 @@ static bool is_code_of_rank(const void *address)
     return image_find(address) != NULL;
 }
 
+static const char *variable_of_rank(const struct ult *rank, const char *name)
+{
+    struct image *image = BASE_CONTAINER(rank, const struct ampi_rank, ult)->image;
+
+    return image ? image_env_value(image, name) : NULL;
+}
+
 static bool has_no_messages(void)
 {
     return ampi_self()->n_requests == 0;
@@ -61,6 +68,7 @@ void ampi_rank_gpu_init(void)
     ampi_device_init();
     gpu_has_no_messages = has_no_messages;
     gpu_rank_of_thread = rank_of_thread;
+    gpu_variable_of_rank = variable_of_rank;
     gpu_is_code_of_rank = is_code_of_rank;
     gpu_expect_thread = ampi_gate_thread_begins;
 }

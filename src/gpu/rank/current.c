@@ -13,10 +13,12 @@
 #include "gpu/driver/driver.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
+#include "gpu/rank/visible.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
-int gpu_device_of_self(void)
+/* The device of the calling PE. */
+static int device_of_pe(void)
 {
     int count = 0, n_pes, index = ult_pe_node_index(ult_self()->pe, &n_pes);
 
@@ -25,12 +27,19 @@ int gpu_device_of_self(void)
     return gpu_device_of_pe(index, n_pes, count);
 }
 
-/* The initial context of a rank. */
-static BASE_COLD CUcontext first_context(void)
+int gpu_device_of_self(void)
 {
-    int device = gpu_device_of_self();
+    const struct gpu_visible *seen = gpu_visible_of_self();
 
-    return device > 0 ? gpu_context_of(device) : NULL;
+    return seen ? seen->devices[0] : device_of_pe();
+}
+
+/* The initial context of a rank. */
+static BASE_COLD CUcontext first_context(struct gpu_rank_context *rank)
+{
+    int device = gpu_visible_first(rank, device_of_pe());
+
+    return rank->initial = device > 0 ? gpu_context_of(device) : NULL;
 }
 
 static void set_current(struct gpu_rank_context *rank, CUcontext context)
@@ -46,7 +55,7 @@ static void begin_own(struct gpu_rank_context *from, struct gpu_rank_context *to
     from->has_begun = true;
     if (BASE_LIKELY(to->has_begun))
         return;
-    set_current(to, now ? now : first_context());
+    set_current(to, now ? now : first_context(to));
     if (to->current != now)
         gpu_driver.cuCtxSetCurrent(to->current);
 }
@@ -66,7 +75,7 @@ void gpu_current_swap(struct ult *from, struct ult *to)
     set_current(gpu_rank_context_of(from), now);
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))
-        set_current(next, first_context());
+        set_current(next, first_context(next));
     if (next->current != now)
         gpu_driver.cuCtxSetCurrent(next->current);
 }
@@ -86,7 +95,18 @@ void gpu_current_begin(void)
     rank = gpu_rank_context_of(ult_self());
     if (rank->has_begun)
         return;
-    set_current(rank, now ? now : first_context());
+    set_current(rank, now ? now : first_context(rank));
     if (!now && rank->current)
+        gpu_driver.cuCtxSetCurrent(rank->current);
+}
+
+void gpu_current_restart(struct gpu_rank_context *rank)
+{
+    CUcontext now = NULL;
+
+    if (gpu_call(cuCtxGetCurrent, (&now)) || now != rank->initial)
+        return;
+    set_current(rank, first_context(rank));
+    if (rank->current != now)
         gpu_driver.cuCtxSetCurrent(rank->current);
 }

@@ -47,10 +47,9 @@ static const struct {
     const struct gpu_guarded *functions;
     const size_t *n;
 } parts[] = {
-    {finders, &(const size_t){BASE_COUNT(finders)}},
-    {gpu_context_functions, &gpu_n_context_functions},
-    {gpu_waiting_functions, &gpu_n_waiting_functions},
-    {gpu_stream_functions, &gpu_n_stream_functions},
+    {finders, &(const size_t){BASE_COUNT(finders)}},   {gpu_context_functions, &gpu_n_context_functions},
+    {gpu_waiting_functions, &gpu_n_waiting_functions}, {gpu_stream_functions, &gpu_n_stream_functions},
+    {gpu_visible_functions, &gpu_n_visible_functions},
 };
 
 size_t gpu_guarded_count(void)

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 
@@ -31,10 +32,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int rank_of_self(void)
 {
-    const struct ult *u = ult_self();
+    const struct ult *u = gpu_rank_of_self();
 
-    if (!u)
-        u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
     return u ? u->world_rank : -1;
 }
 

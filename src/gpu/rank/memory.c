@@ -31,8 +31,10 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
 
     if (!error && !context) {
         device = gpu_device_of_self();
-        primary = gpu_context_of(device > 0 ? device : 0);
-        error = primary ? gpu_call(cuCtxSetCurrent, (primary)) : gpu_driver_last();
+        primary = device >= 0 ? gpu_context_of(device) : NULL;
+        error = device < 0 ? gpu_driver_record(CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount")
+                : primary  ? gpu_call(cuCtxSetCurrent, (primary))
+                           : gpu_driver_last();
     }
     if (error)
         return error;

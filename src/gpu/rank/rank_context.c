@@ -14,11 +14,15 @@
 #include "gpu/rank/launches.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
+#include "gpu/rank/visible.h"
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"
 
 struct gpu_contexts_real gpu_contexts_real;
 #define real gpu_contexts_real
+
+/* The driver's number of a device that the calling code names. */
+#define DEVICE(device) gpu_visible_to_driver(gpu_visible(GPU_CALLER), device)
 
 /* ---- The rank's stack ---- */
 
@@ -107,7 +111,7 @@ CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUde
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
 
-    return take_over(rank, before, real.create_v2(context_out, flags, device));
+    return take_over(rank, before, real.create_v2(context_out, flags, DEVICE(device)));
 }
 
 CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
@@ -116,7 +120,7 @@ CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam 
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
 
-    return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, device));
+    return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, DEVICE(device)));
 }
 
 CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
@@ -124,7 +128,7 @@ CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, un
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
 
-    return take_over(rank, before, real.create_v4(context_out, parameters, flags, device));
+    return take_over(rank, before, real.create_v4(context_out, parameters, flags, DEVICE(device)));
 }
 
 /* Both functions pop the context if it is current; no resident kernel may be waiting. */
@@ -202,6 +206,7 @@ CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device)
     struct gpu_rank_streams *streams = gpu_streams_of_self();
     CUresult result;
 
+    device = DEVICE(device);
     pthread_mutex_lock(&lock);
     result = gpu_guard_retain(context_out, device);
     if (result == CUDA_SUCCESS && is_device(device)) {
@@ -240,6 +245,7 @@ CUresult CUDAAPI gpu_rank_release(CUdevice device)
     CUresult result = CUDA_SUCCESS;
     unsigned *n_retained;
 
+    device = DEVICE(device);
     if (!is_device(device))
         return real.release(device); /* the driver returns the error */
     pthread_mutex_lock(&lock);
@@ -280,6 +286,7 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     int is_there = 0;
     bool is_passed_on;
 
+    device = DEVICE(device);
     own();
     if (!is_device(device))
         return real.reset(device);
@@ -313,6 +320,7 @@ const size_t gpu_n_context_functions = BASE_COUNT(gpu_context_functions);
 
 CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags)
 {
+    device = DEVICE(device);
     own();
     return is_device(device) && !is_alone(device) ? CUDA_SUCCESS : real.set_device_flags(device, flags);
 }

@@ -24,15 +24,20 @@
 #include <cuda.h>
 
 #include "gpu/driver/pe_state.h"
+#include "gpu/gpu.h"
 
 /* State of a rank, in ult.hook_state; created when CUDA is present and the rank runs, or uses it. Never
  * freed. */
 struct gpu_rank_streams;
+struct gpu_visible;
 struct gpu_rank_context {
-    struct gpu_rank_streams *streams; /* streams.h; NULL: not needed yet */
-    CUcontext current;                /* while the rank does not run: the top of its stack; NULL: none */
-    bool has_begun;                   /* `current` is valid: the rank has run since CUDA was loaded */
-    CUcontext *below;                 /* the rest of the stack, the lowest first */
+    struct gpu_rank_streams *streams;  /* streams.h; NULL: not needed yet */
+    CUcontext current;                 /* while the rank does not run: the top of its stack; NULL: none */
+    CUcontext initial;                 /* what it began with (current.c) */
+    const struct gpu_visible *visible; /* the devices that it sees (visible.h); NULL: not known yet */
+    bool is_restarted;                 /* its current context follows from them */
+    bool has_begun;                    /* `current` is valid: the rank has run since CUDA was loaded */
+    CUcontext *below;                  /* the rest of the stack, the lowest first */
     int n_below;
     int room;                             /* capacity of below */
     unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
@@ -47,6 +52,18 @@ static inline bool gpu_rank_is_main(void)
     const struct ult *self = ult_self();
 
     return self && !self->main;
+}
+
+/* The ULT of the calling rank, on any of its threads; NULL: the thread is of no rank. */
+static inline struct ult *gpu_rank_of_self(void)
+{
+    struct ult *u = ult_self();
+
+    if (!u)
+        u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
+    else if (u->main)
+        u = u->main;
+    return u && u->world_rank >= 0 ? u : NULL;
 }
 
 /* The state of the rank with this ULT of its own, created at the first call. */
@@ -119,6 +136,10 @@ void gpu_current_begin(void) BASE_COLD;
 
 /* Initializes the driver, which is present: ranks that begin later start with the device of their PE. */
 void gpu_current_prepare(void) BASE_COLD;
+
+/* The running rank sees other devices than those of the process, on its own ULT: unless its code has chosen a context, it
+ * starts again, with the first of them. */
+void gpu_current_restart(struct gpu_rank_context *rank) BASE_COLD;
 
 /* True if this is a device's primary context that has been retained. Any thread. */
 bool gpu_rank_is_primary(CUcontext context);

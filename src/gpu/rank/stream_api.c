@@ -13,6 +13,7 @@
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
+#include "gpu/rank/visible.h"
 #include "gpu/rank/waits.h"
 
 struct gpu_stream_real gpu_stream_real;
@@ -35,6 +36,10 @@ struct gpu_stream_real gpu_stream_real;
      : (copy)->end##MemoryType == CU_MEMORYTYPE_UNIFIED ? (copy)->end##Device \
                                                         : 0)
 #define GPU_CALL_ENDS(to, from) (CUdeviceptr)(to), (CUdeviceptr)(from)
+
+/* The driver's number of a device that the program names. */
+#define GPU_CALL_NUMBER(device) gpu_visible_to_driver(gpu_visible(GPU_CALLER), device)
+#define GPU_CALL_PLACE(location) gpu_visible_place(gpu_visible(GPU_CALLER), location)
 
 /* Up to this size the driver copies data from pageable memory at once, without waiting. */
 #define TAKEN_ALONG ((size_t)64 << 10)

@@ -39,8 +39,8 @@
     X(cuMemFreeAsync_ptsz, 11020, 1, SUBMIT, (CUdeviceptr_v2 dptr, CUstream stream), (dptr, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemMapArrayAsync, 11010, 0, SUBMIT, (CUarrayMapInfo_v1 *mapInfoList, unsigned int count, CUstream stream), (mapInfoList, count, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemMapArrayAsync_ptsz, 11010, 1, SUBMIT, (CUarrayMapInfo_v1 *mapInfoList, unsigned int count, CUstream stream), (mapInfoList, count, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuMemPrefetchAsync, 8000, 0, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice, CUstream stream), (devPtr, count, dstDevice, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuMemPrefetchAsync_ptsz, 8000, 1, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice, CUstream stream), (devPtr, count, dstDevice, call.stream), NULL, NULL, 0, (0, 0)) \
+    X(cuMemPrefetchAsync, 8000, 0, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice, CUstream stream), (devPtr, count, GPU_CALL_NUMBER(dstDevice), call.stream), NULL, NULL, 0, (0, 0)) \
+    X(cuMemPrefetchAsync_ptsz, 8000, 1, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUdevice_v1 dstDevice, CUstream stream), (devPtr, count, GPU_CALL_NUMBER(dstDevice), call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemcpy2DAsync_v2, 3020, 0, SUBMIT, (const CUDA_MEMCPY2D_v2 *pCopy, CUstream stream), (pCopy, call.stream), GPU_CALL_HOST(pCopy, src), GPU_CALL_HOST(pCopy, dst), SIZE_MAX, (GPU_CALL_DEVICE(pCopy, dst), GPU_CALL_DEVICE(pCopy, src))) \
     X(cuMemcpy2DAsync_v2_ptsz, 7000, 1, SUBMIT, (const CUDA_MEMCPY2D_v2 *pCopy, CUstream stream), (pCopy, call.stream), GPU_CALL_HOST(pCopy, src), GPU_CALL_HOST(pCopy, dst), SIZE_MAX, (GPU_CALL_DEVICE(pCopy, dst), GPU_CALL_DEVICE(pCopy, src))) \
     X(cuMemcpy3DAsync_v2, 3020, 0, SUBMIT, (const CUDA_MEMCPY3D_v2 *pCopy, CUstream stream), (pCopy, call.stream), GPU_CALL_HOST(pCopy, src), GPU_CALL_HOST(pCopy, dst), SIZE_MAX, (GPU_CALL_DEVICE(pCopy, dst), GPU_CALL_DEVICE(pCopy, src))) \
@@ -112,8 +112,8 @@
 #endif
 #if CUDA_VERSION >= 12020
 #define GPU_STREAM_CALLS_12020(X) \
-    X(cuMemPrefetchAsync_v2, 12020, 0, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream stream), (devPtr, count, location, flags, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuMemPrefetchAsync_v2_ptsz, 12020, 1, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream stream), (devPtr, count, location, flags, call.stream), NULL, NULL, 0, (0, 0))
+    X(cuMemPrefetchAsync_v2, 12020, 0, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream stream), (devPtr, count, GPU_CALL_PLACE(location), flags, call.stream), NULL, NULL, 0, (0, 0)) \
+    X(cuMemPrefetchAsync_v2_ptsz, 12020, 1, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream stream), (devPtr, count, GPU_CALL_PLACE(location), flags, call.stream), NULL, NULL, 0, (0, 0))
 #else
 #define GPU_STREAM_CALLS_12020(X)
 #endif
@@ -151,9 +151,7 @@
     X(cuMemcpy3DBatchAsync, 12080, 0, SUBMIT, (size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList, size_t *failIdx, unsigned long long flags, CUstream stream), (numParams, opList, failIdx, flags, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemcpy3DBatchAsync_ptsz, 12080, 1, SUBMIT, (size_t numParams, CUDA_MEMCPY3D_BATCH_OP_v1 *opList, size_t *failIdx, unsigned long long flags, CUstream stream), (numParams, opList, failIdx, flags, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuMemcpyBatchAsync, 12080, 0, SUBMIT, (CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes, size_t count, CUmemcpyAttributes_v1 *attrs, size_t *attrIdxs, size_t numAttrs, size_t *failIdx, CUstream stream), (dsts, srcs, sizes, count, attrs, attrIdxs, numAttrs, failIdx, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuMemcpyBatchAsync_ptsz, 12080, 1, SUBMIT, (CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes, size_t count, CUmemcpyAttributes_v1 *attrs, size_t *attrIdxs, size_t numAttrs, size_t *failIdx, CUstream stream), (dsts, srcs, sizes, count, attrs, attrIdxs, numAttrs, failIdx, call.stream), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetDevice, 12080, 0, ASK, (CUstream stream, CUdevice *device), (call.stream, device), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetDevice_ptsz, 12080, 1, ASK, (CUstream stream, CUdevice *device), (call.stream, device), NULL, NULL, 0, (0, 0))
+    X(cuMemcpyBatchAsync_ptsz, 12080, 1, SUBMIT, (CUdeviceptr_v2 *dsts, CUdeviceptr_v2 *srcs, size_t *sizes, size_t count, CUmemcpyAttributes_v1 *attrs, size_t *attrIdxs, size_t numAttrs, size_t *failIdx, CUstream stream), (dsts, srcs, sizes, count, attrs, attrIdxs, numAttrs, failIdx, call.stream), NULL, NULL, 0, (0, 0))
 #else
 #define GPU_STREAM_CALLS_12080(X)
 #endif

@@ -84,15 +84,9 @@ static struct gpu_rank_streams *streams_of(struct gpu_rank_context *rank)
 
 struct gpu_rank_streams *gpu_streams_of_self(void)
 {
-    struct ult *u = ult_self();
+    struct ult *u = gpu_streams_are_private ? gpu_rank_of_self() : NULL;
 
-    if (!gpu_streams_are_private)
-        return NULL;
-    if (!u)
-        u = gpu_rank_of_thread ? gpu_rank_of_thread() : NULL;
-    else if (u->main)
-        u = u->main;
-    return u && u->world_rank >= 0 ? streams_of(gpu_rank_context_of(u)) : NULL;
+    return u ? streams_of(gpu_rank_context_of(u)) : NULL;
 }
 
 struct gpu_rank_streams *gpu_streams_of_main(void)

@@ -196,6 +196,11 @@ char *image_env_get(struct image_libc *libc, const char *name)
     return text && strncmp(text, name, len) == 0 && text[len] == '=' ? text + len + 1 : NULL;
 }
 
+const char *image_env_value(struct image *image, const char *name)
+{
+    return image_env_get(&image->libc, name);
+}
+
 char *image_libc_getenv(const char *name)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));

@@ -47,8 +47,23 @@ FAKE_EXPORT CUresult cuDeviceGetPCIBusId(char *name, int length, CUdevice device
     CUresult error = check_device(__func__, device);
 
     if (!error)
-        snprintf(name, (size_t)length, "0000:%02X:00.0", (unsigned)device + 1);
+        snprintf(name, (size_t)length, "0000:%02X:00.0", (unsigned)fake.machine_devices[device] + 1);
     return error;
+}
+
+FAKE_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *name)
+{
+    CUresult error = check_device(__func__, 0);
+    unsigned bus = 0;
+
+    if (error || sscanf(name, "0000:%X:00.0", &bus) != 1)
+        return error ? error : CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; i < fake.n_devices; i++)
+        if (fake.machine_devices[i] + 1 == (int)bus) {
+            *device = i;
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 FAKE_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
@@ -57,7 +72,7 @@ FAKE_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 
     if (!error) {
         memset(uuid, 0xfa, sizeof *uuid);
-        uuid->bytes[15] = (char)device;
+        uuid->bytes[15] = (char)fake.machine_devices[device];
     }
     return error;
 }

@@ -162,13 +162,31 @@ static void read_failures(const char *text)
     }
 }
 
+/* Devices of the machine by number, as many as CUDA_VISIBLE_DEVICES names before the first that does not exist. */
+static void read_devices(int n_devices)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+
+    for (int i = 0; i < n_devices && i < FAKE_DEVICES_MAX; i++)
+        fake.machine_devices[i] = i;
+    fake.n_devices = text ? 0 : n_devices;
+    while (text && fake.n_devices < FAKE_DEVICES_MAX) {
+        char *end;
+        long number = strtol(text, &end, 10);
+        if (end == text || number < 0 || number >= n_devices)
+            return;
+        fake.machine_devices[fake.n_devices++] = (int)number;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+}
+
 FAKE_EXPORT CUresult cuInit(unsigned flags)
 {
     CUresult error;
 
     if (!fake.is_initialized) {
         read_failures(getenv("FAKECUDA_FAIL"));
-        fake.n_devices = (int)number_in("FAKECUDA_DEVICES", 2);
+        read_devices((int)number_in("FAKECUDA_DEVICES", 2));
         fake.memory_bytes = (size_t)number_in("FAKECUDA_MEMORY_MIB", 256) << 20;
         fake.delay_us = (int)number_in("FAKECUDA_DELAY_US", 0);
         fake.has_peers = number_in("FAKECUDA_PEER", 1) != 0;

@@ -28,9 +28,10 @@ extern pthread_cond_t fake_changed;
 
 extern struct fake_driver {
     bool is_initialized;
-    int pid; /* of the process that called cuInit: a forked child has no driver */
-    int n_devices;
-    size_t memory_bytes; /* of each device */
+    int pid;       /* of the process that called cuInit: a forked child has no driver */
+    int n_devices; /* visible ones */
+    int machine_devices[FAKE_DEVICES_MAX]; /* number in the machine of each */
+    size_t memory_bytes;                   /* of each device */
     size_t used_bytes[FAKE_DEVICES_MAX];
     int delay_us;
     bool has_peers;
