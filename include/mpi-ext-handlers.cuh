@@ -57,8 +57,8 @@ static int AMPI_GPU_Register_handler(int tag, int by, void *argument, AMPI_GPU_H
     cudaError_t error = cudaMalloc((void **)&at, sizeof *at);
 
     if (error == cudaSuccess) {
-        heddle_handlers_address<handler><<<1, 1>>>(at);
-        error = cudaGetLastError();
+        void *arguments[] = {&at};
+        error = cudaLaunchKernel((const void *)heddle_handlers_address<handler>, dim3(1), dim3(1), arguments, 0, 0);
         if (error == cudaSuccess)
             error = cudaMemcpy(&address, at, sizeof address, cudaMemcpyDeviceToHost);
         cudaFree(at);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "device.h"
+#include "fakecuda.h"
 
 #define ROUNDS 40
 #define N_BYTES 8
@@ -147,6 +148,14 @@ static void peers(void)
                 "peer access could be disabled twice");
 }
 
+/* A function with a stream that the library does not know is reported (with +v). */
+static void look_for_unknown(void)
+{
+    void *function = NULL;
+
+    GTEST_CU(cuGetProcAddress("cuFutureAsync", &function, CUDA_VERSION, 0, NULL));
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "stacks";
@@ -159,6 +168,12 @@ int main(int argc, char **argv)
     if (strcmp(what, "stacks") == 0) {
         stacks();
         peers();
+        return mtest_end();
+    }
+    if (strcmp(what, "unknown") == 0) {
+        if (!fakecuda_is_here())
+            mtest_skip("needs the fake driver");
+        look_for_unknown();
         return mtest_end();
     }
     resets = strcmp(what, "all") == 0 || mtest_rank == 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Memory of a context that the program has created itself: Heddle's kernels cannot use it, copies can.
- * Messages with any layout, MPI_Pack and reductions have the usual results.
+ * Messages with any layout, MPI_Pack and reductions have the usual results. A rank whose current context another rank
+ * destroys does not get that rank's instead.
  */
 #include <stdbool.h>
 
@@ -86,6 +87,25 @@ static void reductions(void)
     gtest_free(&usual);
 }
 
+/* A rank whose current context another rank destroys never gets that rank's. */
+static void destroy_for_others(void)
+{
+    CUcontext made = NULL, now = NULL;
+
+    if (mtest_rank == 0)
+        GTEST_CU(cuCtxCreate(&made, NULL, 0, 0));
+    MTEST_OK(MPI_Bcast(&made, sizeof made, MPI_BYTE, 0, MPI_COMM_WORLD));
+    GTEST_CU(cuCtxSetCurrent(mtest_rank == 1 ? made : own));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 0)
+        GTEST_CU(cuCtxDestroy(made));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 1 && cuCtxGetCurrent(&now) == CUDA_SUCCESS)
+        MTEST_CHECK(now == NULL || now == made, "the context of another rank is current");
+    GTEST_CU(cuCtxSetCurrent(own));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 2);
@@ -96,7 +116,7 @@ int main(int argc, char **argv)
             for (int is_to = 0; is_to < 2; is_to++)
                 message(from, to, is_to);
     reductions();
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    destroy_for_others();
     GTEST_CU(cuCtxDestroy(own));
     return mtest_end();
 }

@@ -76,8 +76,8 @@ void gpu_current_swap(struct ult *from, struct ult *to)
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))
         set_current(next, first_context(next));
-    if (next->current != now)
-        gpu_driver.cuCtxSetCurrent(next->current);
+    if (next->current != now && gpu_driver.cuCtxSetCurrent(next->current) != CUDA_SUCCESS)
+        gpu_driver.cuCtxSetCurrent(NULL); /* another rank has destroyed it: never the context of `from` */
 }
 
 void gpu_current_prepare(void)

@@ -17,6 +17,7 @@
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
+#include "gpu/rank/streams.h"
 
 typedef CUresult(CUDAAPI *find_1_fn)(const char *, void **, int, cuuint64_t);
 typedef CUresult(CUDAAPI *find_2_fn)(const char *, void **, int, cuuint64_t,
@@ -256,13 +257,36 @@ static CUresult CUDAAPI call_find_1(const char *name, void **function, int versi
     return result;
 }
 
+/* Functions with a stream have twins for the per-thread default stream. One that has no replacement is newer than this
+ * library: the driver's default stream is not the rank's. */
+static void report_unknown(find_2_fn finder, const char *name, int version)
+{
+    static _Atomic bool is_done;
+    void *legacy = NULL, *twin = NULL;
+
+    if (!gpu_streams_are_private || atomic_load(&is_done) || strcmp(name, "cuStreamAttachMemAsync") == 0 ||
+        finder(name, &legacy, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != CUDA_SUCCESS ||
+        finder(name, &twin, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL) != CUDA_SUCCESS ||
+        legacy == twin || replace(legacy) != legacy || atomic_exchange(&is_done, true))
+        return;
+    base_log_verbose(
+        1,
+        "%s of this CUDA driver takes a stream and is not known to Heddle: it uses the default stream "
+        "of the process, not the rank's; there may be more such functions",
+        name);
+}
+
 static CUresult find(find_2_fn finder, const char *name, void **function, int version, cuuint64_t flags,
                      CUdriverProcAddressQueryResult *status)
 {
     CUresult result = finder(name, function, version, flags, status);
+    void *given = result == CUDA_SUCCESS ? replace(*function) : NULL;
 
-    if (result == CUDA_SUCCESS)
-        *function = replace(*function);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (given == *function)
+        report_unknown(finder, name, version);
+    *function = given;
     return result;
 }
 

@@ -33,6 +33,19 @@ static const struct {
     {"cuStreamGetCtx", 0, ""},
 };
 
+/* A function of a later version of CUDA. */
+FAKE_EXPORT CUresult cuFutureAsync(CUstream stream)
+{
+    (void)stream;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+FAKE_EXPORT CUresult cuFutureAsync_ptsz(CUstream stream)
+{
+    (void)stream;
+    return CUDA_ERROR_NOT_PERMITTED;
+}
+
 static void *symbol(const char *name, const char *suffix, const char *twin)
 {
     char full[128];
