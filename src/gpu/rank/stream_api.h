@@ -121,6 +121,12 @@ CUresult CUDAAPI gpu_ipc_open(CUdeviceptr *address_out, CUipcMemHandle handle, u
 CUresult CUDAAPI gpu_ipc_open_v1(CUdeviceptr *address_out, CUipcMemHandle handle, unsigned flags);
 CUresult CUDAAPI gpu_ipc_close(CUdeviceptr address);
 
+/* The same for events (ipc_events.c). */
+CUresult CUDAAPI gpu_ipc_get_event(CUipcEventHandle *handle_out, CUevent event);
+CUresult CUDAAPI gpu_ipc_open_event(CUevent *event_out, CUipcEventHandle handle);
+CUresult CUDAAPI gpu_ipc_destroy_event(CUevent event);
+CUresult CUDAAPI gpu_ipc_destroy_event_v1(CUevent event);
+
 /* ---- Copies from and to the host (host_copies.c) ---- */
 
 CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
@@ -218,6 +224,12 @@ bool gpu_host_is_pageable(const void *address);
     X(cuIpcOpenMemHandle_v2, 11000, (CUdeviceptr *, CUipcMemHandle, unsigned), gpu_ipc_open,                 \
       "may be another rank's")                                                                               \
     X(cuIpcCloseMemHandle, 4010, (CUdeviceptr), gpu_ipc_close, "may be another rank's")                      \
+    X(cuIpcGetEventHandle, 4010, (CUipcEventHandle *, CUevent), gpu_ipc_get_event,                           \
+      "may be for another rank")                                                                             \
+    X(cuIpcOpenEventHandle, 4010, (CUevent *, CUipcEventHandle), gpu_ipc_open_event,                         \
+      "may be another rank's")                                                                               \
+    X(cuEventDestroy, 2000, (CUevent), gpu_ipc_destroy_event_v1, "may be another rank's")                    \
+    X(cuEventDestroy_v2, 4000, (CUevent), gpu_ipc_destroy_event, "may be another rank's")                    \
     X(cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t), gpu_deferred_alloc,                                      \
       "takes memory that is given back later")                                                               \
     X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ipc.c: the fake driver's handles of memory for other processes. As in the real one, a process cannot open its own; those of
+ * ipc.c: the fake driver's handles of memory and events for other processes. As in the real one, a process cannot open its own; those of
  * other processes cannot be opened here at all.
  */
 #include "fake.h"
@@ -9,7 +9,7 @@
 
 struct handle {
     int pid;
-    unsigned long long id; /* of the range */
+    unsigned long long id; /* of the range, or the event */
 };
 
 FAKE_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
@@ -47,4 +47,30 @@ FAKE_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address)
     CUresult error = fake_enter(__func__);
 
     return error ? error : CUDA_ERROR_INVALID_VALUE;
+}
+
+FAKE_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
+{
+    CUresult error = fake_enter(__func__);
+    unsigned wanted = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+
+    if (error)
+        return error;
+    if ((((struct fake_event *)event)->flags & wanted) != wanted)
+        return CUDA_ERROR_INVALID_HANDLE;
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle, &(struct handle){getpid(), (uintptr_t)event}, sizeof(struct handle));
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(__func__, &context);
+    struct handle opened;
+
+    if (error)
+        return error;
+    memcpy(&opened, &handle, sizeof opened);
+    return opened.pid == getpid() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_SUPPORTED;
 }
