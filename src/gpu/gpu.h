@@ -127,6 +127,7 @@ struct gpu_point {
     void (*reached)(struct gpu_point *point, int error);
     struct gpu_point *next; /* private, like the next fields */
     uint32_t number;
+    uint32_t n_before; /* number of the last hold before it */
     bool is_resting;
     bool is_late;
 };
@@ -140,6 +141,7 @@ struct gpu_hold {
     struct gpu_hold *next; /* private, like the other fields */
     uint32_t number;
     bool is_released;
+    bool is_kept;
 };
 
 /* All functions are called on the PE that created the stream's gpu_sync. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * More streams of MPI than the GPU has connections are reported, once: waits of some may hold up others.
+ * Where waits in CUDA are not intercepted, more streams of MPI than the GPU has connections are reported, once: waits
+ * of some may hold up others.
  */
 #include "enqueue.h"
 

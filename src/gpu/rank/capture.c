@@ -25,6 +25,8 @@ static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *strea
 
     if (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (gpu_kept_is_any())
+        gpu_kept_pass(*stream, is_per_thread, caller);
     result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK, caller);
     *stream = call.stream;
     return result;

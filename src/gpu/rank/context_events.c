@@ -9,6 +9,7 @@
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
+#include "gpu/rank/waits.h"
 
 #define real gpu_stream_real
 
@@ -106,6 +107,8 @@ CUresult CUDAAPI gpu_api_context_record(CUcontext context, CUevent event)
     CUresult result;
 
     gpu_guard_prepare();
+    if (gpu_kept_is_any())
+        gpu_kept_pass(GPU_KEPT_ALL, false, GPU_CALLER);
     return call(context, event, record, &result) ? result : real.r_cuCtxRecordEvent(context, event);
 }
 

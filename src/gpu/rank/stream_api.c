@@ -207,8 +207,13 @@ static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
                       CUresult(CUDAAPI *function)(CUstream))
 {
     struct gpu_call call;
-    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
+    CUresult result;
 
+    if (BASE_UNLIKELY(gpu_kept_is_behind(stream, is_per_thread))) {
+        gpu_wait_before_asking_again(caller);
+        return CUDA_ERROR_NOT_READY;
+    }
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, caller);
     if (result == CUDA_SUCCESS)
         result = function(call.stream);
     if (result == CUDA_ERROR_NOT_READY)
@@ -307,6 +312,8 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     struct gpu_face *face;
     bool can_wait = false;
 
+    if (gpu_kept_is_any())
+        gpu_kept_pass(GPU_KEPT_ALL, false, caller);
     if (!rank)
         return false;
     awaited.streams = awaited.few_streams;

@@ -504,6 +504,8 @@ CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
 
     gpu_guard_prepare();
     rank = gpu_streams_of_self();
+    if (gpu_kept_is_any())
+        gpu_kept_pass(stream, false, GPU_CALLER);
     if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
         if (rank)
             gpu_streams_remove(rank, stream);

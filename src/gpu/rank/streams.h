@@ -28,6 +28,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/rank/drain.h"
 #include "gpu/rank/flow.h"
+#include "gpu/rank/kept.h"
 #include "gpu/rank/launches.h"
 
 /* A stream that the library knows of. */
@@ -132,6 +133,8 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
 {
     *call = (struct gpu_call){.stream = stream};
     gpu_batch_start_now();
+    if (gpu_kept_is_any() && kind != GPU_CALL_ASK)
+        gpu_kept_pass(stream, is_per_thread, caller);
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
 }
 

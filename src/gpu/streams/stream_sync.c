@@ -10,6 +10,12 @@
  *
  * A stream passes its holds in order. So the PE publishes a release only when all earlier holds are
  * released: the stream may be waiting at one of them.
+ *
+ * Streams share the connections to a GPU, and one that waits holds up those behind it in its connection, also
+ * those that the message needs. Waiting for an event instead would do the same. So if there are more streams of
+ * MPI than connections for them, their holds are kept: the stream gets no operation, the points behind it are
+ * late until it is released, and the program's own calls wait for that (rank/kept.h). Ranks whose calls in CUDA
+ * are not intercepted cannot do this.
  */
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"
@@ -17,6 +23,7 @@
 #include "gpu/driver/pe_state.h"
 #include "gpu/rank/drain.h"
 #include "gpu/rank/guard_calls.h"
+#include "gpu/rank/kept.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
@@ -34,12 +41,6 @@ _Static_assert(GPU_SYNC_OTHER_CONTEXT == CUDA_ERROR_INVALID_CONTEXT &&
  * for 1,021 operations, and the program's own need some of it (flow.h). */
 #define SYNC_MAX 512
 #define LATE_FROM 256
-
-/* Connections to a GPU without CUDA_DEVICE_MAX_CONNECTIONS. */
-#define CONNECTIONS_DEFAULT 8
-
-/* Number of streams of MPI by device. */
-static _Atomic int n_syncs[GPU_DEVICES_MAX];
 
 /* Polls without news after which the driver is asked whether the context is broken. */
 #define LOOKS_PER_QUERY 1024
@@ -111,21 +112,6 @@ void gpu_sync_prepare(int device)
     gpu_context_leave(context, before);
 }
 
-/* A stream that waits holds up the streams that share its connection to the GPU: a message that depends on one of them never
- * comes. n: number of streams of MPI on the device. */
-static BASE_COLD void report_connections(int device, int n)
-{
-    static atomic_flag has_said = ATOMIC_FLAG_INIT;
-    const char *text = secure_getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-    int n_connections = text && atoi(text) > 0 ? atoi(text) : CONNECTIONS_DEFAULT;
-
-    if (n > n_connections && !atomic_flag_test_and_set(&has_said))
-        base_log("more than %d streams of MPI on GPU %d share its %d connections "
-                 "(CUDA_DEVICE_MAX_CONNECTIONS): a stream "
-                 "that waits for a message holds up others, and messages that depend on those never come",
-                 n_connections, device, n_connections);
-}
-
 int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
 {
     struct gpu_sync *made;
@@ -150,12 +136,12 @@ int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
     }
     made->stream = stream;
     made->device = device;
-    report_connections(device, atomic_fetch_add(&n_syncs[device], 1) + 1);
     gpu_sync_choose_flush(made);
     if (gpu_graph_make_room(made))
         base_log_verbose(2, "no memory for operations in CUDA graphs: %s", gpu_error_text(gpu_driver_last()));
     gpu_slots_make(made);
     gpu_waits_make_progress();
+    gpu_connections_count(device, 1);
     *sync_out = made;
     return 0;
 }
@@ -185,7 +171,7 @@ static void destroy(struct gpu_sync *sync)
 void gpu_sync_destroy(struct gpu_sync *sync)
 {
     BASE_ASSERT(sync->n_waiting == 0 && !sync->points);
-    atomic_fetch_sub(&n_syncs[sync->device], 1);
+    gpu_connections_count(sync->device, -1);
     if (sync->is_polled)
         sync->is_dead = true;
     else
@@ -223,28 +209,53 @@ static void count_one(struct gpu_sync *sync)
     atomic_fetch_add_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
 }
 
-/* The last late point gets an operation in the stream, which is that of all of them. */
-static int add_late(struct gpu_sync *sync)
+/* The last late point before a hold gets an operation in the stream, which is that of all of them. hold NULL: the last of
+ * all. */
+static int add_late_before(struct gpu_sync *sync, const struct gpu_hold *hold)
 {
-    CUstreamBatchMemOpParams op =
-        gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), sync->n_points);
+    struct gpu_point *last = NULL;
+    CUstreamBatchMemOpParams op;
     int error;
 
-    if (gpu_stream_is_captured(sync->driver, NULL))
-        return 0; /* after the capture */
+    for (struct gpu_point *i = sync->points; i; i = i->next)
+        if (!i->is_late)
+            last = NULL;
+        else if (!hold || (int32_t)(i->n_before - hold->number) < 0)
+            last = i;
+    if (!last || gpu_stream_is_captured(sync->driver, NULL))
+        return 0; /* after the release, or the capture */
+    op = gpu_sync_write(sync->words_at + offsetof(struct gpu_sync_words, reached), last->number);
     error = gpu_call(cuStreamBatchMemOp, (sync->driver, 1, &op, 0));
     if (error)
         return error;
-    sync->has_late = sync->points_last->is_late = false;
+    last->is_late = false;
+    sync->has_late = last != sync->points_last;
     count_one(sync);
     return 0;
+}
+
+static struct gpu_hold *first_kept(const struct gpu_sync *sync)
+{
+    struct gpu_hold *hold = sync->n_kept > 0 ? sync->holds : NULL;
+
+    while (hold && !hold->is_kept)
+        hold = hold->next;
+    return hold;
+}
+
+static int add_late(struct gpu_sync *sync)
+{
+    return add_late_before(sync, first_kept(sync));
 }
 
 /* The same from the progress of the PE, which may not wait while the context is closed. */
 static BASE_COLD void add_late_from_poll(struct gpu_sync *sync)
 {
+    const struct gpu_hold *kept = first_kept(sync);
     CUcontext before;
 
+    if (kept && (int32_t)(sync->points->n_before - kept->number) >= 0)
+        return;
     if (gpu_drain_announce(gpu_pe_self()) && !gpu_context_enter(sync->context, &before)) {
         (void)add_late(sync);
         gpu_context_leave(sync->context, before);
@@ -257,6 +268,8 @@ int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *befo
 {
     int error;
 
+    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false)))
+        ult_yield();
     gpu_submit_begin_in_mpi(sync->context);
     error = gpu_context_enter(sync->context, before_out);
     if (error) {
@@ -301,6 +314,7 @@ static void append_point(struct gpu_sync *sync, struct gpu_point *point, bool is
 
     point->is_late = is_late;
     point->number = ++sync->n_points;
+    point->n_before = sync->n_holds;
     point->is_resting = false;
     point->next = NULL;
     if (sync->points)
@@ -324,8 +338,50 @@ void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
     append_point(sync, point, false);
 }
 
-static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
+/* A hold that is kept becomes one of the stream. */
+static int put_hold(struct gpu_sync *sync, struct gpu_hold *hold)
 {
+    CUstreamBatchMemOpParams op = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
+                                                hold->number, CU_STREAM_WAIT_VALUE_GEQ | sync->wait_flags);
+    int error = add_late_before(sync, hold);
+
+    if (!error)
+        error = gpu_call(cuStreamBatchMemOp, (sync->driver, 1, &op, 0));
+    hold->is_kept = false;
+    sync->n_waiting++;
+    return error;
+}
+
+/* After an error the context is broken, and so is the program's call behind the holds. */
+static void let_go(struct gpu_kept *kept)
+{
+    struct gpu_sync *sync = BASE_CONTAINER(kept, struct gpu_sync, kept);
+    CUcontext before;
+    int error = gpu_context_enter(sync->context, &before);
+
+    gpu_submit_begin(NULL);
+    for (struct gpu_hold *hold = first_kept(sync); hold && !error; hold = hold->next)
+        error = put_hold(sync, hold);
+    gpu_submit_end();
+    sync->n_kept = 0;
+    gpu_kept_remove(kept);
+    if (!error)
+        gpu_context_leave(sync->context, before);
+}
+
+static void keep(struct gpu_sync *sync)
+{
+    if (sync->n_kept++ > 0)
+        return;
+    sync->kept.stream = sync->stream;
+    sync->kept.context = sync->context;
+    sync->kept.let_go = let_go;
+    gpu_kept_add(&sync->kept);
+}
+
+static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold, bool is_kept)
+{
+    hold->is_kept = is_kept;
     hold->number = ++sync->n_holds;
     hold->next = NULL;
     hold->is_released = false;
@@ -335,6 +391,10 @@ static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold)
         sync->holds = hold;
     sync->holds_last = hold;
     count_one(sync);
+    if (BASE_UNLIKELY(is_kept)) {
+        sync->n_waiting--; /* nothing is in the stream */
+        keep(sync);
+    }
 }
 
 static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool has_hold)
@@ -350,36 +410,50 @@ static int submit(struct gpu_sync *sync, CUstream stream, bool has_point, bool h
     if (has_hold)
         ops[n_ops++] = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
                                      sync->n_holds + 1, CU_STREAM_WAIT_VALUE_GEQ | sync->wait_flags);
-    return gpu_call(cuStreamBatchMemOp, (stream, n_ops, ops, 0));
+    return n_ops > 0 ? gpu_call(cuStreamBatchMemOp, (stream, n_ops, ops, 0)) : 0;
+}
+
+/* Behind kept holds. */
+static BASE_COLD int add_kept(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
+{
+    if (point)
+        append_point(sync, point, true);
+    if (hold)
+        append_hold(sync, hold, true);
+    return 0;
+}
+
+static bool is_full(const struct gpu_sync *sync)
+{
+    return sync->n_waiting >= LATE_FROM;
 }
 
 int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
 {
+    bool is_kept = hold && gpu_connections_are_short(sync->device);
     struct gpu_call call;
     CUcontext before;
     int error;
 
-    if (BASE_UNLIKELY(!hold && gpu_sync_is_full(sync))) {
-        append_point(sync, point, true);
-        return 0;
-    }
+    if (BASE_UNLIKELY(sync->n_kept > 0 || (!hold && is_full(sync))))
+        return add_kept(sync, point, hold);
     error = gpu_sync_begin(sync, &call, &before);
     if (error)
         return error;
-    error = submit(sync, call.stream, point != NULL, hold != NULL);
+    error = submit(sync, call.stream, point != NULL, hold && !is_kept);
     gpu_sync_end(sync, &call, before);
     if (error)
         return error;
     if (point)
         gpu_sync_append_point(sync, point);
     if (hold)
-        append_hold(sync, hold);
+        append_hold(sync, hold, is_kept);
     return 0;
 }
 
 bool gpu_sync_is_full(const struct gpu_sync *sync)
 {
-    return sync->n_waiting >= LATE_FROM;
+    return is_full(sync) || sync->n_kept > 0 || gpu_connections_are_short(sync->device);
 }
 
 void gpu_sync_make_room(struct gpu_sync *sync)
@@ -406,6 +480,13 @@ static void drop_one(struct gpu_sync *sync)
 
 /* ---- The PE's part ---- */
 
+static BASE_COLD void pass_kept(struct gpu_sync *sync)
+{
+    atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+    if (--sync->n_kept == 0)
+        gpu_kept_remove(&sync->kept);
+}
+
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
 {
     bool goes_on = sync->holds == hold;
@@ -420,7 +501,10 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
             atomic_thread_fence(memory_order_seq_cst);
             sync->words->released = first->number;
         }
-        drop_one(sync);
+        if (BASE_UNLIKELY(first->is_kept))
+            pass_kept(sync);
+        else
+            drop_one(sync);
         first->left(first); /* may destroy the stream, if this was the last hold */
     }
 }

@@ -5,6 +5,7 @@
 #ifndef GPU_STREAM_SYNC_H
 #define GPU_STREAM_SYNC_H
 
+#include "gpu/rank/kept.h"
 #include "gpu/rank/streams.h"
 
 /* Pinned memory, the stream's or that of one end in a graph. */
@@ -34,8 +35,10 @@ struct gpu_sync {
     struct gpu_point *points_last;
     struct gpu_hold *holds; /* from the first one that is not released, in order */
     struct gpu_hold *holds_last;
-    int n_waiting; /* points and holds in the lists that have operations in the stream */
-    bool has_late; /* the last points in the list have none yet */
+    int n_waiting;        /* points and holds in the lists that have operations in the stream */
+    int n_kept;           /* the last holds in the list that have none, and get none */
+    bool has_late;        /* the last points in the list have none yet */
+    struct gpu_kept kept; /* on the list of rank/kept.h while n_kept > 0 */
     struct gpu_room_waiter *room_waiters;
     unsigned n_looks;
     bool is_listed;
@@ -86,6 +89,11 @@ void gpu_slots_free(struct gpu_sync *sync);
  * Never switch. (remote_writes.c) */
 void gpu_sync_choose_flush(struct gpu_sync *sync);
 void gpu_sync_flush(const struct gpu_sync *sync);
+
+/* A stream of MPI on this device is there (1), or is gone (-1). The second: there are so many that a stream
+ * that waits may hold up others. (connections.c) */
+void gpu_connections_count(int device, int by);
+bool gpu_connections_are_short(int device);
 
 /* Calls the points that streams of this PE have reached; returns their number. (stream_sync.c) */
 int gpu_sync_poll(struct gpu_pe *pe);

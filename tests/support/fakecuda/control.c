@@ -192,6 +192,8 @@ FAKE_EXPORT CUresult cuInit(unsigned flags)
         fake.has_peers = number_in("FAKECUDA_PEER", 1) != 0;
         fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
+        fake.n_connections =
+            number_in("FAKECUDA_CONNECTIONS", 0) ? (int)number_in("CUDA_DEVICE_MAX_CONNECTIONS", 8) : 0;
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
         fake.rdma_flush = (int)number_in("FAKECUDA_RDMA_FLUSH", -1);
     }

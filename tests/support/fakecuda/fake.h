@@ -36,10 +36,11 @@ extern struct fake_driver {
     int delay_us;
     bool has_peers;
     bool has_write_value;
-    bool is_eager;  /* kernels are loaded with their module */
-    int rdma_flush; /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
-    int n_flushes;  /* of remote writes */
-    bool has_locks; /* a call that waits for a device holds the lock of fake_wait_for_lock */
+    bool is_eager;     /* kernels are loaded with their module */
+    int n_connections; /* see FAKECUDA_CONNECTIONS; 0: as many as streams */
+    int rdma_flush;    /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
+    int n_flushes;     /* of remote writes */
+    bool has_locks;    /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;
     uintptr_t next_place;
@@ -179,6 +180,8 @@ struct fake_op {
     void *object;            /* event, kernel or function */
     CUgraphNodeType type;    /* of the node that it becomes in a capture */
     struct fake_waits waits; /* what other streams must have done first */
+    uint64_t number;         /* in the order in which all operations were queued */
+    bool has_begun;
 };
 
 /* The kinds of streams are those of fakecuda.h. */

@@ -17,6 +17,8 @@
  *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
  *                           queue work (as on H200s); 0
  *      CUDA_VISIBLE_DEVICES numbers of devices, separated by commas
+ *      FAKECUDA_CONNECTIONS 1: streams share CUDA_DEVICE_MAX_CONNECTIONS connections to a device: an operation begins only after the
+ *                           earlier ones of its connection have begun; 0
  *      CUDA_MODULE_LOADING  EAGER: kernels are loaded with their modules, not at their first launch, which waits for the GPU
  *      FAKECUDA_FAIL        what is to fail: FUNCTION:NTH:ERROR[,...], such as cuMemAlloc:3:2
  */

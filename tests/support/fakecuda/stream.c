@@ -43,9 +43,27 @@ void fake_waits_clear(struct fake_waits *waits)
 
 /* ---- The thread of a stream ---- */
 
-static bool must_wait(struct fake_op *op)
+/* True if the operation is behind another one in the connection that its stream shares. */
+static bool is_kept_back(const struct fake_stream *stream, const struct fake_op *op)
 {
-    return fake.is_held || !fake_waits_are_over(&op->waits) || (op->is_ready && !op->is_ready(op));
+    for (const struct fake_context *context = fake_contexts; context; context = context->next)
+        for (const struct fake_stream *i = context->streams; i; i = i->next) {
+            const struct fake_op *first = i->first;
+            if (context->device != stream->context->device ||
+                i->id % (unsigned)fake.n_connections != stream->id % (unsigned)fake.n_connections)
+                continue;
+            if (first && first->has_begun)
+                first = first->next;
+            if (first && first->number < op->number)
+                return true;
+        }
+    return false;
+}
+
+static bool must_wait(const struct fake_stream *stream, struct fake_op *op)
+{
+    return fake.is_held || (fake.n_connections > 0 && is_kept_back(stream, op)) ||
+           !fake_waits_are_over(&op->waits) || (op->is_ready && !op->is_ready(op));
 }
 
 void fake_op_free(struct fake_op *op)
@@ -108,10 +126,13 @@ static void *run_stream(void *arg)
             pthread_cond_wait(&stream->has_work, &fake_lock);
             continue;
         }
-        if (must_wait(op)) {
+        if (must_wait(stream, op)) {
             fake_pause(op->is_polled);
             continue;
         }
+        op->has_begun = true;
+        if (fake.n_connections > 0)
+            pthread_cond_broadcast(&fake_changed);
         pthread_mutex_unlock(&fake_lock);
         if (fake.delay_us > 0)
             usleep((useconds_t)fake.delay_us);
@@ -188,8 +209,10 @@ static int n_works[FAKECUDA_STREAMS];
 
 void fake_queue(struct fake_stream *stream, struct fake_op *op)
 {
+    static uint64_t n_queued;
     pthread_t thread;
 
+    op->number = ++n_queued;
     op->context = stream->context;
     op->next = NULL;
     if (stream->capture) {
