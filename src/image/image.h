@@ -49,8 +49,17 @@ bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CH
  * image_program_open. */
 bool image_program_refers_to(const char *function);
 
-/* True if they refer to a function that starts threads: ranks may have threads. */
-bool image_program_starts_threads(void);
+/* A program of which there are copies. The process's own is always there, once image_program_open has succeeded. */
+struct image_program;
+extern struct image_program image_program;
+
+/* Loads another program beside the process's, without running its code, or finds that it is loaded. path: of an executable file.
+ * NULL: there can be no copies of it in this process; *error_out is then a sentence with the reason and, if there is one, the
+ * remedy (static storage). Any rank. Never switches. */
+struct image_program *image_program_load(const char *path, const char **error_out) BASE_MUST_CHECK;
+
+/* True if the program or one of its private libraries refers to a function that starts threads: ranks may have threads. */
+bool image_program_starts_threads(const struct image_program *program);
 
 /* Exceptions to the rules by which shared libraries are copied with the program: names up to ".so",
  * separated by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open;
@@ -90,10 +99,10 @@ void image_set_protect_relro(bool on);
 
 struct image;
 
-/* Maps and relocates a copy at base (aligned to image_align_bytes(), [base, base + image_span_bytes()) must
+/* Maps and relocates a copy of the program at base (aligned to image_align_bytes(), [base, base + image_span_bytes()) must
  * be free address space). Runs no code of the program. NULL: errno is set (ENOMEM also stands for
  * vm.max_map_count). Any PE thread, in parallel. */
-struct image *image_create(char *base) BASE_MUST_CHECK;
+struct image *image_create(char *base, struct image_program *program) BASE_MUST_CHECK;
 
 /* Sets a variable in the initial environment of all copies. Before the first copy. False: memory is exhausted. */
 bool image_env_set_all(const char *name, const char *value) BASE_MUST_CHECK;

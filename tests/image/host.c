@@ -263,7 +263,7 @@ static int run(image_main_fn main, int argc, char **argv, char **envp)
     for (int i = 0; i < host.n_copies; i++) {
         struct copy *copy = &host.copies[i];
 
-        copy->image = image_create(area + (size_t)i * image_span_bytes());
+        copy->image = image_create(area + (size_t)i * image_span_bytes(), &image_program);
         if (!copy->image)
             base_fatal(4, "cannot create copy %d: %m", i);
         copy->ult.thread_state = image_main_thread(copy->image);

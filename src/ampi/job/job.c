@@ -323,7 +323,7 @@ static void start_pe(struct ult_pe *pe)
     for (int i = 0; i < ampi_job.n_local; i++)
         if (ampi_job.ranks[i].pe_id == ult_pe_id(pe))
             ampi_rank_create(pe, &ampi_job.ranks[i]);
-    if (ult_pe_live(pe) > 1 && image_program_starts_threads())
+    if (ult_pe_live(pe) > 1 && image_program_starts_threads(&image_program))
         ult_pe_own_tls(pe);
 }
 

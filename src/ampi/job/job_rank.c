@@ -67,7 +67,8 @@ static bool prepare(struct ampi_rank *rank, char **stack_lo_out, char **stack_hi
 
     if (!ampi_memory_map_stack(region, stack_lo_out, stack_hi_out))
         return false;
-    rank->image = image_create(ampi_memory_image_base(region));
+    rank->image =
+        image_create(ampi_memory_image_base(region), rank->program ? rank->program : &image_program);
     if (!rank->image)
         return false;
     rank->ult.thread_state = image_main_thread(rank->image);
@@ -108,7 +109,7 @@ static bool prepare_spawned(struct ampi_rank *rank)
 static void start_spawned(struct ampi_rank *rank)
 {
     ult_create(&rank->ult, ult_pe_get(rank->pe_id), rank->ult.stack_lo, rank->ult.stack_hi, run_rank, rank);
-    if (image_program_starts_threads())
+    if (image_program_starts_threads(rank->program ? rank->program : &image_program))
         ult_own_tls(&rank->ult);
 }
 

@@ -86,6 +86,7 @@ struct ampi_rank {
     int app_num;                        /* MPI_APPNUM */
     int max_ranks;                      /* of a spawned one: maxprocs */
     char *arguments;                    /* of a spawned one: as ampi_job's */
+    struct image_program *program;      /* what it runs; NULL: the process's program */
     struct image *image;                /* its copy of the program; NULL: it runs on the prototype */
     int exit_code;                      /* once ENDED, or the code to end with: job.c */
     char **argv;                        /* arguments of its main; NULL: it runs on the prototype */

@@ -85,7 +85,7 @@ static const struct {
 /* The first definition in a shared library. */
 static operator_fn find_runtime(const struct image_program *program, const char *name, void *prototype)
 {
-    static const struct image_scope nothing;
+    const struct image_scope nothing = {.root = program};
     const struct image_module *main_module = &program->modules[0];
     struct image_definition definition;
 

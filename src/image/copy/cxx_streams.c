@@ -39,9 +39,10 @@ static void find_prototypes(const char *library)
     if (construct)
         construct(&init_object);
     for (size_t i = 0; handle && i < BASE_COUNT(names); i++) {
-        void *object = dlsym(RTLD_DEFAULT, names[i]);
+        void *object;
         const ElfW(Sym) *symbol = NULL;
 
+        object = image_symbol_bound(handle, names[i]);
         object = object ? object : dlsym(handle, names[i]);
         if (!object || !dladdr1(object, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
             continue;
@@ -67,7 +68,8 @@ int image_stream_find(const char *name, const void *definition)
             return -1;
         if (total_bytes == 0)
             find_prototypes(info.dli_fname);
-        return prototypes[i].object == definition ? (int)i : -1;
+        return prototypes[i].object ? (int)i
+                                    : -1; /* another program may have the object that the library uses */
     }
     return -1;
 }

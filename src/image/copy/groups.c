@@ -18,12 +18,15 @@ _Atomic size_t image_n_groups = 1;
 
 /* ---- Planning ---- */
 
-/* A group without a plan. */
-static struct image_program *new_group(const struct image_module *modules, size_t count, size_t number)
+/* A group without a plan. root NULL: it is a program. */
+static struct image_program *new_group(struct image_program *root, const struct image_module *modules,
+                                       size_t count, size_t number)
 {
     struct image_program *group = base_calloc(1, sizeof *group, "the plan of a library");
 
     group->number = number;
+    group->root = root ? root : group;
+    group->scope.root = group->root;
     group->is_relro_protected = image_program.is_relro_protected;
     group->needs = base_calloc(IMAGE_GROUPS_MAX, sizeof *group->needs, "the plan of a library");
     for (size_t i = 0; i < count; i++)
@@ -31,8 +34,10 @@ static struct image_program *new_group(const struct image_module *modules, size_
     return group;
 }
 
-bool image_group_add(struct image *image, const struct image_module *modules, size_t count, bool is_deep,
-                     size_t *number_out, const char **error_out)
+/* A group that is not published. image: of the rank that opens it; NULL: it is a program. NULL: there are too many, with the
+ * reason. */
+static struct image_program *begin_group(struct image *image, const struct image_module *modules,
+                                         size_t count, const char **error_out)
 {
     size_t number = atomic_load(&image_n_groups);
     struct image_program *group;
@@ -40,29 +45,55 @@ bool image_group_add(struct image *image, const struct image_module *modules, si
     if (number == IMAGE_GROUPS_MAX) {
         *error_out = image_error("libraries with per-rank variables were opened %d times, which is the limit",
                                  IMAGE_GROUPS_MAX - 1);
-        return false;
+        return NULL;
     }
-    group = new_group(modules, count, number);
-    group->is_deep = is_deep;
-    for (size_t i = 0; i < count; i++) {
-        group->modules[i].is_pristine = true;
+    group = new_group(image ? image->program : NULL, modules, count, number);
+    for (size_t i = 0; i < count; i++)
         image_lazy_tls_add(&group->modules[i]);
-    }
     image_modules_order(group);
-    group->scope = image_scope_for(image_group_scope(image), group);
+    if (image)
+        group->scope = image_scope_for(image_group_scope(image), group);
+    return group;
+}
+
+/* Plans and publishes it. */
+static bool add_group(struct image_program *group, const char **error_out)
+{
     if (!image_program_plan(group, error_out))
         return false; /* allocations stay: this is rare */
     group->is_open = true;
-    image_groups[number] = group;
-    atomic_store_explicit(&image_n_groups, number + 1, memory_order_release);
-    *number_out = number;
+    image_groups[group->number] = group;
+    atomic_store_explicit(&image_n_groups, group->number + 1, memory_order_release);
+    return true;
+}
+
+bool image_group_add(struct image *image, const struct image_module *modules, size_t count, bool is_deep,
+                     size_t *number_out, const char **error_out)
+{
+    struct image_program *group = begin_group(image, modules, count, error_out);
+
+    if (!group)
+        return false;
+    group->is_deep = is_deep;
+    *number_out = group->number;
+    return add_group(group, error_out);
+}
+
+bool image_group_add_program(const struct image_module *modules, size_t count,
+                             struct image_program **program_out, const char **error_out)
+{
+    struct image_program *program = begin_group(NULL, modules, count, error_out);
+
+    if (!program || !add_group(program, error_out))
+        return false;
+    *program_out = program;
     return true;
 }
 
 /* Plans a published group again, for ranks with another scope. */
 static struct image_program *add_variant(struct image_program *group, struct image_scope scope)
 {
-    struct image_program *variant = new_group(group->modules, group->n_modules, group->number);
+    struct image_program *variant = new_group(group->root, group->modules, group->n_modules, group->number);
     const char *error;
 
     for (size_t i = 0; i < variant->n_modules; i++)
@@ -98,15 +129,82 @@ static const struct image_program *plan_for(struct image_program *group, const s
     return plan;
 }
 
-const struct image_module *image_module_of_map(const struct link_map *map)
+const struct image_module *image_module_of_map(const struct image_program *root, const struct link_map *map)
 {
     size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
 
     for (size_t number = 0; number < n_groups; number++)
-        for (size_t i = 0; i < image_groups[number]->n_modules; i++)
+        for (size_t i = 0; image_groups[number]->root == root && i < image_groups[number]->n_modules; i++)
             if (image_groups[number]->modules[i].link_map == map)
                 return &image_groups[number]->modules[i];
     return NULL;
+}
+
+/* ---- Several programs ---- */
+
+bool image_groups_have_programs(void)
+{
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+    size_t number = 0;
+
+    while (number < n_groups && image_groups[number]->root == &image_program)
+        number++;
+    return number < n_groups;
+}
+
+/* The module with this descriptor for ranks of any program; NULL: none. */
+static const struct image_module *module_anywhere(const struct link_map *map)
+{
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+    const struct image_module *module = NULL;
+
+    for (size_t number = 0; number < n_groups && !module; number++)
+        if (image_groups[number]->root == image_groups[number])
+            module = image_module_of_map(image_groups[number], map);
+    return module;
+}
+
+bool image_module_is_private(const struct link_map *map)
+{
+    return module_anywhere(map) != NULL;
+}
+
+void image_groups_collect(const struct image_program *root, const struct link_map *map,
+                          const struct image_module *loaded, size_t n_loaded,
+                          struct image_module **modules_out, size_t *count_out)
+{
+    struct image_module *all;
+    size_t n_all, first;
+    bool *is_kept;
+
+    *modules_out = NULL;
+    *count_out = 0;
+    image_modules_list(false, &all, &n_all);
+    is_kept = base_calloc(n_all, sizeof *is_kept, "the list of libraries");
+    first = image_modules_index(all, n_all, map);
+    image_modules_set_scope(all, n_all, first, !root);
+    for (size_t i = 0; i < all[first].n_scope; i++) {
+        size_t index = image_modules_index(all, n_all, all[first].scope[i]);
+        size_t new = image_modules_index(loaded, n_loaded, all[first].scope[i]);
+        const struct image_module *module =
+            new < n_loaded ? &loaded[new] : module_anywhere(all[first].scope[i]);
+
+        if (index == n_all || !module || (root && image_module_of_map(root, module->link_map)))
+            continue;
+        if (index != first)
+            image_modules_set_scope(all, n_all, index, false);
+        is_kept[index] = true;
+        image_array_push(modules_out, count_out, sizeof *module, module);
+        module = &all[index];
+        (*modules_out)[*count_out - 1].needed = module->needed;
+        (*modules_out)[*count_out - 1].n_needed = module->n_needed;
+        (*modules_out)[*count_out - 1].scope = module->scope;
+        (*modules_out)[*count_out - 1].n_scope = module->n_scope;
+        (*modules_out)[*count_out - 1].n_data = 0;
+        (*modules_out)[*count_out - 1].tls_lazy = 0;
+    }
+    image_modules_free(all, n_all, is_kept);
+    free(is_kept);
 }
 
 /* ---- The groups of a rank ---- */
@@ -137,6 +235,7 @@ static struct image_late *late_of(struct image *image)
     if (late)
         return late;
     late = base_calloc(1, sizeof *late, "the libraries that a rank has opened");
+    late->scope.root = image->program;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&late->lock, &attributes);
@@ -151,15 +250,14 @@ bool image_has_group(const struct image *image, size_t number)
 {
     struct image_late *late = atomic_load(&image->late);
 
-    return number == 0 || (late && atomic_load(&late->has_group[number]));
+    return number == image->program->number || (late && atomic_load(&late->has_group[number]));
 }
 
 const struct image_scope *image_group_scope(const struct image *image)
 {
-    static const struct image_scope nothing;
     const struct image_late *late = atomic_load(&image->late);
 
-    return late ? &late->scope : &nothing;
+    return late ? &late->scope : &image->program->scope;
 }
 
 /* Gives the rank the groups that this one needs by name. */
@@ -167,9 +265,9 @@ static void enter_needed(struct image *image, const struct image_program *group)
 {
     for (size_t i = 0; i < group->n_modules; i++)
         for (size_t j = 0; j < group->modules[i].n_needed; j++) {
-            const struct image_module *needed = image_module_of_map(group->modules[i].needed[j]);
+            const struct image_module *needed = image_module_of_map(group->root, group->modules[i].needed[j]);
 
-            if (needed && needed->group > 0)
+            if (needed && needed->is_late)
                 image_group_enter(image, needed->group, NULL);
         }
 }
@@ -184,7 +282,7 @@ static void enter_one(struct image *image, struct image_late *late, struct image
     enter_needed(image, group);
     plan = plan_for(group, &late->scope);
     for (size_t i = 1; i < group->number; i++)
-        if (plan->needs[i])
+        if (plan->needs[i] && i != image->program->number)
             image_group_enter(image, i, NULL);
     if (!image_fill(image, plan))
         base_fatal(1, "out of memory: cannot make a rank's copy of %s, which it opens: %s",

@@ -7,6 +7,9 @@
  * copies, whether or not a rank has it. A rank gets it when it opens one of its libraries, or a library
  * that needs one of them.
  *
+ * A program that is loaded later (load_program.c) is a group, too: its ranks have it in place of group 0, and it is the root of
+ * what they open. Each group has one root; a library that ranks of two programs have is in a group of each.
+ *
  * Groups are never removed. The count publishes them, so that the unwinder reads them without a lock;
  * everything else is written under the lock of rebind_dlopen.c.
  *
@@ -39,8 +42,25 @@ extern _Atomic size_t image_n_groups;
 bool image_group_add(struct image *image, const struct image_module *modules, size_t count, bool is_deep,
                      size_t *number_out, const char **error_out) BASE_MUST_CHECK;
 
-/* The module of any group with this descriptor of ld.so; NULL: none. */
-const struct image_module *image_module_of_map(const struct link_map *map);
+/* The same for a program: modules[0], and its private libraries. */
+bool image_group_add_program(const struct image_module *modules, size_t count,
+                             struct image_program **program_out, const char **error_out) BASE_MUST_CHECK;
+
+/* True if there is more than one program. */
+bool image_groups_have_programs(void);
+
+/* Finds the modules that a group needs for the library with this handle of ld.so: it and its dependencies, those that ranks of
+ * the program root (NULL: a program that does not exist yet) do not have, but that are private: loaded[] just now, or for ranks
+ * of other programs. *modules_out: free() it. */
+void image_groups_collect(const struct image_program *root, const struct link_map *map,
+                          const struct image_module *loaded, size_t n_loaded,
+                          struct image_module **modules_out, size_t *count_out);
+
+/* True if ranks of some program have their own copies of this library. */
+bool image_module_is_private(const struct link_map *map);
+
+/* The module with this descriptor of ld.so among those that ranks of the program can have; NULL: none. */
+const struct image_module *image_module_of_map(const struct image_program *root, const struct link_map *map);
 
 /* ---- The groups of a rank ---- */
 
@@ -75,6 +95,11 @@ struct image_loaded {
  * why. Never switches. One thread at a time. */
 void *image_opener_open(const struct image_module *caller, const char *name, int mode,
                         struct image_loaded *loaded_out);
+
+/* The same for several names; the handle is that of the first. folders: a search list, which has the meaning of search_tag
+ * (DT_RPATH or DT_RUNPATH); NULL: none. */
+void *image_opener_open_all(const char *const *names, size_t n_names, const char *folders,
+                            ElfW(Sxword) search_tag, int mode, struct image_loaded *loaded_out);
 
 /* Runs the constructors of the modules on the prototype after all: the ranks will share them. */
 void image_opener_construct(const struct image_loaded *loaded);

@@ -106,7 +106,7 @@ static void fill_all(const struct image_program *program, struct image *image)
         memcpy(base + program->libc_refs[i].offset, &word, sizeof word);
     }
     image_streams_fill(program, image);
-    for (int i = 0; i < IMAGE_LIBC_FIELDS && program->number == 0; i++)
+    for (int i = 0; i < IMAGE_LIBC_FIELDS && program == program->root; i++)
         image->libc.variables[i] = (char *)&image->libc + image_libc_field_offset(i);
     for (size_t i = 0; i < program->n_variables; i++) {
         const struct image_variable *variable = &program->variables[i];
@@ -156,15 +156,15 @@ bool image_fill(struct image *image, const struct image_program *program)
     return false;
 }
 
-struct image *image_create(char *base)
+struct image *image_create(char *base, struct image_program *program)
 {
-    const struct image_program *program = &image_program;
     struct image *image = calloc(1, sizeof *image);
 
-    BASE_ASSERT(program->is_open && (uintptr_t)base % program->align == 0);
+    BASE_ASSERT(program->is_open && (uintptr_t)base % image_program.align == 0);
     if (!image)
         return NULL;
     image->base = base;
+    image->program = program;
     if (!image_fill(image, program)) {
         free(image);
         return NULL;
@@ -228,6 +228,25 @@ static size_t read_auxiliary(ElfW(auxv_t) * entries, size_t max)
     return n;
 }
 
+/* Sets an entry of the process's auxiliary vector to the value of the rank. */
+static void set_auxiliary(const struct image *image, ElfW(auxv_t) * entry)
+{
+    const struct image_module *program = &image->program->modules[0];
+    bool is_own = image->program == &image_program;
+    uintptr_t value = entry->a_un.a_val;
+
+    if (entry->a_type == AT_PHDR)
+        value = (uintptr_t)image_translate(image, is_own ? (const void *)value : program->phdr);
+    else if (entry->a_type == AT_ENTRY)
+        value = (uintptr_t)image_translate(
+            image, (const void *)(is_own ? value : program->bias + image->program->entry_vaddr));
+    else if (entry->a_type == AT_PHNUM && !is_own)
+        value = program->n_phdrs;
+    else if (entry->a_type == AT_EXECFN && !is_own)
+        value = (uintptr_t)program->name;
+    entry->a_un.a_val = value;
+}
+
 /* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. Never freed. */
 static char **with_auxiliary(const struct image *image, int argc, char **argv, char **envp)
 {
@@ -236,8 +255,7 @@ static char **with_auxiliary(const struct image *image, int argc, char **argv, c
     char **block;
 
     for (size_t i = 0; i < n_entries; i++)
-        if (entries[i].a_type == AT_PHDR || entries[i].a_type == AT_ENTRY)
-            entries[i].a_un.a_val = (uintptr_t)image_translate(image, (const void *)entries[i].a_un.a_val);
+        set_auxiliary(image, &entries[i]);
     entries[n_entries] = (ElfW(auxv_t)){.a_type = AT_NULL};
     while (envp && envp[n_env])
         n_env++;
@@ -252,7 +270,7 @@ static char **with_auxiliary(const struct image *image, int argc, char **argv, c
 int image_run(struct image *image, int argc, char **argv)
 {
     char **envp = image_libc_room.environment(&image->libc);
-    const struct image_program *program = &image_program;
+    const struct image_program *program = image->program;
     const struct image_module *main_module = &program->modules[0];
 
     argv = with_auxiliary(image, argc, argv, envp);
@@ -291,7 +309,7 @@ void image_destruct(struct image *image, const struct image_module *module)
 
 void image_finish(struct image *image)
 {
-    const struct image_program *program = &image_program;
+    const struct image_program *program = image->program;
     struct image_libc *libc = &image->libc;
 
     image_begin_exclusive();
@@ -311,7 +329,7 @@ void image_finish(struct image *image)
 
 void *image_translate(const struct image *image, const void *prototype_addr)
 {
-    const struct image_module *module = image_module_of(&image_program, (uintptr_t)prototype_addr);
+    const struct image_module *module = image_module_of(image->program, (uintptr_t)prototype_addr);
 
     if (!module)
         return (void *)prototype_addr;
@@ -324,16 +342,32 @@ void image_tls_init_block(const struct image *image, const struct image_module *
     memset((char *)block + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
 }
 
+/* Sets the bytes of a region of the static TLS block, which is that of a module of the process's program, to their initial
+ * values in the copy: of the same library or, for the first module, of the image's program. */
+static void init_region(const struct image *image, size_t i, char *region)
+{
+    const struct image_module *owner = &image_program.modules[i], *module = owner;
+    const struct image_program *program = image->program;
+
+    if (program != &image_program) {
+        size_t index =
+            i == 0 ? 0 : image_modules_index(program->modules, program->n_modules, owner->link_map);
+
+        module = index < program->n_modules ? &program->modules[index] : NULL;
+        memset(region, 0, owner->tls_bytes);
+    }
+    if (module && module->tls_bytes)
+        image_tls_init_block(image, module, region + (module->tls_offset - owner->tls_offset));
+}
+
 void image_tls_init(const struct image *image, unsigned char *save)
 {
-    const struct image_program *program = &image_program;
-
-    for (size_t i = 0; i < program->n_modules; i++) {
-        const struct image_module *module = &program->modules[i];
+    for (size_t i = 0; i < image_program.n_modules; i++) {
+        const struct image_module *module = &image_program.modules[i];
 
         if (!module->tls_bytes || module->tls_lazy)
             continue;
-        image_tls_init_block(image, module, save);
+        init_region(image, i, (char *)save);
         save += module->tls_bytes;
     }
     image_swapped_tls_init(save);
@@ -341,13 +375,9 @@ void image_tls_init(const struct image *image, unsigned char *save)
 
 void image_tls_init_thread(const struct image *image)
 {
-    const struct image_program *program = &image_program;
-    char *thread_pointer = __builtin_thread_pointer();
-
-    for (size_t i = 0; i < program->n_modules; i++)
-        if (program->modules[i].tls_bytes && !program->modules[i].tls_lazy)
-            image_tls_init_block(image, &program->modules[i],
-                                 thread_pointer + program->modules[i].tls_offset);
+    for (size_t i = 0; i < image_program.n_modules; i++)
+        if (image_program.modules[i].tls_bytes && !image_program.modules[i].tls_lazy)
+            init_region(image, i, (char *)__builtin_thread_pointer() + image_program.modules[i].tls_offset);
 }
 
 bool image_has_address(const struct image *image, const void *addr)

@@ -12,11 +12,12 @@ struct image_link_map;
 struct image_late; /* libraries that a rank has opened (groups.c) */
 
 struct image {
-    char *base;            /* the copy's address: image_program.span_bytes from here */
-    struct image *next;    /* next in the list of all images */
-    size_t modules_to_end; /* modules init_order[0 .. modules_to_end) still have destructors to run */
-    size_t finis_done;     /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
-    bool is_fini_done;     /* DT_FINI of that module was called */
+    char *base;                    /* the copy's address: image_program.span_bytes from here */
+    struct image_program *program; /* what it is a copy of */
+    struct image *next;            /* next in the list of all images */
+    size_t modules_to_end;         /* modules init_order[0 .. modules_to_end) still have destructors to run */
+    size_t finis_done; /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
+    bool is_fini_done; /* DT_FINI of that module was called */
     _Atomic(struct image_link_map *)
         link_maps;                     /* descriptors of its modules, for queries (rebind_symbols.c) */
     _Atomic(struct image_late *) late; /* NULL: nothing opened yet */

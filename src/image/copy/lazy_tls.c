@@ -163,7 +163,8 @@ const struct image_module *image_lazy_tls_find_number(const struct image_program
     const struct image_module *module = find_number(program, number);
 
     for (size_t group = 0; program->number > 0 && group < n_groups && !module; group++)
-        module = find_number(image_groups[group], number);
+        if (image_groups[group]->root == program->root)
+            module = find_number(image_groups[group], number);
     return module;
 }
 

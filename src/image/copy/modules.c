@@ -330,7 +330,7 @@ struct image_module *image_module_of(const struct image_program *program, uintpt
     struct image_module *module = find_in(program, prototype_addr);
 
     for (size_t i = 0; i < n_groups && !module; i++)
-        if (image_groups[i] != program)
+        if (image_groups[i] != program && image_groups[i]->root == program->root)
             module = find_in(image_groups[i], prototype_addr);
     return module;
 }
@@ -420,7 +420,7 @@ bool image_modules_find(struct image_program *program, const char **error_out)
         if (!image_private_libraries_has(i))
             image_deferred_run(loaded.modules, loaded.count, i);
     image_deferred_drop_destructors();
-    image_modules_set_scope(loaded.modules, loaded.count, 0);
+    image_modules_set_scope(loaded.modules, loaded.count, 0, true);
     for (size_t i = 0; i < loaded.count; i++) {
         struct image_module *module = &loaded.modules[i];
 

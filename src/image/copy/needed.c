@@ -153,13 +153,13 @@ static void add_preloaded(struct image_module *program)
     }
 }
 
-void image_modules_set_scope(struct image_module *modules, size_t count, size_t index)
+void image_modules_set_scope(struct image_module *modules, size_t count, size_t index, bool is_program)
 {
     struct image_module *module = &modules[index];
 
     module->n_scope = 0;
     add_to_scope(module, module->link_map);
-    if (index == 0)
+    if (is_program)
         add_preloaded(module);
     for (size_t i = 0; i < module->n_scope; i++) {
         size_t next = image_modules_index(modules, count, module->scope[i]);

@@ -89,6 +89,41 @@ static void defer(const struct image_module *module)
     image_array_push(&opening.deferred, &opening.count, sizeof deferred, &deferred);
 }
 
+/* The first definition after the program's own. NULL: none. */
+static const char *copied_definition(const struct image_module *program, size_t symbol_index)
+{
+    for (size_t i = 1; i < program->n_scope; i++) {
+        struct image_module module = {.name = program->scope[i]->l_name, .bias = program->scope[i]->l_addr};
+        const ElfW(Sym) * symbol;
+
+        image_module_read_dynamic(&module, program->scope[i]->l_ld);
+        symbol = image_symbol_find(&module, program->strtab + program->symtab[symbol_index].st_name,
+                                   image_symbol_version(program, symbol_index));
+        if (symbol)
+            return (const char *)module.bias + symbol->st_value;
+    }
+    return NULL;
+}
+
+/* Carries out a program's COPY relocations: ld.so, which loads it as a library, finds the program's own variables. */
+static void copy_variables(const struct image_module *program)
+{
+    for (size_t i = 0; i < program->n_relas; i++) {
+        size_t symbol_index = ELF64_R_SYM(program->rela[i].r_info), word;
+        char *to = (char *)program->bias + program->rela[i].r_offset;
+        const char *from = image_arch_reloc_kind(ELF64_R_TYPE(program->rela[i].r_info)) == IMAGE_RELOC_COPY
+                               ? copied_definition(program, symbol_index)
+                               : NULL;
+
+        for (size_t at = 0, end = program->symtab[symbol_index].st_size; from && at < end;
+             at += sizeof word) {
+            memcpy(&word, to + at, sizeof word);
+            memcpy(&word, from + at, end - at < sizeof word ? end - at : sizeof word);
+            patch(program, (size_t *)(void *)(to + at), word);
+        }
+    }
+}
+
 /* The opener's constructor: ld.so calls it after all relocations and before all other constructors. */
 static void before_constructors(void)
 {
@@ -103,7 +138,8 @@ static void before_constructors(void)
     image_private_libraries_mark_late(modules, count, is_late);
     for (size_t i = 0; i < count; i++)
         if (is_late[i]) {
-            image_modules_set_scope(modules, count, i);
+            image_modules_set_scope(modules, count, i, false);
+            copy_variables(&modules[i]);
             defer(&modules[i]);
         }
     image_modules_free(modules, count, is_late);
@@ -125,7 +161,7 @@ static void restore(void)
 
 /* ---- The opener ---- */
 
-enum { N_DYNS = 12 };
+enum { NAMES_MAX = 64, N_DYNS = NAMES_MAX + 9 };
 
 struct opener {
     ElfW(Ehdr) header;
@@ -142,9 +178,10 @@ static void add_dyn(ElfW(Dyn) * *next, ElfW(Sxword) tag, size_t value)
     (*next)++;
 }
 
-/* Writes the module into a memfd. strings: its dynamic string table, with the library's name at offset 1.
+/* Writes the module into a memfd. strings: its dynamic string table, with the n names one after the other from offset 1 on.
  * -1: failed. */
-static int write_opener(const char *strings, size_t strings_bytes, size_t search_at, ElfW(Sxword) search_tag)
+static int write_opener(const char *strings, size_t strings_bytes, size_t n_names, size_t search_at,
+                        ElfW(Sxword) search_tag)
 {
     struct opener opener = {
         .header =
@@ -165,6 +202,7 @@ static int write_opener(const char *strings, size_t strings_bytes, size_t search
     size_t file_bytes = sizeof opener + strings_bytes;
     ElfW(Dyn) *next = opener.dynamic;
     int fd = memfd_create("heddle-dlopen", MFD_CLOEXEC);
+    size_t name_at = 1;
 
     opener.segments[0] = (ElfW(Phdr)){.p_type = PT_LOAD,
                                       .p_flags = PF_R | PF_W,
@@ -180,7 +218,8 @@ static int write_opener(const char *strings, size_t strings_bytes, size_t search
                                       .p_memsz = sizeof opener.dynamic,
                                       .p_align = sizeof(void *)};
     opener.segments[2] = (ElfW(Phdr)){.p_type = PT_GNU_STACK, .p_flags = PF_R | PF_W};
-    add_dyn(&next, DT_NEEDED, 1);
+    for (size_t i = 0; i < n_names; i++, name_at += strlen(strings + name_at) + 1)
+        add_dyn(&next, DT_NEEDED, name_at);
     add_dyn(&next, DT_STRTAB, sizeof opener);
     add_dyn(&next, DT_STRSZ, strings_bytes);
     add_dyn(&next, DT_SYMTAB, offsetof(struct opener, symbol));
@@ -231,19 +270,25 @@ static ElfW(Sxword) search_tag_of(const struct image_module *module)
     return DT_RPATH;
 }
 
-static int make_opener(const struct image_module *caller, const char *name)
+static int make_opener(const char *const *names, size_t n_names, const char *folders, ElfW(Sxword) search_tag)
 {
-    char *folders = caller && caller->link_map ? search_list(caller) : NULL;
-    size_t name_bytes = strlen(name) + 1, folders_bytes = folders && folders[0] ? strlen(folders) + 1 : 0;
-    char *strings = base_calloc(1 + name_bytes + folders_bytes, 1, "the name of a library");
+    size_t end = 1, folders_bytes = folders && folders[0] ? strlen(folders) + 1 : 0;
+    char *strings;
     int fd;
 
-    memcpy(strings + 1, name, name_bytes);
+    if (n_names > NAMES_MAX)
+        n_names = NAMES_MAX;
+    for (size_t i = 0; i < n_names; i++)
+        end += strlen(names[i]) + 1;
+    strings = base_calloc(end + folders_bytes, 1, "the name of a library");
+    end = 1;
+    for (size_t i = 0; i < n_names; i++) {
+        memcpy(strings + end, names[i], strlen(names[i]) + 1);
+        end += strlen(names[i]) + 1;
+    }
     if (folders_bytes)
-        memcpy(strings + 1 + name_bytes, folders, folders_bytes);
-    fd = write_opener(strings, 1 + name_bytes + folders_bytes, folders_bytes ? 1 + name_bytes : 0,
-                      caller ? search_tag_of(caller) : DT_RUNPATH);
-    free(folders);
+        memcpy(strings + end, folders, folders_bytes);
+    fd = write_opener(strings, end + folders_bytes, n_names, folders_bytes ? end : 0, search_tag);
     free(strings);
     return fd;
 }
@@ -296,7 +341,19 @@ static void report_strangers(const struct image_module *module)
 void *image_opener_open(const struct image_module *caller, const char *name, int mode,
                         struct image_loaded *loaded_out)
 {
-    int fd = make_opener(caller, name);
+    char *folders = caller && caller->link_map ? search_list(caller) : NULL;
+    void *handle = image_opener_open_all(&name, 1, folders, caller ? search_tag_of(caller) : DT_RUNPATH, mode,
+                                         loaded_out);
+
+    free(folders);
+    return handle;
+}
+
+void *image_opener_open_all(const char *const *names, size_t n_names, const char *folders,
+                            ElfW(Sxword) search_tag, int mode, struct image_loaded *loaded_out)
+{
+    int fd = make_opener(names, n_names, folders, search_tag);
+    const char *name = names[0];
     void *opener, *handle = NULL;
 
     *loaded_out = (struct image_loaded){0};
@@ -317,6 +374,7 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
     BASE_ASSERT(handle);
     dlclose(opener);
     for (size_t i = 0; i < opening.count; i++) {
+        opening.deferred[i].module.is_pristine = true;
         image_precedence_bind_all(&opening.deferred[i].module, 1);
         report_strangers(&opening.deferred[i].module);
         image_array_push(&loaded_out->modules, &loaded_out->count, sizeof opening.deferred[i].module,

@@ -10,6 +10,7 @@
 #include "image/copy/groups.h"
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
+#include "image/copy/scope.h"
 
 #include "base/log.h"
 #include "ult/ult.h"
@@ -20,7 +21,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct image_program image_program = {.is_relro_protected = true};
+struct image_program image_program = {
+    .root = &image_program, .scope.root = &image_program, .is_relro_protected = true};
 
 void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const void *item)
 {
@@ -75,6 +77,7 @@ static void lay_out(struct image_program *program)
 
         /* The first byte must be congruent to vaddr_lo modulo the alignment. */
         module->group = program->number;
+        module->is_late = program->root != program;
         module->copy_offset = base_round_up(end, align) + module->vaddr_lo % align;
         module->copy_shift = module->copy_offset - module->vaddr_lo;
         end = module->copy_offset + (module->vaddr_hi - module->vaddr_lo);
@@ -129,14 +132,22 @@ static bool set_tls_regions(struct image_program *program, const char **error_ou
     return true;
 }
 
+/* The constructor of std::ios_base::Init. */
+static const char init_name[] = "_ZNSt8ios_base4InitC1Ev";
+
 /* If the program has its own space for std::cout and similar objects, the first copy's constructors would
  * run too late: libstdc++ constructs these objects in the prototype, which is the source of every copy's
  * bytes. */
-static void construct_streams(const struct image_program *program)
+void image_construct_streams(const struct image_program *program)
 {
     static char init_object; /* std::ios_base::Init has no data */
-    void (*construct)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "_ZNSt8ios_base4InitC1Ev");
+    const struct image_module *root = &program->modules[0];
+    struct image_definition definition;
+    void (*construct)(void *) = NULL;
 
+    if (image_scope_find_in(&program->scope, program, root->scope, root->n_scope, init_name, NULL,
+                            &definition))
+        construct = (void (*)(void *))image_definition_value(&definition, init_name, NULL);
     if (construct && program->n_variables)
         construct(&init_object);
 }
@@ -176,7 +187,7 @@ bool image_program_open(image_main_fn main, const char **error_out)
         return false;
     if (!set_tls_regions(program, error_out))
         return false;
-    construct_streams(program);
+    image_construct_streams(program);
     image_cxx_new_open(program);
     image_cxx_waits_open(program);
 

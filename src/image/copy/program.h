@@ -46,6 +46,7 @@ struct image_module {
     const ElfW(Phdr) * phdr;   /* program headers, in the prototype */
     size_t n_phdrs;
     size_t group;                    /* number of its load group (groups.h) */
+    bool is_late;                    /* the group is not a program, but was opened by ranks */
     const struct link_map *link_map; /* ld.so's descriptor of the prototype, for the unwinder */
     size_t eh_frame_hdr_vaddr;       /* 0: none */
 
@@ -144,12 +145,14 @@ struct image_scope {
     _Atomic(struct image_scope_item *)
         globals; /* libraries opened with RTLD_GLOBAL, in the order of look-up */
     _Atomic(struct image_scope_item *) groups; /* load groups, in the order in which the rank got them */
+    const struct image_program *root;          /* the rank's program */
 };
 
 /* The program with the libraries that were loaded with it, or the modules that a later dlopen loaded
  * (groups.h). */
 struct image_program {
-    size_t number;                 /* of the load group; 0: the program */
+    size_t number;                 /* of the load group; 0: the program that the process was started with */
+    struct image_program *root;    /* whose ranks can have the group; itself: a program */
     struct image_program *variant; /* of a group: the plan for ranks with another scope; NULL: none */
     struct image_scope scope;      /* what it was relocated for, without libraries that change nothing */
     unsigned char *matters;        /* answers of scope.c, by number of another group; NULL: none yet */
@@ -184,10 +187,10 @@ struct image_program {
     size_t n_unwinders;
 
     size_t main_offset; /* offset of main in a copy */
+    size_t entry_vaddr; /* of the entry point; 0: the process's */
     bool is_relro_protected;
     bool is_open;
 };
-extern struct image_program image_program;
 
 /* Appends *item to a growing array; *count is its length. */
 void image_array_push(void *array_ptr, size_t *count, size_t item_bytes, const void *item);
@@ -207,6 +210,17 @@ void image_swapped_tls_init(unsigned char *save);
 
 /* Computes the plan of a program or group whose modules are known: their places, segments and relocations. */
 bool image_program_plan(struct image_program *program, const char **error_out) BASE_MUST_CHECK;
+
+/* ---- load_program.c ---- */
+
+/* The library's __libc_start_main (takeover.c), which calls image_start_end first; NULL in unit tests. */
+extern void *image_start_function;
+
+/* If the start of a loaded program is being looked for, main is what was found, and this function does not return. */
+void image_start_end(image_main_fn main);
+
+/* Constructs the C++ streams in the prototypes that the program's copies are filled from. */
+void image_construct_streams(const struct image_program *program);
 
 /* ---- modules.c: finding and reading ---- */
 
@@ -234,7 +248,7 @@ bool image_module_can_copy(struct image_module *module, const char **why_out, co
 /* sound.c: a sentence about a damaged header of the module; NULL: no damage. */
 const char *image_module_flaw(const struct image_module *module);
 
-/* The module whose prototype contains this address, in the program or group or in a published group; NULL:
+/* The module whose prototype contains this address, in the program or group or in a published group of its root; NULL:
  * none. */
 struct image_module *image_module_of(const struct image_program *program, uintptr_t prototype_addr);
 
@@ -253,8 +267,8 @@ bool image_module_needs(const struct image_module *module, const struct image_mo
 /* The index of the module with this descriptor of ld.so; count: none. */
 size_t image_modules_index(const struct image_module *modules, size_t count, const struct link_map *map);
 
-/* Sets `scope` of modules[index]. modules: all of the process, the program first. */
-void image_modules_set_scope(struct image_module *modules, size_t count, size_t index);
+/* Sets `scope` of modules[index]. modules: all of the process. is_program: preloaded libraries follow it. */
+void image_modules_set_scope(struct image_module *modules, size_t count, size_t index, bool is_program);
 
 /* Computes the order of constructors. */
 void image_modules_order(struct image_program *program);
@@ -297,6 +311,9 @@ const ElfW(Sym) * image_symbol_find(const struct image_module *module, const cha
 
 /* True if the wrapper, which precedes the library in the order of look-up, defines one of its functions, too. */
 bool image_symbols_wrap(const struct image_module *wrapper, const struct image_module *library);
+
+/* The variable that a library uses by this name: its own, or the space that a program has for it. NULL: not known. */
+void *image_symbol_bound(const struct link_map *map, const char *name);
 
 /* Looks the symbol up as ld.so would have, in a process that has opened the libraries of program->scope alone. NULL:
  * undefined. */

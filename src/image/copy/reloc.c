@@ -229,11 +229,25 @@ static void relocate_tls_descriptor(struct image_program *program, const struct 
 /* ---- COPY ---- */
 
 /* The library's definition that ld.so copied from: the first one after the program's. NULL: none, or ld.so
- * does not report it. */
-static const void *copied_definition(const struct image_module *module, const struct reloc *r)
+ * does not report it. *live_out: the variable that the libraries use. */
+static const void *copied_definition(const struct image_program *program, const struct image_module *module,
+                                     const struct reloc *r, const void **live_out)
 {
     const char *version = image_symbol_version(module, r->symbol_index);
 
+    if (program->number > 0) { /* after the program in its order of look-up */
+        struct image_definition definition;
+        const void *value;
+
+        if (!image_scope_find_in(&program->scope, program, module->scope + 1, module->n_scope - 1, r->name,
+                                 version, &definition))
+            return NULL;
+        value = image_definition_value(&definition, r->name, version);
+        *live_out = image_symbol_bound(definition.map, r->name);
+        if (!*live_out)
+            *live_out = value;
+        return value;
+    }
     for (const struct link_map *map = _r_debug.r_map->l_next; map; map = map->l_next) {
         void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
         void *value = handle && version ? dlvsym(handle, r->name, version) : NULL;
@@ -253,13 +267,14 @@ static const void *copied_definition(const struct image_module *module, const st
 static void add_variable(struct image_program *program, const struct image_module *module,
                          const struct reloc *r)
 {
-    const void *definition = copied_definition(module, r);
+    const void *live = r->prototype_slot;
+    const void *definition = copied_definition(program, module, r, &live);
     const struct image_module *owner = image_module_of(program, (uintptr_t)definition);
     const struct image_rebinding *rebinding = image_libc_room.find(r->name);
     struct image_variable variable = {
         .offset = r->slot_offset,
         .len_bytes = r->symbol->st_size,
-        .prototype = r->prototype_slot,
+        .prototype = live,
         .is_private = owner != NULL,
         .source = owner ? (uintptr_t)definition - owner->bias + owner->copy_shift : 0,
         .libc_field = rebinding && !rebinding->replacement ? rebinding->libc_field : -1,

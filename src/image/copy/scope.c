@@ -29,20 +29,21 @@ static void add(list_end *end, const struct link_map *map, size_t group)
     atomic_store(end, item);
 }
 
-/* The number of the map's load group; 0 also for a library that the ranks share. */
-static size_t group_of(const struct link_map *map)
+/* The number of the load group that brought the library; 0: it is the program's, or the ranks share it. */
+static size_t group_of(const struct image_program *root, const struct link_map *map)
 {
-    const struct image_module *module = image_module_of_map(map);
+    const struct image_module *module = image_module_of_map(root, map);
 
-    return module ? module->group : 0;
+    return module && module->is_late ? module->group : 0;
 }
 
 void image_scope_add_globals(struct image_scope *scope, const struct image_module *opened)
 {
+    const struct image_program *root = scope->root;
+
     for (size_t i = 0; i < opened->n_scope; i++)
-        if (image_modules_index(image_program.modules, image_program.n_modules, opened->scope[i]) ==
-            image_program.n_modules)
-            add(&scope->globals, opened->scope[i], group_of(opened->scope[i]));
+        if (image_modules_index(root->modules, root->n_modules, opened->scope[i]) == root->n_modules)
+            add(&scope->globals, opened->scope[i], group_of(root, opened->scope[i]));
 }
 
 void image_scope_add_group(struct image_scope *scope, size_t number)
@@ -136,7 +137,7 @@ static bool matters(size_t number, struct image_program *user, bool is_unique)
 
 struct image_scope image_scope_for(const struct image_scope *rank, struct image_program *group)
 {
-    struct image_scope scope = {NULL, NULL};
+    struct image_scope scope = {NULL, NULL, rank->root};
     const struct image_scope_item *item;
 
     for (item = atomic_load(&rank->globals); item; item = atomic_load(&item->next))
@@ -151,18 +152,20 @@ struct image_scope image_scope_for(const struct image_scope *rank, struct image_
 /* ---- Looking up ---- */
 
 /* The module with this descriptor: of the group, which may not be published yet, or of a published one. */
-static const struct image_module *module_of_map(const struct image_program *group, const struct link_map *map)
+static const struct image_module *module_of_map(const struct image_program *root,
+                                                const struct image_program *group, const struct link_map *map)
 {
     size_t i = group ? image_modules_index(group->modules, group->n_modules, map) : 0;
 
-    return group && i < group->n_modules ? &group->modules[i] : image_module_of_map(map);
+    return group && i < group->n_modules ? &group->modules[i] : image_module_of_map(root, map);
 }
 
-static bool find_one(const struct image_program *group, const struct link_map *map, const char *name,
-                     const char *version, struct image_definition *definition_out)
+static bool find_one(const struct image_scope *scope, const struct image_program *group,
+                     const struct link_map *map, const char *name, const char *version,
+                     struct image_definition *definition_out)
 {
     struct image_module shared = {.name = map->l_name, .bias = map->l_addr};
-    const struct image_module *module = module_of_map(group, map);
+    const struct image_module *module = module_of_map(scope->root, group, map);
     const ElfW(Sym) * symbol;
 
     if (!module)
@@ -179,7 +182,7 @@ static void make_unique(const struct image_scope *scope, const char *name, const
 {
     const struct image_scope_item *item = atomic_load(&scope->groups);
 
-    if (!definition->module || definition->module->group == 0 ||
+    if (!definition->module || !definition->module->is_late ||
         ELF64_ST_BIND(definition->symbol->st_info) != IMAGE_STB_UNIQUE)
         return;
     for (; item; item = atomic_load(&item->next))
@@ -200,7 +203,7 @@ bool image_scope_find_in(const struct image_scope *scope, const struct image_pro
 {
     size_t i = 0;
 
-    while (i < n_maps && !find_one(group, maps[i], name, version, definition_out))
+    while (i < n_maps && !find_one(scope, group, maps[i], name, version, definition_out))
         i++;
     if (i == n_maps)
         return false;
@@ -213,7 +216,7 @@ static bool find_global(const struct image_scope *scope, const char *name, const
 {
     const struct image_scope_item *item = atomic_load(&scope->globals);
 
-    while (item && !find_one(NULL, item->map, name, version, definition_out))
+    while (item && !find_one(scope, NULL, item->map, name, version, definition_out))
         item = atomic_load(&item->next);
     if (!item)
         return false;
@@ -234,20 +237,31 @@ bool image_scope_find(const struct image_scope *scope, const struct image_progra
 
 /* ---- Values ---- */
 
-/* True if the address is in a library that a rank has opened. */
-static bool is_late(const void *value)
+/* True if ld.so's value is that of another program, or of a library that a rank has opened. */
+static bool is_foreign(const struct image_program *group, const void *value)
 {
-    const struct image_module *module = image_module_of(&image_program, (uintptr_t)value);
+    const struct image_module *module = image_module_of(group, (uintptr_t)value);
 
-    return module && module->group > 0;
+    return group->root != &image_program || (module && module->is_late);
 }
 
 bool image_scope_may_differ(const struct image_program *group, const void *value)
 {
     const struct image_module *module = value ? image_module_of(group, (uintptr_t)value) : NULL;
 
-    return !value || atomic_load(&group->scope.globals) || atomic_load(&group->scope.groups) ||
-           (module && module->group > 0 && module->group != group->number);
+    return !value || group->root != &image_program || atomic_load(&group->scope.globals) ||
+           atomic_load(&group->scope.groups) || (module && module->is_late && module->group != group->number);
+}
+
+/* Step 1, for a program other than the process's, whose look-ups are not ld.so's. */
+static bool find_in_program(const struct image_program *group, const char *name, const char *version,
+                            struct image_definition *definition_out)
+{
+    const struct image_module *program = &group->root->modules[0];
+
+    return group->root != &image_program && group->root != group &&
+           image_scope_find_in(&group->scope, group, program->scope, program->n_scope, name, version,
+                               definition_out);
 }
 
 void *image_scope_value(const struct image_program *group, const char *name, const char *version,
@@ -256,11 +270,15 @@ void *image_scope_value(const struct image_program *group, const char *name, con
     const struct image_module *root = &group->modules[0];
     struct image_definition definition;
 
-    if (by_loader && !is_late(by_loader) && !group->is_deep)
+    if (by_loader && is_foreign(group, by_loader))
+        by_loader = NULL;
+    if (by_loader && !group->is_deep)
         return by_loader;
-    if (!image_scope_find(&group->scope, group, root->scope, root->n_scope, name, version, &definition))
-        return by_loader && !is_late(by_loader) ? by_loader : NULL;
-    return image_definition_value(&definition, name, version);
+    if ((!group->is_deep && find_in_program(group, name, version, &definition)) ||
+        image_scope_find(&group->scope, group, root->scope, root->n_scope, name, version, &definition) ||
+        (group->is_deep && find_in_program(group, name, version, &definition)))
+        return image_definition_value(&definition, name, version);
+    return by_loader;
 }
 
 /* ld.so's value, which it may have to compute. In glibc a link map is a handle only if its library was opened by itself. */

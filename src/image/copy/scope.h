@@ -6,7 +6,7 @@
  * RTLD_GLOBAL, or with symbols that exist once per process (STB_GNU_UNIQUE). For a rank, the order of look-up is that of a
  * process of its own:
  *
- *   1. the program and the libraries that were loaded with it (ld.so's answer);
+ *   1. the program and the libraries that were loaded with it (ld.so's answer, for the process's program);
  *   2. the libraries that the rank has opened with RTLD_GLOBAL, in the order of opening;
  *   3. the opened library and those that it needs; with RTLD_DEEPBIND before all others.
  *

@@ -220,7 +220,7 @@ void *image_symbol_lookup(const struct image_program *program, const struct imag
 
     if (!image_symbol_is_own(module, symbol_index))
         value = version ? find_version(name, version) : dlsym(RTLD_DEFAULT, name);
-    if (!image_symbol_is_own(module, symbol_index) && program->number > 0)
+    if (!image_symbol_is_own(module, symbol_index) && program->number > 0) /* not ld.so's answer */
         value = image_scope_value(program, name, version, value);
     if (value || symbol->st_shndx == SHN_UNDEF)
         return value;
@@ -228,6 +228,29 @@ void *image_symbol_lookup(const struct image_program *program, const struct imag
     if (ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
         value = ((void *(*)(void))value)();
     return value;
+}
+
+/* The value of the symbol in the module's relocations; NULL: it has none. */
+static void *bound_in(const struct image_module *module, const ElfW(Rela) * table, size_t count,
+                      const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum image_reloc_kind kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info));
+        const ElfW(Sym) *symbol = &module->symtab[ELF64_R_SYM(table[i].r_info)];
+
+        if ((kind == IMAGE_RELOC_GOT || (kind == IMAGE_RELOC_ABSOLUTE && table[i].r_addend == 0)) &&
+            strcmp(module->strtab + symbol->st_name, name) == 0)
+            return *(void **)(module->bias + table[i].r_offset);
+    }
+    return NULL;
+}
+
+void *image_symbol_bound(const struct link_map *map, const char *name)
+{
+    struct image_module module = {.name = map->l_name, .bias = map->l_addr};
+
+    image_module_read_dynamic(&module, map->l_ld);
+    return bound_in(&module, module.rela, module.n_relas, name);
 }
 
 static bool table_refers_to(const struct image_module *module, const ElfW(Rela) * table, size_t count,
@@ -268,10 +291,10 @@ static const char *const thread_starters[] = {
     "GOMP_parallel",
     "__kmpc_fork_call"};
 
-bool image_program_starts_threads(void)
+bool image_program_starts_threads(const struct image_program *program)
 {
-    for (size_t i = 0; i < image_program.n_modules; i++) {
-        const struct image_module *module = &image_program.modules[i];
+    for (size_t i = 0; i < program->n_modules; i++) {
+        const struct image_module *module = &program->modules[i];
 
         /* libgfortran starts threads for asynchronous I/O alone. */
         if (module->soname && strncmp(module->soname, "libgfortran.so", 14) == 0)

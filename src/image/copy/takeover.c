@@ -117,6 +117,7 @@ __attribute__((constructor)) static void take_over(int argc, char **argv, char *
         return;
     if (dlsym(RTLD_DEFAULT, "__libc_start_main") != (void *)__libc_start_main && is_preloaded_only(envp))
         return;
+    image_start_function = (void *)__libc_start_main;
     dl_iterate_phdr(read_program, &program);
     image_precedence_bind(&program, "__libc_start_main",
                           (void *)__libc_start_main); /* harmless after the start */
@@ -146,6 +147,7 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     size_t n_env = count_environment(argv, argc);
     int old_argc = argc;
 
+    image_start_end(main);
     if (has_begun)
         return next(main, argc, argv, init, fini, rtld_fini, stack_end);
     has_begun = true;

@@ -88,7 +88,7 @@ const struct image_module *image_tls_descriptor_target(const struct image_progra
         return module->tls_lazy ? module : NULL;
     }
     if ((ptrdiff_t)arg < 0) { /* only modules loaded at the start have static blocks */
-        target = find_static(&image_program, arg);
+        target = find_static(program->root, arg);
         *offset_out = target ? arg - (size_t)target->tls_offset : 0;
         return target;
     }

@@ -44,16 +44,18 @@ struct forward {
     size_t size;
 };
 
-/* The private module with these program headers in its prototype; NULL: none. */
-BASE_NO_SANITIZE static const struct image_module *module_with(const ElfW(Phdr) * phdr)
+/* The private module with these program headers in its prototype, the image's if it has one; NULL: none. */
+BASE_NO_SANITIZE static const struct image_module *module_with(const struct image *image,
+                                                               const ElfW(Phdr) * phdr)
 {
     size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+    const struct image_module *found = NULL;
 
     for (size_t number = 0; number < n_groups; number++)
         for (size_t i = 0; i < image_groups[number]->n_modules; i++)
-            if (image_groups[number]->modules[i].phdr == phdr)
-                return &image_groups[number]->modules[i];
-    return NULL;
+            if (image_groups[number]->modules[i].phdr == phdr && (!found || image_has_group(image, number)))
+                found = &image_groups[number]->modules[i];
+    return found;
 }
 
 /* Changes a prototype's info to that of the image's copy. */
@@ -69,7 +71,7 @@ BASE_NO_SANITIZE static void set_copy(const struct image *image, const struct im
 BASE_NO_SANITIZE static int forward_one(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct forward *forward = arg;
-    const struct image_module *module = forward->image ? module_with(info->dlpi_phdr) : NULL;
+    const struct image_module *module = forward->image ? module_with(forward->image, info->dlpi_phdr) : NULL;
 
     memcpy(&forward->last, info, size < sizeof forward->last ? size : sizeof forward->last);
     forward->size = size < sizeof forward->last ? size : sizeof forward->last;

@@ -56,40 +56,50 @@ static char *expand_origin(const struct image_module *module, const char *path)
 
 /* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
  * share them. */
-static void add_group(struct image *image, const struct image_loaded *loaded, const char *path, int mode)
+static void add_group(struct image *image, void *handle, const struct image_loaded *loaded, const char *path,
+                      int mode)
 {
+    struct image_loaded group = *loaded;
     size_t number;
     const char *error;
 
-    if (image_group_add(image, loaded->modules, loaded->count, mode & RTLD_DEEPBIND, &number, &error)) {
+    if (image_groups_have_programs()) /* what other programs have may be missing in this one */
+        image_groups_collect(image->program, handle, loaded->modules, loaded->count, &group.modules,
+                             &group.count);
+    if (image_group_add(image, group.modules, group.count, mode & RTLD_DEEPBIND, &number, &error)) {
         image_opener_drop_destructors(loaded);
-        base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, loaded->count);
+        base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, group.count);
     } else {
         base_log("the ranks share the variables of %s, which a rank has opened: %s", path, error);
         image_opener_construct(loaded);
     }
+    if (group.modules != loaded->modules)
+        free(group.modules);
 }
 
 /* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. The lock
  * makes sure that all libraries loaded meanwhile belong to this call. No rank's code runs while it is held. */
 static void *load(struct image *image, const struct image_module *caller, const char *path, int mode)
 {
-    struct image_loaded loaded;
+    struct image_loaded loaded = {NULL, 0};
     void *handle;
 
     base_loader_lock();
     handle = dlopen(path, mode | RTLD_NOLOAD);
     if (handle || (mode & RTLD_NOLOAD)) {
-        const struct image_module *module = handle ? image_module_of_map(handle) : NULL;
+        const struct image_module *module = handle ? image_module_of_map(image->program, handle) : NULL;
 
-        if (module && (mode & RTLD_NOLOAD) && !image_has_group(image, module->group))
+        if (handle && !module && image_module_is_private(handle) && !(mode & RTLD_NOLOAD))
+            add_group(image, handle, &loaded, path, mode); /* ranks of another program have loaded it */
+        else if (handle && (mode & RTLD_NOLOAD) &&
+                 (module ? !image_has_group(image, module->group) : image_module_is_private(handle)))
             handle = NULL; /* another rank has loaded it, this one has not */
     } else {
         handle = image_opener_open(caller, path, mode, &loaded);
         if (loaded.count > 0) {
             if (image_rebind_client.make_stacks_executable && image_wants_executable_stacks())
                 image_rebind_client.make_stacks_executable(); /* before constructors run */
-            add_group(image, &loaded, path, mode);
+            add_group(image, handle, &loaded, path, mode);
         }
         free(loaded.modules);
     }
@@ -109,8 +119,8 @@ void *image_dlopen(const char *path, int mode, const void *code)
     expanded = caller ? expand_origin(caller, path) : NULL;
     handle = load(image, caller, expanded ? expanded : path, mode);
     free(expanded);
-    module = handle ? image_module_of_map(handle) : NULL;
-    if (module && module->group > 0) {
+    module = handle ? image_module_of_map(image->program, handle) : NULL;
+    if (module && module->is_late) {
         image_group_enter(image, module->group, mode & RTLD_GLOBAL ? module : NULL);
         image_group_count(image, handle, 1);
     }
@@ -125,11 +135,11 @@ void *image_libc_dlopen(const char *path, int mode)
 int image_libc_dlclose(void *handle)
 {
     struct image *image = image_find(__builtin_return_address(0));
-    const struct image_module *module = image ? image_module_of_map(handle) : NULL;
+    const struct image_module *module = image ? image_module_of_map(image->program, handle) : NULL;
     int result;
 
     /* A rank's own library stays until the rank's end: its constructors have run, and run only once. */
-    if (module && module->group > 0 && image_group_count(image, handle, -1))
+    if (module && module->is_late && image_group_count(image, handle, -1))
         return 0;
     base_loader_lock();
     result = dlclose(handle);

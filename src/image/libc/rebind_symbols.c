@@ -105,7 +105,7 @@ static void *not_found(void *handle, const char *name, const char *version)
 /* The rank's address for ld.so's value. */
 static void *in_rank(struct image *image, void *value)
 {
-    const struct image_module *module = value ? image_module_of(&image_program, (uintptr_t)value) : NULL;
+    const struct image_module *module = value ? image_module_of(image->program, (uintptr_t)value) : NULL;
     struct image_thread *thread = NULL;
     size_t offset;
     Dl_info info;
@@ -116,7 +116,9 @@ static void *in_rank(struct image *image, void *value)
         module = image_lazy_tls_of(value, &offset);
     if (!module)
         return value;
-    if (!image_has_group(image, module->group)) /* by a shared library's handle */
+    if (thread && image_module_of_map(image->program, module->link_map))
+        module = image_module_of_map(image->program, module->link_map); /* other programs may have it, too */
+    if (!image_has_group(image, module->group))                         /* by a shared library's handle */
         image_group_enter(image, module->group, NULL);
     return thread ? image_lazy_tls_block(thread, module) + offset : image_translate(image, value);
 }
@@ -151,15 +153,26 @@ static void *find_next(struct image *image, const struct image_module *module, c
     return value_of(image, &definition, name, version);
 }
 
-/* True if ld.so's value is in a library that a rank has opened. */
-static bool is_opened(const void *value)
+/* True if ld.so's value is not the rank's: the rank has another program, or it is in a library that a rank has opened. */
+static bool is_opened(const struct image *image, const void *value)
 {
-    const struct image_module *module = image_module_of(&image_program, (uintptr_t)value);
+    const struct image_module *module = image_module_of(image->program, (uintptr_t)value);
     size_t offset;
 
     if (!module)
         module = image_lazy_tls_of(value, &offset);
-    return module && module->group > 0;
+    return image->program != &image_program || (module && module->is_late);
+}
+
+/* In the rank's program and the libraries that it needs, if the program is not the process's: ld.so has no such order. */
+static bool find_in_program(struct image *image, const char *name, const char *version,
+                            struct image_definition *definition_out)
+{
+    const struct image_module *program = &image->program->modules[0];
+
+    return image->program != &image_program &&
+           image_scope_find_in(image_group_scope(image), NULL, program->scope, program->n_scope, name,
+                               version, definition_out);
 }
 
 /* RTLD_DEFAULT, or the handle of the program if caller is NULL: the program and its libraries, those that the rank has
@@ -167,13 +180,14 @@ static bool is_opened(const void *value)
 static void *find_default(struct image *image, const struct image_module *caller, const char *name,
                           const char *version)
 {
-    const struct image_program *group = caller && caller->group > 0 ? image_groups[caller->group] : NULL;
+    const struct image_program *group = caller && caller->is_late ? image_groups[caller->group] : NULL;
     void *value = look_up(RTLD_DEFAULT, name, version);
     struct image_definition definition;
 
-    if (value && !is_opened(value))
+    if (value && !is_opened(image, value))
         return in_rank(image, value);
-    if (!image_scope_find(image_group_scope(image), group, group ? group->modules[0].scope : NULL,
+    if (!find_in_program(image, name, version, &definition) &&
+        !image_scope_find(image_group_scope(image), group, group ? group->modules[0].scope : NULL,
                           group ? group->modules[0].n_scope : 0, name, version, &definition))
         return not_found(RTLD_DEFAULT, name, version);
     return value_of(image, &definition, name, version);
@@ -182,10 +196,10 @@ static void *find_default(struct image *image, const struct image_module *caller
 /* A library and those that it needs. */
 static void *find_in_library(struct image *image, void *handle, const char *name, const char *version)
 {
-    const struct image_module *module = image_module_of_map(handle);
+    const struct image_module *module = image_module_of_map(image->program, handle);
     struct image_definition definition;
 
-    if (!module || module->group == 0)
+    if (!module || !module->is_late)
         return in_rank(image, look_up(handle, name, version));
     if (!image_has_group(image, module->group))
         image_group_enter(image, module->group, NULL); /* the rank got the handle from another rank */
@@ -208,7 +222,8 @@ static void *find(void *handle, const char *name, const char *version, const voi
         value = find_next(image, module, name, version);
     else if (handle == RTLD_DEFAULT)
         value = find_default(image, module, name, version);
-    else if (handle == (void *)image_program.modules[0].link_map)
+    else if (handle == (void *)image_program.modules[0].link_map ||
+             handle == (void *)image->program->modules[0].link_map)
         value = find_default(image, NULL, name, version);
     else
         value = find_in_library(image, handle, name, version);
