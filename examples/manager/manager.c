@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * manager: adds up the Collatz lengths of 1 to N by workers that it spawns with MPI_Comm_spawn. The manager hands out
- * one block of numbers at a time, so a slow worker gets fewer. Usage: mpirun -n 1 ./manager [N [workers]]
+ * one block of numbers at a time, so a slow worker gets fewer. Usage: mpirun -n 1 ./manager [N [workers [program]]]
  *
- * The workers are ranks of the same program, and find the manager by MPI_Comm_get_parent. Without a number of workers
- * there are as many as MPI_UNIVERSE_SIZE leaves room for.
+ * The workers are ranks of the same program or of another one (worker.c), and find the manager by MPI_Comm_get_parent.
+ * Without a number of workers there are as many as MPI_UNIVERSE_SIZE leaves room for.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -81,8 +81,8 @@ int main(int argc, char **argv)
         long long last = argc > 1 ? atoll(argv[1]) : 100000;
         int n_workers = count_workers(argc, argv), rank;
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, n_workers, MPI_INFO_NULL, 0, MPI_COMM_SELF, &workers,
-                       MPI_ERRCODES_IGNORE);
+        MPI_Comm_spawn(argc > 3 ? argv[3] : argv[0], MPI_ARGV_NULL, n_workers, MPI_INFO_NULL, 0,
+                       MPI_COMM_SELF, &workers, MPI_ERRCODES_IGNORE);
         long long total = manage(workers, n_workers, last);
         MPI_Comm_disconnect(&workers);
         printf("manager %d, %d workers: %lld steps from 1 to %lld\n", rank, n_workers, total, last);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spawn.h: ranks that a rank spawns in its process, as further copies of the program.
+ * spawn.h: ranks that a rank spawns in its process, as copies of its program or of another one.
  *
  * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
  * ampi_job.spawn_room ranks in its life: copies are never freed.
@@ -23,7 +23,8 @@ extern const struct ampi_spawn_job *ampi_spawn_job;
 /* Ranks with equal arguments. */
 struct ampi_spawn_part {
     const char *command; /* argv[0] */
-    char *const *argv;   /* the arguments after it, NULL-terminated; NULL: none */
+    struct image_program *program;
+    char *const *argv; /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
     int max_ranks; /* that were asked for */
 };

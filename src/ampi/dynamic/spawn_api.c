@@ -3,8 +3,8 @@
  * spawn_api.c: MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI 5.0, section 12.3).
  *
  * The root checks its arguments, finds the programs and spawns the ranks (spawn.h); then all ranks get the outcome, and
- * the intercommunicator. The command has to be the program that runs: its ranks are further copies of it in the root's
- * process. Other programs, folders and hosts would need processes of their own: that is MPI_ERR_SPAWN.
+ * the intercommunicator. The ranks are copies of the programs in the root's process (image_program_load). What cannot be
+ * copied, another folder and another host would need processes of their own: that is MPI_ERR_SPAWN; find_image says why.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 #include "ampi/dynamic/spawn.h"
 #include "ampi/object/info.h"
 #include "base/log.h"
+#include "image/image.h"
 
 /* The arguments, at the root. */
 struct commands {
@@ -118,58 +119,9 @@ static bool find_program(const char *command, const struct ampi_info *info, char
            search(secure_getenv("PATH"), command, path_out) || search(".", command, path_out);
 }
 
-/* True if the command is the program that runs. *exists_out: there is such a program. */
-static bool is_own_program(const char *command, const struct ampi_info *info, bool *exists_out)
-{
-    char *path = base_malloc(PATH_MAX, "MPI_Comm_spawn"); /* ranks may have small stacks */
-    bool is_own;
-
-    *exists_out = find_program(command, info, path);
-    is_own = *exists_out && is_same_file(path, "/proc/self/exe");
-    free(path);
-    return is_own;
-}
-
 static bool is_this_host(const char *host)
 {
     return strcmp(host, ampi_job.host) == 0 || strcmp(host, "localhost") == 0;
-}
-
-/* Checks one command, and sets the part; returns the error. */
-static int read_command(struct outcome *outcome, const char *command, const struct ampi_info *info,
-                        int max_ranks, struct ampi_spawn_part *part)
-{
-    const char *soft = ampi_info_get(info, "soft"), *wdir = ampi_info_get(info, "wdir");
-    const char *host = ampi_info_get(info, "host");
-    bool is_valid, exists;
-
-    if (!command || !command[0])
-        return fail(outcome, MPI_ERR_ARG, "the command is %s", command ? "empty" : "NULL");
-    if (max_ranks < 0)
-        return fail(outcome, MPI_ERR_ARG, "maxprocs is %d", max_ranks);
-    if (!is_own_program(command, info, &exists))
-        return fail(outcome, MPI_ERR_SPAWN,
-                    exists ? "%.200s is another program than the one that runs, and only that can be spawned"
-                           : "%.200s: no such program",
-                    command);
-    if (wdir && !is_same_file(wdir, "."))
-        return fail(outcome, MPI_ERR_SPAWN,
-                    "the folder %.200s is not the current one, which spawned ranks share", wdir);
-    if (host && !is_this_host(host))
-        return fail(outcome, MPI_ERR_SPAWN,
-                    "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);
-    part->command = command;
-    part->n_ranks = part->max_ranks = max_ranks;
-    if (soft) {
-        part->n_ranks = choose_soft(soft, max_ranks, &is_valid);
-        if (!is_valid)
-            return fail(outcome, MPI_ERR_INFO_VALUE, "the info key soft is %.200s, not a set of numbers",
-                        soft);
-        if (part->n_ranks < 0)
-            return fail(outcome, MPI_ERR_SPAWN, "no number of ranks in %.200s is at most %d", soft,
-                        max_ranks);
-    }
-    return MPI_SUCCESS;
 }
 
 /* Why this process can spawn no rank; NULL: it can. */
@@ -182,6 +134,57 @@ static const char *find_obstacle(void)
                "has loaded "
                "libmpi by dlopen, as Python does";
     return "this process has no address space for further ranks: use +stacksize with less";
+}
+
+/* The program of the command, if ranks of it can run in this process, with this info. NULL: the outcome says why not. */
+static struct image_program *find_image(struct outcome *outcome, const char *command,
+                                        const struct ampi_info *info)
+{
+    const char *wdir = ampi_info_get(info, "wdir"), *host = ampi_info_get(info, "host");
+    const char *why = find_obstacle();
+    char *path = base_malloc(PATH_MAX, "MPI_Comm_spawn"); /* ranks may have small stacks */
+    struct image_program *program = NULL;
+
+    if (!find_program(command, info, path))
+        fail(outcome, MPI_ERR_SPAWN, "%.200s: no such program", command);
+    else if (wdir && !is_same_file(wdir, "."))
+        fail(outcome, MPI_ERR_SPAWN, "the folder %.200s is not the current one, which spawned ranks share",
+             wdir);
+    else if (host && !is_this_host(host))
+        fail(outcome, MPI_ERR_SPAWN, "the host %.200s is not this one (%s), where ranks can be spawned", host,
+             ampi_job.host);
+    else if (why || !(program = image_program_load(path, &why)))
+        fail(outcome, MPI_ERR_SPAWN, "%s", why);
+    free(path);
+    return program;
+}
+
+/* Checks one command, and sets the part; returns the error. */
+static int read_command(struct outcome *outcome, const char *command, const struct ampi_info *info,
+                        int max_ranks, struct ampi_spawn_part *part)
+{
+    const char *soft = ampi_info_get(info, "soft");
+    bool is_valid;
+
+    if (!command || !command[0])
+        return fail(outcome, MPI_ERR_ARG, "the command is %s", command ? "empty" : "NULL");
+    if (max_ranks < 0)
+        return fail(outcome, MPI_ERR_ARG, "maxprocs is %d", max_ranks);
+    part->program = find_image(outcome, command, info);
+    if (!part->program)
+        return outcome->error;
+    part->command = command;
+    part->n_ranks = part->max_ranks = max_ranks;
+    if (soft) {
+        part->n_ranks = choose_soft(soft, max_ranks, &is_valid);
+        if (!is_valid)
+            return fail(outcome, MPI_ERR_INFO_VALUE, "the info key soft is %.200s, not a set of numbers",
+                        soft);
+        if (part->n_ranks < 0)
+            return fail(outcome, MPI_ERR_SPAWN, "no number of ranks in %.200s is at most %d", soft,
+                        max_ranks);
+    }
+    return MPI_SUCCESS;
 }
 
 /* ---- The root ---- */
@@ -199,7 +202,6 @@ static int count_max(const struct commands *commands)
 static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, struct ampi_spawn_part *parts,
                        struct ampi_comm_leader *leader, struct outcome *outcome)
 {
-    const char *obstacle = find_obstacle();
     int n_ranks = 0;
 
     for (int i = 0; i < commands->n; i++) {
@@ -211,8 +213,6 @@ static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, 
         parts[i].argv = commands->argvs ? commands->argvs[i] : NULL;
         n_ranks += parts[i].n_ranks;
     }
-    if (obstacle)
-        return fail(outcome, MPI_ERR_SPAWN, "%s", obstacle);
     if (n_ranks == 0)
         return fail(outcome, MPI_ERR_SPAWN, "the number of ranks to spawn is 0");
     return outcome->error =

@@ -126,6 +126,7 @@ static int prepare_all(struct ampi_rank *ranks, const struct ampi_spawned *group
         for (int k = 0; k < parts[part].n_ranks; k++, i++) {
             init_rank(&ranks[i], group, i);
             ranks[i].app_num = part;
+            ranks[i].program = parts[part].program;
             ranks[i].max_ranks = parts[part].max_ranks;
             ranks[i].argv = make_argv(&parts[part]);
             if (!ampi_spawn_job->prepare(&ranks[i]))
