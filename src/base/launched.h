@@ -30,6 +30,10 @@
 #define BASE_LAUNCHED_OUTPUT_ENV "HEDDLE_OUTPUT"
 #define BASE_LAUNCHED_OUTPUT_MAX ((size_t)16 << 10)
 
+/* The further programs of a job in one process (mpirun --one-process), one after the other: the number of ranks, of arguments,
+ * and as many words and one more, the path and the arguments from argv[0] on: "8 2 4:/x/b 3:./b 1:7". */
+#define BASE_LAUNCHED_OTHERS_ENV "HEDDLE_PROGRAMS"
+
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
 

@@ -37,6 +37,7 @@ enum effect {
     OUTPUT_AS,    /* --output tag */
     MEMORY_KINDS, /* MPI 5.0, section 11.4.3 */
     KEEP_GOING,
+    IN_ONE_PROCESS,
     SHOW_CALLS, /* --nvtx */
     PRINT_HELP,
     PRINT_VERSION,
@@ -76,6 +77,7 @@ static const struct option options[] = {
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process fails, let the others continue"},
+    {"--one-process", "", IN_ONE_PROCESS, "run the ranks of all programs (':') in one process"},
     {"-memory-alloc-kinds --memory-alloc-kinds", "LIST", MEMORY_KINDS,
      "request these kinds of memory: system,mpi,cuda:device"},
     {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
@@ -419,6 +421,9 @@ static void apply(struct launch_command *command, const struct option *option, c
         break;
     case KEEP_GOING:
         command->keeps_going = true;
+        break;
+    case IN_ONE_PROCESS:
+        command->is_one_process = true;
         break;
     case SHOW_CALLS:
         command->shows_calls = true;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Several programs in one job: mpirun -n 4 a : -n 8 b. Their ranks are numbered in the order of the programs, in one
- * MPI_COMM_WORLD. Each program has processes of its own (--procs before it; one if that is missing). -n, --procs and -wd
+ * MPI_COMM_WORLD. Each program has processes of its own (--procs before it; one if that is missing), or all are in one
+ * (--one-process: the library gets the others in an environment variable). -n, --procs and -wd
  * belong to the program that follows; all other options to the job. Called by main.c.
  */
 #include "launch/launch.h"
 
+#include "base/launched.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,6 +52,39 @@ static void take_common(struct launch_command *command, struct launch_command *p
     *command = *part;
 }
 
+/* Makes the first program the only one for mpirun; the library gets the others. */
+static void join(struct launch_command *command)
+{
+    char *text = NULL;
+    size_t num_bytes;
+    FILE *stream = open_memstream(&text, &num_bytes);
+    if (stream == NULL)
+        launch_fail(1, "out of memory");
+    for (int i = 0; i < command->num_parts; i++) {
+        const struct launch_part *part = &command->parts[i];
+        int num_words = 0;
+        if (part->num_procs > 1)
+            launch_fail(LAUNCH_EXIT_USAGE, "--one-process: %s has --procs %d", part->argv[0],
+                        part->num_procs);
+        if (strcmp(part->dir, command->parts[0].dir) != 0)
+            launch_fail(LAUNCH_EXIT_USAGE, "--one-process: all programs run in one folder, but %s has -wd %s",
+                        part->argv[0], part->dir);
+        while (part->argv[num_words] != NULL)
+            num_words++;
+        if (i > 0)
+            fprintf(stream, "%d %d %zu:%s", part->num_ranks, num_words, strlen(part->path), part->path);
+        for (int k = 0; i > 0 && k < num_words; k++)
+            fprintf(stream, " %zu:%s", strlen(part->argv[k]), part->argv[k]);
+        fputs(i > 0 ? " " : "", stream);
+    }
+    if (fclose(stream) != 0 || setenv(BASE_LAUNCHED_OTHERS_ENV, text, 1) != 0)
+        launch_fail(1, "out of memory");
+    free(text);
+    command->program_argv = command->parts[0].argv;
+    command->num_parts = 0;
+    command->num_procs = 0;
+}
+
 void launch_programs_read(struct launch_command *command, struct launch_program *program)
 {
     if (command->rest == NULL)
@@ -74,4 +111,6 @@ void launch_programs_read(struct launch_command *command, struct launch_program 
         command->num_ranks += command->parts[i].num_ranks;
         command->num_procs += command->parts[i].num_procs;
     }
+    if (command->is_one_process)
+        join(command);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that several programs of one command line are one job: with processes of their own, several ranks in each, and
-# their own arguments and folders; also under Open MPI's mpirun. A failure of one ends all.
+# their own arguments and folders, or in one process; also under Open MPI's mpirun. A failure of one ends all.
 # Usage: programs_test.sh MPICC MPIRUN
 set -u
 mpirun=$2
@@ -25,6 +25,9 @@ expect "-v prints the programs" 0 '*' "-n 1 --procs 1 [^ ]*programs 0 0 1 : -n 2
 expect "--tag-output" 0 '^\[0\]<stdout> 3 ranks $' '' "$mpirun" --tag-output -n 1 ./programs 0 0 1 : -n 2 ./other 1 1 2
 expect "the ranks of a failed process" 1 '' 'mpirun: process 1 of 2 \(ranks 1 to 2\) ended with exit code 1 $' \
     "$mpirun" -n 1 ./programs 0 0 1 : -n 2 ./other 7 1 2
+expect "in one process" 0 '^12 ranks $' '' "$mpirun" --one-process -n 4 ./programs 0 0 4 : -n 7 ./other 1 4 7 : ./programs 2 11 1
+expect "in one process: a failure" 1 '*' 'MPI_APPNUM is 1, not 7' "$mpirun" --one-process -n 1 ./programs 0 0 1 : -n 2 ./other 7 1 2
+expect "in one process: a folder" 2 '' 'all programs run in one folder' "$mpirun" --one-process -n 1 ./programs 0 0 1 : -wd / "$work/other" 1 1 1
 expect "no second program" 2 '' 'no program to run' "$mpirun" -n 1 ./programs 0 0 1 :
 expect "a second program that does not exist" 127 '' 'nosuch: no such program' "$mpirun" -n 1 ./programs 0 0 1 : nosuch
 expect "a second program without MPI" 126 '' 'true: not an MPI program' "$mpirun" -n 1 ./programs 0 0 1 : true

@@ -60,14 +60,14 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
     struct utsname machine;
     char path[MPI_MAX_INFO_VAL];
     char number[16];
-    bool is_spawned = rank && rank->spawned;
-    int max_ranks = is_spawned               ? rank->max_ranks
+    bool has_own = rank && (rank->spawned || rank->program);
+    int max_ranks = rank && rank->max_ranks  ? rank->max_ranks
                     : ampi_job.n_program > 0 ? ampi_job.n_program
                                              : ampi_job.n_ranks;
     char *arguments = ampi_info_env_join(argc, argv);
 
     set(info, "command", argc > 0 && argv[0] ? argv[0] : ampi_job.program);
-    set(info, "argv", argc > 0 ? arguments : is_spawned ? rank->arguments : ampi_job.arguments);
+    set(info, "argv", argc > 0 ? arguments : has_own ? rank->arguments : ampi_job.arguments);
     free(arguments);
     if (max_ranks > 0) {
         snprintf(number, sizeof number, "%d", max_ranks);

@@ -299,6 +299,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         rank->ult.world_rank = rank->world_rank;
         rank->ult.owner = rank;
         rank->app_num = ampi_job.app_num;
+        ampi_programs_assign(rank);
         rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
     }
@@ -363,6 +364,7 @@ static bool wants_images(int *argc, char **argv)
     int n_launched;
 
     ampi_launched_take();
+    ampi_programs_take();
     ampi_options_read(argc, argv);
     ampi_launched_report(base_settings.n_ranks);
     ampi_job.program = argv[0];
@@ -440,6 +442,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         base_fatal(1, "%s", error);
     ampi_library_env_set_for_streams();
     ampi_job.spawn_room = ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX : 0);
+    ampi_programs_load();
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     ampi_rank_env_open();
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,

@@ -175,4 +175,15 @@ void ampi_library_env_set(int n_ranks, int n_cores);
 /* The same for CUDA. After image_program_open, before CUDA is initialized. */
 void ampi_library_env_set_for_streams(void);
 
+/* ---- other_programs.c: further programs of a job in one process ---- */
+
+/* Reads what mpirun passes. Called once, before the number of ranks is used. */
+void ampi_programs_take(void);
+
+/* Loads the programs. After image_program_open and ampi_memory_plan. Ends the process if one cannot be loaded. */
+void ampi_programs_load(void);
+
+/* Sets the program, the arguments and MPI_APPNUM of a rank, unless it runs the process's program. */
+void ampi_programs_assign(struct ampi_rank *rank);
+
 #endif

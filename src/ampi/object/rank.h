@@ -84,8 +84,8 @@ struct ampi_rank {
     const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
     struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */
     int app_num;                        /* MPI_APPNUM */
-    int max_ranks;                      /* of a spawned one: maxprocs */
-    char *arguments;                    /* of a spawned one: as ampi_job's */
+    int max_ranks;                      /* maxprocs of its program; 0: as ampi_job's n_program */
+    char *arguments;                    /* of a spawned one, or of another program: as ampi_job's */
     struct image_program *program;      /* what it runs; NULL: the process's program */
     struct image *image;                /* its copy of the program; NULL: it runs on the prototype */
     int exit_code;                      /* once ENDED, or the code to end with: job.c */
