@@ -34,6 +34,10 @@
  * and as many words and one more, the path and the arguments from argv[0] on: "8 2 4:/x/b 3:./b 1:7". */
 #define BASE_LAUNCHED_OTHERS_ENV "HEDDLE_PROGRAMS"
 
+/* The executable of a program that has libmpi in LD_PRELOAD, loads MPI late and becomes the ranks nevertheless: a Python
+ * interpreter. Set before it starts, by a preloaded library (launch/python/starter.c). */
+#define BASE_LAUNCHED_HOST_ENV "HEDDLE_HOST"
+
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
 
@@ -60,7 +64,8 @@ static inline bool base_launched_is_membership(const char *entry)
                                          "PMI_PORT=",
                                          BASE_LAUNCHED_SIZE_ENV "=",
                                          BASE_LAUNCHED_REPORT_ENV "=",
-                                         BASE_LAUNCHED_OUTPUT_ENV "="};
+                                         BASE_LAUNCHED_OUTPUT_ENV "=",
+                                         BASE_LAUNCHED_HOST_ENV "="};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
         if (strncmp(entry, starts[i], strlen(starts[i])) == 0)

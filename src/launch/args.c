@@ -485,23 +485,29 @@ static int read_option(struct launch_command *command, char **argv, int i)
     return i;
 }
 
+void launch_preload(struct launch_command *command, const char *option, const char *file)
+{
+    const char *name = "LD_PRELOAD", *before = getenv(name);
+    char *list;
+    if (file[strcspn(file, " :")] != '\0')
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: cannot preload %s: a path with a blank or a colon", option,
+                    file);
+    if (asprintf(&list, "%s%s%s", file, before ? ":" : "", before ? before : "") < 0)
+        launch_fail(1, "out of memory");
+    set_variable(command, option, name, strlen(name), list);
+    free(list);
+}
+
 /* --nvtx: the program loads nvtx.so in front of MPI and of other preloaded libraries. */
 static void preload_nvtx(struct launch_command *command)
 {
     static const char *const places[] = {"../lib/heddle/nvtx.so", HEDDLE_LIB_FROM_BIN "/heddle/nvtx.so"};
-    const char *name = "LD_PRELOAD", *before = getenv(name);
-    char *file = launch_own_file(places), *list;
+    char *file = launch_own_file(places);
     if (file == NULL)
         launch_fail(
             LAUNCH_EXIT_CANNOT_RUN,
             "--nvtx: lib/heddle/nvtx.so is missing: no headers of NVTX 3 were found when it was built");
-    if (file[strcspn(file, " :")] != '\0')
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "--nvtx: cannot preload %s: a path with a blank or a colon",
-                    file);
-    if (asprintf(&list, "%s%s%s", file, before ? ":" : "", before ? before : "") < 0)
-        launch_fail(1, "out of memory");
-    set_variable(command, "--nvtx", name, strlen(name), list);
-    free(list);
+    launch_preload(command, "--nvtx", file);
     free(file);
 }
 

@@ -65,6 +65,9 @@ void launch_args_read(int argc, char **argv, struct launch_command *command_out)
 /* Parses the words up to the next ':' for another program of the job: options, then program_argv and rest. */
 void launch_args_read_part(char **words, struct launch_command *part_out);
 
+/* Puts a library in front of LD_PRELOAD, on all nodes. option: what needs it, for error messages. Exits if that is impossible. */
+void launch_preload(struct launch_command *command, const char *option, const char *file);
+
 /* The number of ranks requested (-n, or +vp); 0: unspecified. */
 int launch_num_ranks(const struct launch_command *command);
 
@@ -112,6 +115,7 @@ struct launch_program {
     char *path; /* the program's path; malloc'ed */
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find libmpi_abi.so.1 of this installation by itself */
+    bool may_run_python;     /* an interpreter, or a command that may start one */
     bool is_launcher;        /* it starts the ranks on other nodes: they cannot report to this process */
 };
 
@@ -124,6 +128,12 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
 /* Reads and finds the further programs of the command, if it has any: sets its parts, and numbers of ranks and processes,
  * and what *program says for all of them. Exits if one of them cannot be run. */
 void launch_programs_read(struct launch_command *command, struct launch_program *program);
+
+/* ---- python.c ---- */
+
+/* Prepares a command that may run a Python interpreter: the interpreter will become the ranks. May set the kind of the
+ * program, and the number of processes. */
+void launch_python_plan(struct launch_command *command, struct launch_program *program);
 
 /* The folder of this installation's libmpi_abi.so.1, or NULL if it is missing. Never freed. */
 const char *launch_library_dir(void);

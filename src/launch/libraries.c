@@ -7,19 +7,13 @@
 #include "launch/launch.h"
 #include "launch/libraries.h"
 
+#include "base/other_mpi.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Name prefixes, up to the version, of the libraries of other MPIs. */
-static const char *const other_mpis[] = {
-    "libmpi.so",     "libmpi_abi.so",   "libmpich.so",         "libmpichcxx.so", "libmpicxx.so",
-    "libmpi_cxx.so", "libmpifort.so",   "libmpi_mpifh.so",     "libmpi_cray.so", "libmpi_gnu.so",
-    "libmpi_ibm.so", "libmpi_intel.so", "libmpi_usempif08.so", "libmvapich.so",  "libmpi_nvidia.so",
-};
-enum { NUM_OTHER_MPIS = sizeof other_mpis / sizeof other_mpis[0] };
 
 char *launch_own_file(const char *const places[2])
 {
@@ -49,8 +43,7 @@ const char *launch_library_dir(void)
 {
     static char *dir;
     /* The path in the build tree and in an installation. */
-    static const char *const places[] = {"../lib/" LAUNCH_OUR_LIBRARY,
-                                         HEDDLE_LIB_FROM_BIN "/" LAUNCH_OUR_LIBRARY};
+    static const char *const places[] = {"../lib/" BASE_OWN_MPI, HEDDLE_LIB_FROM_BIN "/" BASE_OWN_MPI};
     if (dir == NULL) {
         dir = launch_own_file(places);
         if (dir != NULL)
@@ -66,7 +59,7 @@ static bool is_our_library(const char *path)
     if (our_dir == NULL)
         return true; /* nothing to compare with: accept the file */
     char ours[PATH_MAX + 64];
-    snprintf(ours, sizeof ours, "%s/" LAUNCH_OUR_LIBRARY, our_dir);
+    snprintf(ours, sizeof ours, "%s/" BASE_OWN_MPI, our_dir);
     char *a = realpath(path, NULL), *b = realpath(ours, NULL);
     bool is_same = a != NULL && b != NULL && strcmp(a, b) == 0;
     free(a);
@@ -85,18 +78,13 @@ static void read_line(char *line, struct launch_libraries *libraries_out)
         *address = '\0';
     name[strcspn(name, " \n")] = '\0';
     path[strcspn(path, "\n")] = '\0';
-    if (strcmp(name, LAUNCH_OUR_LIBRARY) == 0) {
+    if (strcmp(name, BASE_OWN_MPI) == 0) {
         libraries_out->has_ours = true;
         libraries_out->needs_library_path = !is_our_library(path);
         return;
     }
-    for (int i = 0; i < NUM_OTHER_MPIS; i++) {
-        size_t len = strlen(other_mpis[i]);
-        if (strncmp(name, other_mpis[i], len) == 0 && (name[len] == '.' || name[len] == '\0')) {
-            snprintf(libraries_out->other_mpi, sizeof libraries_out->other_mpi, "%s", name);
-            return;
-        }
-    }
+    if (base_is_other_mpi(name))
+        snprintf(libraries_out->other_mpi, sizeof libraries_out->other_mpi, "%s", name);
 }
 
 /* Lists the libraries that the program loads, with or without those of LD_PRELOAD. */

@@ -7,8 +7,6 @@
 
 #include <stdbool.h>
 
-#define LAUNCH_OUR_LIBRARY "libmpi_abi.so.1"
-
 struct launch_libraries {
     bool has_ours;           /* it needs libmpi_abi.so.1, directly or through a library */
     bool is_only_preloaded;  /* only libraries of LD_PRELOAD need it */

@@ -29,6 +29,7 @@ int main(int argc, char **argv)
     struct launch_program program;
     launch_program_find(&command, &program);
     launch_programs_read(&command, &program);
+    launch_python_plan(&command, &program);
     launch_handover_plan(&command, &program);
 
     launch_forget_outer();

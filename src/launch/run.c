@@ -117,6 +117,7 @@ struct children {
     int exit_code;   /* of the first child that failed; 0: none so far */
     int reports;     /* receives start reports (launch_report.c); -1: not requested */
     long most_ranks; /* greatest number of ranks that a reporting program was told; -1: no report so far */
+    bool ends_after_interrupt; /* SIGINT ends the children within GRACE_S */
 };
 
 static void start_child(const struct launch_command *command, const struct launch_program *program,
@@ -200,14 +201,15 @@ static void wait_for_all(const struct launch_command *command, struct children *
 {
     double deadline_s = command->timeout_s > 0 ? now_s() + command->timeout_s : 0;
     int ending_with = SIGTERM;
+    bool is_interrupted = false;
     for (reap(command, children); children->num_running > 0; reap(command, children)) {
         siginfo_t info;
         double left_s = deadline_s > 0 ? deadline_s - now_s() : 3600;
         if (left_s <= 0) {
-            if (ending_with == SIGTERM)
+            if (ending_with == SIGTERM && !is_interrupted)
                 launch_say("%s ran longer than %g s (--timeout) and is ended", command->program_argv[0],
                            command->timeout_s);
-            children->exit_code = LAUNCH_EXIT_TIMEOUT;
+            children->exit_code = is_interrupted ? 128 + SIGINT : LAUNCH_EXIT_TIMEOUT;
             signal_all(children, ending_with);
             ending_with = SIGKILL;
             deadline_s = now_s() + GRACE_S;
@@ -220,6 +222,11 @@ static void wait_for_all(const struct launch_command *command, struct children *
             read_reports(children);
         else if (signal_number > 0 && signal_number != SIGCHLD && info.si_code != SI_KERNEL)
             signal_all(children, signal_number);
+        /* Python's handler waits until its rank runs Python's code, and a rank that waits for a message does not. */
+        if (signal_number == SIGINT && children->ends_after_interrupt && ending_with == SIGTERM) {
+            is_interrupted = true;
+            deadline_s = now_s() + GRACE_S;
+        }
     }
 }
 
@@ -263,8 +270,10 @@ static int run_children(const struct launch_command *command, const struct launc
         sigaddset(&signals, watched[i]);
     sigprocmask(SIG_BLOCK, &signals, &before);
 
-    struct children children = {
-        .pids = calloc((size_t)copies, sizeof(pid_t)), .reports = reports, .most_ranks = -1};
+    struct children children = {.pids = calloc((size_t)copies, sizeof(pid_t)),
+                                .reports = reports,
+                                .most_ranks = -1,
+                                .ends_after_interrupt = program->may_run_python};
     if (children.pids == NULL)
         launch_fail(1, "out of memory for %d copies", copies);
     watch_reports(reports);
@@ -300,7 +309,7 @@ int launch_run(const struct launch_command *command, const struct launch_program
         launch_procs(command, program, reports);
     if (command->is_verbose)
         say_what_is_run(command, program, copies);
-    if (copies == 1 && command->timeout_s <= 0 && reports < 0)
+    if (copies == 1 && command->timeout_s <= 0 && reports < 0 && !program->may_run_python)
         replace_self(command, program);
     return run_children(command, program, copies, reports);
 }

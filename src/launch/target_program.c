@@ -6,6 +6,8 @@
 #include "launch/launch.h"
 #include "launch/libraries.h"
 
+#include "base/other_mpi.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -188,7 +190,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
     program->needs_library_path = libraries.needs_library_path;
     if (libraries.needs_library_path && launch_library_dir() == NULL)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
-                    "%s needs " LAUNCH_OUR_LIBRARY
+                    "%s needs " BASE_OWN_MPI
                     ", which is neither in ../lib next to mpirun nor where the loader looks.",
                     name);
     return libraries.is_only_preloaded ? LAUNCH_PROGRAM_STARTER : LAUNCH_PROGRAM_MPI;

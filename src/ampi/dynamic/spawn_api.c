@@ -18,6 +18,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/object/info.h"
+#include "ampi/procs/launcher_env.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -131,9 +132,16 @@ static const char *find_obstacle(void)
         return NULL;
     if (!ampi_job.is_virtual)
         return "this process cannot run further copies of its program: it is not position-independent, or it "
-               "has loaded "
-               "libmpi by dlopen, as Python does";
+               "has loaded libmpi by dlopen (as Python does without mpirun, or with one rank per process)";
     return "this process has no address space for further ranks: use +stacksize with less";
+}
+
+/* A Python interpreter may run as another file, which has the same libpython (launch/python). */
+static struct image_program *load(const char *path, const char **why_out)
+{
+    if (ampi_launched_host() && is_same_file(path, ampi_launched_host()))
+        return &image_program;
+    return image_program_load(path, why_out);
 }
 
 /* The program of the command, if ranks of it can run in this process, with this info. NULL: the outcome says why not. */
@@ -153,7 +161,7 @@ static struct image_program *find_image(struct outcome *outcome, const char *com
     else if (host && !is_this_host(host))
         fail(outcome, MPI_ERR_SPAWN, "the host %.200s is not this one (%s), where ranks can be spawned", host,
              ampi_job.host);
-    else if (why || !(program = image_program_load(path, &why)))
+    else if (why || !(program = load(path, &why)))
         fail(outcome, MPI_ERR_SPAWN, "%s", why);
     free(path);
     return program;

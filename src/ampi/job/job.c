@@ -19,6 +19,7 @@
 #include "ampi/comm/contexts.h"
 #include "ampi/datatype/buffer.h"
 #include "ampi/job/env.h"
+#include "ampi/job/late_host.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/info_env.h"
@@ -32,6 +33,7 @@
 #include "ampi/object/sanitizer.h"
 #include "ampi/datatype/type.h"
 #include "base/cores.h"
+#include "base/launched.h"
 #include "base/log.h"
 #include "gpu/nccl/nccl.h"
 #include "gpu_detect.h"
@@ -338,14 +340,19 @@ static const struct ult_hooks hooks = {
     .errand_suspends = ampi_report_errand,
 };
 
-/* True if the program calls a function that spawns ranks: then ranks can be added, copies of the program. */
+/* True if the program may call a function that spawns ranks: then ranks can be added, copies of the program. An interpreter
+ * with one rank per process rather runs as it is. */
 static BASE_NO_SANITIZE bool may_spawn(void)
 {
     static int answer; /* 1: no, 2: yes */
+    int n_launched;
 
     if (!answer)
         answer = image_process_refers_to("comm_spawn") ? 2 : 1;
-    return answer == 2;
+    if (answer == 2 || !ampi_launched_host())
+        return answer == 2;
+    n_launched = ampi_launched_count();
+    return n_launched == 0 || n_launched == 1 || (n_launched > 1 && base_settings.n_ranks > n_launched);
 }
 
 /* At the exit of a process that never called MPI_Init. */
@@ -374,8 +381,10 @@ static bool wants_images(int *argc, char **argv)
         ampi_launched_refuse();
     if (n_launched == 0 || n_launched == 1)
         return base_settings.n_ranks > 1 || may_spawn();
-    if ((base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) && !may_spawn())
+    if ((base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) && !may_spawn()) {
+        ampi_late_host_watch();
         return false;
+    }
     ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
     ampi_thread_count_early();
     if (may_spawn())
@@ -450,6 +459,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_stuck_watch();
     ult_job_run();
     check_output();
+    atomic_store(&ampi_job.exit_code, ampi_late_host_check(atomic_load(&ampi_job.exit_code)));
     ampi_procs_close(atomic_load(&ampi_job.exit_code));
     ult_job_leave(); /* actions of libraries at the process's exit belong to no rank */
     return atomic_load(&ampi_job.exit_code);
@@ -464,7 +474,8 @@ static BASE_NO_SANITIZE bool may_want_images(int argc, char **argv, char **envp)
         if (strncmp(argv[i], "+vp", 3) == 0)
             return true;
     for (; *envp; envp++)
-        if (strncmp(*envp, "HEDDLE_OPTIONS=", 15) == 0 && strstr(*envp, "+vp"))
+        if ((strncmp(*envp, "HEDDLE_OPTIONS=", 15) == 0 && strstr(*envp, "+vp")) ||
+            strncmp(*envp, BASE_LAUNCHED_HOST_ENV "=", sizeof BASE_LAUNCHED_HOST_ENV) == 0)
             return true;
     return false;
 }

@@ -205,6 +205,11 @@ const char *ampi_launched_output(void)
     return find(BASE_LAUNCHED_OUTPUT_ENV);
 }
 
+const char *ampi_launched_host(void)
+{
+    return find(BASE_LAUNCHED_HOST_ENV);
+}
+
 void ampi_launched_report(long n_ranks)
 {
     const char *name = find(BASE_LAUNCHED_REPORT_ENV), *rank = getenv("PMIX_RANK");

@@ -34,6 +34,10 @@ const char *ampi_launched_folder(void);
 /* The launcher's descriptors for the output of ranks (BASE_LAUNCHED_OUTPUT_ENV); NULL: none. After ampi_launched_take. */
 const char *ampi_launched_output(void);
 
+/* The executable of a program that becomes ranks though it loads MPI late (BASE_LAUNCHED_HOST_ENV); NULL: it does not. After
+ * ampi_launched_take. */
+const char *ampi_launched_host(void);
+
 /* Restores the launcher's variables while PMIx_Init reads them, and removes them again. Other threads may
  * read the environment meanwhile, but must not change it. */
 void ampi_launched_lend(void);

@@ -13,6 +13,7 @@
  */
 #include "image/copy/precedence.h"
 
+#include "base/log.h"
 #include "image/copy/deferred.h"
 
 #include <dlfcn.h>
@@ -160,4 +161,34 @@ bool image_precedence_is_needed(void)
         add_needed(&walk, walk.seen[i]);
     }
     return false;
+}
+
+void image_precedence_unload(char **environment)
+{
+    static const char name[] = "LD_PRELOAD=";
+    Dl_info own = {0};
+    char *list, *end;
+
+    while (*environment && strncmp(*environment, name, sizeof name - 1) != 0)
+        environment++;
+    if (!*environment || !dladdr((const void *)image_precedence_next, &own) ||
+        !strstr(*environment, own.dli_fname))
+        return;
+    list = base_malloc(strlen(*environment) + 1, "the environment");
+    end = mempcpy(list, name, sizeof name - 1);
+    for (const char *item = *environment + sizeof name - 1; *item; item += strspn(item, ": ")) {
+        size_t len = strcspn(item, ": ");
+
+        if (strncmp(item, own.dli_fname, len) != 0 || own.dli_fname[len] != '\0') {
+            if (end > list + sizeof name - 1)
+                *end++ = ':';
+            end = mempcpy(end, item, len);
+        }
+        item += len;
+    }
+    *end = '\0';
+    *environment = list;
+    for (; end == list + sizeof name - 1 && *environment;
+         environment++) /* nothing is left: no such variable */
+        *environment = environment[1];
 }

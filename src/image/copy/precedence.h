@@ -27,4 +27,7 @@ void image_precedence_begin(void);
  * process because of LD_PRELOAD alone. Allocates no memory. */
 bool image_precedence_is_needed(void);
 
+/* Removes this library from LD_PRELOAD in an environment: programs that the program starts do not get it. */
+void image_precedence_unload(char **environment);
+
 #endif

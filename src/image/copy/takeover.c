@@ -141,6 +141,7 @@ static start_main_fn find_next(bool has_begun)
 int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*rtld_fini)(void), void *stack_end)
 {
+    extern char **environ;
     static bool has_begun;
     start_main_fn next = find_next(has_begun);
     struct image_module program;
@@ -155,6 +156,7 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     image_deferred_end(argc, argv, argv + argc + 1);
     image_precedence_begin();
     if (!image_client.wants_images(&argc, argv)) {
+        image_precedence_unload(environ);
         image_deferred_run_all();
         return next(main, argc, close_gap(argv, old_argc, argc, n_env), init, fini, rtld_fini, stack_end);
     }

@@ -11,6 +11,7 @@
  * array or string is ever freed. (glibc keeps strings, too.)
  */
 #include "image/copy/instantiate.h"
+#include "image/copy/precedence.h"
 #include "image/libc/rebind.h"
 
 #include "base/log.h"
@@ -45,6 +46,8 @@ void image_env_open(void)
     first.n = count_entries(environ);
     first.array = base_calloc(first.n + 1, sizeof *first.array, "the environment");
     memcpy(first.array, environ, first.n * sizeof *first.array);
+    image_precedence_unload(first.array);
+    first.n = count_entries(first.array);
 }
 
 void image_env_init(struct image_libc *libc)

@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that an unmodified Python interpreter becomes the requested ranks, in one process where it can be copied, or fails
+# with a message. Usage: python_test.sh BUILD WORK
+set -u
+build=$1 work=$2
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+here=$(cd "$(dirname "$0")" && pwd)/python
+mpirun=$build/bin/mpirun
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+unset HEDDLE_OPTIONS LD_PRELOAD PYTHONHOME VIRTUAL_ENV
+export LD_LIBRARY_PATH=$build/lib OPENBLAS_NUM_THREADS=1
+python=/usr/bin/python3
+[ -x $python ] && $python -c 'import ctypes' || exit 77
+real=$(realpath $python) name=$(basename "$(realpath $python)")
+
+# good RANKS EXECUTABLE PREFIX ARGUMENTS: the output of ranks.py
+good() {
+    echo "^$1 ranks, sum $(($1 * ($1 - 1) / 2)) good $1 $2 $3 \[$4\] \$"
+}
+is_copied=yes
+if readelf -h "$real" | grep -q 'Type: *EXEC' && ! ls /usr/lib/*/"lib$name.so.1.0" >/dev/null 2>&1; then
+    is_copied=
+fi
+if [ $is_copied ]; then
+    expect "a script" 0 "$(good 4 $python /usr "'a', '-n'")" '' "$mpirun" -n 4 $python "$here/ranks.py" a -n +p 2
+    expect "one rank" 0 "$(good 1 $python /usr '')" '' "$mpirun" -n 1 $python "$here/ranks.py"
+    expect "env" 0 "$(good 3 $python /usr '')" '' "$mpirun" -n 3 env A=1 $python "$here/ranks.py"
+    printf '#!/bin/sh\n%s %s/ranks.py "$@" || exit\nexit 4\n' $python "$here" >run.sh && chmod +x run.sh
+    expect "a shell script" 4 "$(good 2 $python /usr "'b'")" '' "$mpirun" -n 2 ./run.sh b
+    { echo "#!/usr/bin/env -S $python -I" && tail -n +2 "$here/ranks.py"; } >program && chmod +x program
+    expect "a program in Python" 0 "$(good 2 $python /usr '')" '' "$mpirun" -n 2 ./program
+    expect "a module" 0 "$(good 2 $python /usr '')" '' env PYTHONPATH="$here" "$mpirun" -n 2 $python -m ranks
+    $python -m venv --without-pip venv || exit 1
+    expect "a virtual environment" 0 "$(good 2 "$work/venv/bin/python3" "$work/venv" '')" '' \
+        "$mpirun" -n 2 venv/bin/python3 "$here/ranks.py"
+    expect "processes" 0 "$(good 4 $python /usr '')" '' "$mpirun" --procs 2 -n 4 $python "$here/ranks.py"
+    expect "an exit code" 3 '' 'ended with exit code 3' "$mpirun" -n 3 $python -c '
+import os, sys
+sys.exit(3 if os.environ["OMPI_COMM_WORLD_RANK"] == "2" else 0)'
+    # The ranks run no Python code in which they could notice a signal.
+    expect "an interrupt" 130 '^(begun ){2}$' '*' sh -c '
+set -m # SIGINT is not ignored
+"$@" >begun.log & job=$!
+until [ "$(grep -c begun begun.log)" = 2 ]; do sleep 0.1; done
+kill -INT $job
+wait $job
+code=$?
+cat begun.log
+exit $code' - "$mpirun" -n 2 $python -c 'import time; print("begun", flush=True); time.sleep(1000)'
+    expect "an exception" 1 '' 'ZeroDivisionError' "$mpirun" -n 2 $python -c '1/0'
+fi
+expect "a process for each rank" 0 "$(good 2 $python /usr '')" '' "$mpirun" --procs 2 -n 2 $python "$here/ranks.py"
+
+# An interpreter without a library that can be copied.
+mkdir -p bin && cp "$real" bin/
+if readelf -h "$real" | grep -q 'Type: *EXEC'; then
+    expect "no library of Python" 0 "^2 ranks, sum 1 good 2 $work/bin/$name " "no lib$name.so.1.0.* each rank gets a process" \
+        "$mpirun" -n 2 "bin/$name" "$here/ranks.py"
+    expect "no library of Python, env" 1 '' 'not position-independent' "$mpirun" -n 2 env A=1 "bin/$name" "$here/ranks.py"
+fi
+
+# A module that uses another MPI.
+echo 'int MPI_Init(void) { return 0; }' >other.c && gcc -shared -fPIC other.c -o libmpi.so.40 || exit 1
+for procs in "" "--procs 2"; do
+    # shellcheck disable=SC2086
+    expect "another MPI $procs" 1 '^(one ){1,2}$' 'has loaded another MPI \(libmpi.so.40\)' "$mpirun" $procs -n 2 \
+        $python -c 'import ctypes; ctypes.CDLL("./libmpi.so.40"); print("one")'
+done
+finish
