@@ -59,6 +59,15 @@ int main(int argc, char **argv)
     check(type, 2, (int[]){0, 1, 5, 6, 10, 11, 12, 13, 17, 18, 22, 23}, 12, "hvector");
     MTEST_OK(MPI_Type_vector(3, 1, -4, MPI_INT, &type));
     check(type, 1, (int[]){0, -4, -8}, 3, "vector with a negative stride");
+    MTEST_OK(
+        MPI_Type_create_hvector(3, 4, 49, MPI_DOUBLE, &inner)); /* not padded to the alignment of double */
+    MTEST_OK(MPI_Type_create_hvector(2, 3, 4 * 130 + 1, inner, &type));
+    MTEST_OK(MPI_Type_get_extent(inner, &lb, &extent));
+    MTEST_CHECK(lb == 0 && extent == 130, "odd hvector: lb %ld extent %ld", (long)lb, (long)extent);
+    MTEST_OK(MPI_Type_free(&inner));
+    MTEST_OK(MPI_Type_get_extent(type, &lb, &extent));
+    MTEST_CHECK(lb == 0 && extent == 911, "hvector of hvectors: lb %ld extent %ld", (long)lb, (long)extent);
+    MTEST_OK(MPI_Type_free(&type));
     MTEST_OK(MPI_Type_create_hindexed(3, (int[]){2, 0, 1}, (MPI_Aint[]){40, 0, -80}, MPI_INT, &type));
     check(type, 1, (int[]){10, 11, -20}, 3, "hindexed");
     MTEST_OK(MPI_Type_create_indexed_block(3, 2, (int[]){5, 9, 1}, MPI_INT, &type));

@@ -77,6 +77,7 @@ void ampi_type_destroy(struct ampi_type *type)
 struct bounds {
     __int128 size, n_basics;
     __int128 true_lb, true_ub; /* of the data; meaningful if size > 0 */
+    __int128 padded_ub;        /* of the parts with data, with their padding; meaningful if size > 0 */
     __int128 lb, ub;           /* of the markers; meaningful if there are any */
     bool has_lb, has_ub;       /* there are markers */
     bool is_mixed;
@@ -120,6 +121,7 @@ static void add_part(struct bounds *b, struct ampi_recipe_piece part)
         return;
     lower(&b->true_lb, b->size == 0, low + child->true_lb_bytes);
     raise_to(&b->true_ub, b->size == 0, high + child->true_lb_bytes + child->true_extent_bytes);
+    raise_to(&b->padded_ub, b->size == 0, high + child->lb_bytes + child->extent_bytes);
     if (b->size == 0)
         b->basic = child->basic;
     else if (b->basic != child->basic)
@@ -151,21 +153,22 @@ static void add_vector(struct bounds *b, const struct ampi_type *type)
         b->is_too_large = true;
 }
 
-/* Bounds that no marker sets: from the data, padded to its alignment; empty without data. */
-static void find_bounds(struct bounds *b)
+/* Bounds that no marker sets: from the data; empty without data. A struct is padded to its alignment, as C does; other types
+ * are not, as in MPICH and Open MPI: a vector with an odd stride ends where its last block ends. */
+static void find_bounds(struct bounds *b, bool is_struct)
 {
     if (!b->has_lb)
         b->lb = b->size > 0 ? b->true_lb : b->ub;
     if (b->has_ub)
         return;
-    b->ub = b->size > 0 ? b->true_ub : b->lb;
-    if (b->ub > b->lb)
+    b->ub = b->size == 0 ? b->lb : is_struct ? b->true_ub : b->padded_ub;
+    if (is_struct && b->ub > b->lb)
         b->ub = b->lb + (b->ub - b->lb + b->align_bytes - 1) / b->align_bytes * b->align_bytes;
 }
 
 static bool set_bounds(struct ampi_type *type, struct bounds *b)
 {
-    find_bounds(b);
+    find_bounds(b, type->recipe->combiner == MPI_COMBINER_STRUCT);
     if (b->is_too_large || b->lb <= -LIMIT || b->ub >= LIMIT || b->ub - b->lb >= LIMIT ||
         b->ub - b->lb <= -LIMIT || b->true_lb <= -LIMIT || b->true_ub >= LIMIT ||
         b->true_ub - b->true_lb >= LIMIT)
