@@ -42,6 +42,7 @@ if [ $is_copied ]; then
 import os, sys
 sys.exit(3 if os.environ["OMPI_COMM_WORLD_RANK"] == "2" else 0)'
     # The ranks run no Python code in which they could notice a signal.
+    # shellcheck disable=SC2016
     expect "an interrupt" 130 '^(begun ){2}$' '*' sh -c '
 set -m # SIGINT is not ignored
 "$@" >begun.log & job=$!

@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that mpi4py works in ranks of one process: examples/heat_python, spawned pools and pools on ranks. Building mpi4py takes
+# minutes: HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was built with this mpicc (docs/python.md);
+# without it the test is skipped. Usage: python_mpi4py_test.sh BUILD
+set -u
+build=$1
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+mpirun=$build/bin/mpirun python=${HEDDLE_MPI4PY_PYTHON:-}
+[ -n "$python" ] || exit 77
+unset HEDDLE_OPTIONS LD_PRELOAD
+for options in "-n 1" "-n 4" "-n 16 +p 2" "--procs 2 -n 4" "--procs 2 -n 2"; do
+    # shellcheck disable=SC2086
+    expect "heat, $options" 0 ' ranks, 64 x 64 cells, 100 steps: mean temperature 7.418357' '' "$mpirun" $options "$python" \
+        "$here/../../examples/heat_python/heat.py" 64 100
+done
+for ranks in 1 3; do
+    expect "a pool, $ranks ranks" 0 '^\[0, 1, 4, 9, 16, 25\] $' '' "$mpirun" -n $ranks "$python" "$here/python/pool.py"
+done
+finish
