@@ -12,6 +12,7 @@
 #include "ampi/object/error.h"
 #include "ampi/procs/procs.h"
 #include "gpu/nccl/nccl.h"
+#include "image/image.h"
 
 void ampi_job_check_finalized(int code, void *arg)
 {

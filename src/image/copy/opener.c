@@ -11,6 +11,7 @@
  * closed.
  */
 #include "image/copy/groups.h"
+#include "image/copy/instantiate.h"
 
 #include "base/log.h"
 #include "image/copy/deferred.h"
@@ -301,8 +302,8 @@ static void *open_bound(const char *path, int mode)
     return !handle && (mode & RTLD_LAZY) ? dlopen(path, mode) : handle;
 }
 
-/* The first file of this name in a list of folders, separated by ':'. */
-static bool find_file(const char *folders, const char *name, char path_out[PATH_MAX], struct stat *status_out)
+/* The first file of this name in a list of folders, separated by ':'; path_out has PATH_MAX bytes. */
+static bool find_file(const char *folders, const char *name, char *path_out, struct stat *status_out)
 {
     for (size_t n; *folders; folders += n + (folders[n] == ':')) {
         n = strcspn(folders, ":");
@@ -317,14 +318,15 @@ static bool find_file(const char *folders, const char *name, char path_out[PATH_
  * rank alone it would not, if only other ranks have loaded that library. */
 static void report_strangers(const struct image_module *module)
 {
-    char *folders = search_list(module), path[PATH_MAX];
+    char *folders = search_list(module);
+    char *path = base_malloc(PATH_MAX, "the path of a library"); /* ranks may have small stacks */
     const struct image *image = image_of_thread();
     struct stat wanted, loaded;
 
     for (size_t i = 0; folders && image && i < module->n_needed; i++) {
         const struct link_map *map = module->needed[i];
         struct image_module other = {.name = map->l_name, .bias = map->l_addr};
-        const struct image_module *copied = image_module_of(&image_program, (uintptr_t)map->l_ld);
+        const struct image_module *copied = image_module_of(image->program, (uintptr_t)map->l_ld);
 
         image_module_read_dynamic(&other, map->l_ld);
         if (other.soname && copied && !image_has_group(image, copied->group) &&
@@ -335,6 +337,7 @@ static void report_strangers(const struct image_module *module)
                      "(mpirun --procs N -n N)",
                      module->name, path, map->l_name);
     }
+    free(path);
     free(folders);
 }
 
