@@ -145,13 +145,14 @@ int __libc_start_main(image_main_fn main, int argc, char **argv, void (*init)(vo
     static bool has_begun;
     start_main_fn next = find_next(has_begun);
     struct image_module program;
-    size_t n_env = count_environment(argv, argc);
     int old_argc = argc;
+    size_t n_env;
 
-    image_start_end(main);
+    image_start_end(main); /* of a further program there is nothing but main */
     if (has_begun)
         return next(main, argc, argv, init, fini, rtld_fini, stack_end);
     has_begun = true;
+    n_env = count_environment(argv, argc);
     prototype_main = main;
     image_deferred_end(argc, argv, argv + argc + 1);
     image_precedence_begin();
