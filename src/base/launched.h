@@ -10,13 +10,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 /* The job's name in PMIx (none if the job has one process), a colon, and its number of processes; then
  * BASE_LAUNCHED_KEEPS_GOING if mpirun does not end the job when a process fails (--keep-going). The name shows that Heddle's
  * mpirun started this process itself, not another launcher below it that passed the variable on. */
 #define BASE_LAUNCHED_SIZE_ENV "HEDDLE_MPIRUN"
 #define BASE_LAUNCHED_KEEPS_GOING ":keep-going"
+#define BASE_LAUNCHED_GROWS \
+    ":grows" /* mpirun --procs 1: the only process connects, so that it can spawn others */
 #define BASE_LAUNCHED_PROGRAMS \
     ":programs=" /* last: "4x1,8x2": ranks and processes of each of several programs */
 
@@ -37,6 +43,41 @@
 /* The executable of a program that has libmpi in LD_PRELOAD, loads MPI late and becomes the ranks nevertheless: a Python
  * interpreter. Set before it starts, by a preloaded library (launch/python/starter.c). */
 #define BASE_LAUNCHED_HOST_ENV "HEDDLE_HOST"
+
+/* A SOCK_SEQPACKET socket in the job's folder (PMIX_SERVER_TMPDIR), for requests to start processes (MPI_Comm_spawn). A
+ * request is a packet of words, each with its 0 at the end: the number of ranks at the job's start, the port where the parents
+ * accept, the number of programs, and for each program its ranks, file, folder, number of arguments (argv[0] is one), and
+ * these. Ranks of a program of this library share a process if it can be virtualized. The answer is a packet of text: "=66,4" (the first new process, and their number), or why not. */
+#define BASE_LAUNCHED_REQUEST_MAX ((size_t)128 << 10)
+
+/* Its address, however long the folder's name is; folder: a descriptor. */
+static inline void base_launched_control_address(int folder, struct sockaddr_un *address_out)
+{
+    *address_out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address_out->sun_path, sizeof address_out->sun_path, "/proc/self/fd/%d/control", folder);
+}
+
+/* What a spawned process has to know: the number of ranks at the job's start, the first process of its spawn, the number of
+ * the spawn, the ranks and processes of each program, and the parents' port: "8,66,1,4x1,8x8;heddle-port:..." */
+#define BASE_LAUNCHED_SPAWN_ENV "HEDDLE_SPAWN"
+
+/* The processes of a job: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their numbers are those
+ * below max; one that has ended is not used again. */
+#define BASE_LAUNCHED_TABLE "/processes"
+#define BASE_LAUNCHED_SPAWNED_MAX 128 /* numbers for processes that are spawned later */
+enum base_launched_state {
+    BASE_LAUNCHED_ABSENT = 0, /* not started. The launcher sets this one, the next and the last */
+    BASE_LAUNCHED_STARTED,
+    BASE_LAUNCHED_OPEN,    /* its ports are open. The process sets this one and the next two */
+    BASE_LAUNCHED_PARTING, /* it sends nothing more */
+    BASE_LAUNCHED_PARTED,  /* it has received all that was sent to it */
+    BASE_LAUNCHED_ENDED
+};
+struct base_launched_table {
+    uint32_t max;               /* length of states */
+    _Atomic uint32_t n_started; /* numbers that were given to processes */
+    _Atomic uint8_t states[];   /* enum base_launched_state, by process */
+};
 
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
@@ -65,7 +106,8 @@ static inline bool base_launched_is_membership(const char *entry)
                                          BASE_LAUNCHED_SIZE_ENV "=",
                                          BASE_LAUNCHED_REPORT_ENV "=",
                                          BASE_LAUNCHED_OUTPUT_ENV "=",
-                                         BASE_LAUNCHED_HOST_ENV "="};
+                                         BASE_LAUNCHED_HOST_ENV "=",
+                                         BASE_LAUNCHED_SPAWN_ENV "="};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
         if (strncmp(entry, starts[i], strlen(starts[i])) == 0)

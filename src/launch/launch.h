@@ -162,9 +162,9 @@ bool launch_report_next(int fd, struct launch_report *report_out);
  * that starts it there. Exits if there is none. */
 void launch_handover_plan(struct launch_command *command, struct launch_program *program);
 
-/* Several processes on this node: replaces this process by mpirun-procs. reports: from launch_report_open. */
-_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program,
-                            int reports);
+/* Several processes on this node, or one that can spawn others: replaces this process by mpirun-procs, or ends it with a
+ * message. Returns if that is not installed and not needed (--procs 1). reports: from launch_report_open. */
+void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports);
 
 /* The path of an executable in PATH, malloc'ed; or NULL with errno: ENOENT, or EACCES if such a file exists
  * but is not executable. */

@@ -55,16 +55,17 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
             argv[at++] = *word;
 }
 
-_Noreturn void launch_procs(const struct launch_command *command, const struct launch_program *program,
-                            int reports)
+void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports)
 {
-    const char *option = command->num_procs > 1 ? "--procs" : "--tag-output";
+    const char *option = command->num_procs > 0 ? "--procs" : "--tag-output";
+    char *helper = HEDDLE_HAS_PMIX ? launch_own_file(helper_places) : NULL;
+    if (helper == NULL && command->num_procs == 1 && !command->tags_output)
+        return;
     if (!HEDDLE_HAS_PMIX)
         launch_fail(1,
                     "%s needs PMIx, but this mpirun was built without its headers: install them "
                     "(libpmix-dev) and rebuild",
                     option);
-    char *helper = launch_own_file(helper_places);
     if (helper == NULL && access("/proc/self/exe", F_OK) != 0)
         launch_fail(1, "%s needs /proc, which is not mounted here", option);
     if (helper == NULL)
@@ -74,7 +75,7 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
     size_t num_words = count_words(command->program_argv), at = 0;
     for (int i = 0; i < command->num_parts; i++)
         num_words += 3 + count_words(command->parts[i].argv);
-    char **argv = calloc(num_words + 13, sizeof argv[0]);
+    char **argv = calloc(num_words + 14, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
@@ -96,6 +97,8 @@ _Noreturn void launch_procs(const struct launch_command *command, const struct l
         argv[at++] = text("verbose");
     if (command->is_unbound)
         argv[at++] = text("no-bind");
+    if (command->num_procs == 1)
+        argv[at++] = text("grows");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
     if (reports >= 0) {

@@ -13,7 +13,7 @@
 
 void ucxm_peer_failed(int proc_id, const char *why)
 {
-    if (proc_id < 0 || proc_id >= ucxm.place.n_procs || proc_id == ucxm.place.proc_id || !ucxm.processes)
+    if (proc_id < 0 || proc_id >= ucxm.place.max_procs || proc_id == ucxm.place.proc_id || !ucxm.processes)
         return;
     if (!__atomic_exchange_n(&ucxm.processes[proc_id].is_failed, true, __ATOMIC_SEQ_CST) &&
         ucxm.client.failed && !__atomic_load_n(&ucxm.is_closing, __ATOMIC_ACQUIRE))
@@ -22,7 +22,7 @@ void ucxm_peer_failed(int proc_id, const char *why)
 
 bool ucxm_has_failed_peers(void)
 {
-    for (int i = 0; i < ucxm.place.n_procs; i++)
+    for (int i = 0; i < ucxm.place.max_procs; i++)
         if (ucxm_is_failed(i))
             return true;
     return false;

@@ -63,10 +63,18 @@ static bool is_our_mpirun(void)
     return said && strncmp(said, launcher.self.nspace, n_name) == 0 && said[n_name] == ':';
 }
 
+static const char *make_processes(const struct machine_place *place, struct machine_place *place_out)
+{
+    ucxm.processes = calloc((size_t)place->max_procs, sizeof *ucxm.processes);
+    *place_out = *place;
+    return ucxm.processes ? NULL : "out of memory";
+}
+
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
     struct machine_place place = {0};
     struct ucxm_watchdog watch;
+    const char *error;
     pmix_status_t status;
 
     ucxm_watchdog_begin(&watch, "connecting to it (PMIx_Init)");
@@ -80,6 +88,14 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     place.proc_id = (int)launcher.self.rank;
     if (!get_int(PMIX_JOB_SIZE, true, &place.n_procs))
         return "the launcher does not provide the number of processes (PMIX_JOB_SIZE)";
+    place.max_procs = place.spawn_n_procs = place.n_procs;
+    if (launcher.is_mpirun && (error = ucxm_members_attach(&place)))
+        return error;
+    if (place.proc_id >= place.n_procs) { /* mpirun says nothing else about processes that are spawned */
+        place.node_index = place.proc_id % place.n_procs;
+        place.node_n_procs = place.n_procs;
+        return make_processes(&place, place_out);
+    }
     if (!get_int(PMIX_LOCAL_RANK, false, &place.node_index))
         place.node_index = 0;
     if (!get_int(PMIX_APPNUM, false, &place.app_num))
@@ -88,22 +104,20 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
         place.node_n_procs = 1;
     if (!get_int(PMIX_LOCALLDR, true, &place.node_first))
         place.node_first = place.proc_id - place.node_index;
-    ucxm.processes = calloc((size_t)place.n_procs, sizeof *ucxm.processes);
-    if (!ucxm.processes)
-        return "out of memory";
-    *place_out = place;
-    return NULL;
+    return make_processes(&place, place_out);
 }
 
 const char *ucxm_launcher_find_near(bool **is_near_out)
 {
     pmix_proc_t proc = launcher.self;
     pmix_value_t *value = NULL;
-    bool *is_near = calloc((size_t)ucxm.place.n_procs, sizeof *is_near);
+    bool *is_near = calloc((size_t)ucxm.place.max_procs, sizeof *is_near);
 
     if (!is_near)
         return "out of memory";
     is_near[ucxm.place.proc_id] = true;
+    for (int i = ucxm.place.n_procs; i < ucxm.place.max_procs; i++) /* such a job has one node */
+        is_near[i] = true;
     proc.rank = PMIX_RANK_WILDCARD;
     if (PMIx_Get(&proc, PMIX_LOCAL_PEERS, NULL, 0, &value) == PMIX_SUCCESS && value) {
         const char *at = value->type == PMIX_STRING && value->data.string ? value->data.string : "";

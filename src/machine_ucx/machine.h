@@ -55,13 +55,16 @@ enum machine_memory {
 
 /* The place of this process. */
 struct machine_place {
-    int proc_id;      /* 0 .. n_procs - 1 */
-    int n_procs;      /* of the job */
-    int node_first;   /* the lowest process of this node: identifies the node */
-    int node_index;   /* this process's index among those of this node */
-    int node_n_procs; /* processes of the job on this node */
-    int app_num;      /* number of its program among those of the job */
-    bool keeps_going; /* the launcher does not end the job when a process fails */
+    int proc_id;       /* 0 .. n_procs - 1 */
+    int n_procs;       /* of the job, at its start */
+    int max_procs;     /* processes have numbers below this one; those from n_procs on may be started later */
+    int spawn_first;   /* of a process that was started later: the first of those started together; else 0 */
+    int spawn_n_procs; /* their number; else n_procs */
+    int node_first;    /* the lowest process of this node: identifies the node */
+    int node_index;    /* this process's index among those of this node */
+    int node_n_procs;  /* processes of the job on this node */
+    int app_num;       /* number of its program among those of the job */
+    bool keeps_going;  /* the launcher does not end the job when a process fails */
 };
 
 /* The data of a message that has arrived. Valid while handle runs, and afterwards until release or fetch if
@@ -157,6 +160,9 @@ struct machine {
 
     /* True if a process runs on this node. Two processes never disagree about it. Any thread. NULL: all do. */
     bool (*is_on_node)(int proc_id);
+
+    /* True if a process has been started, and has not ended. Any thread, from attach on. */
+    bool (*is_present)(int proc_id);
 
     /* A short description: name, version, file, support for GPU memory. From open on. NULL: none. */
     void (*describe)(char *text, size_t text_bytes);

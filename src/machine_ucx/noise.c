@@ -45,7 +45,7 @@ static bool has_loss(void)
 {
     if (ucxm_has_failed_peers())
         return true;
-    for (int i = 0; i < ucxm.place.n_procs; i++)
+    for (int i = 0; i < ucxm.place.max_procs; i++)
         if (__atomic_load_n(&ucxm.processes[i].has_rings, __ATOMIC_ACQUIRE) &&
             !ucxm_rings_exist(&ucxm.processes[i].published->rings))
             return true;

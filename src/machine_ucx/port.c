@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/launched.h"
 #include "base/log.h"
 #include "machine_ucx/ucxm.h"
 
@@ -213,7 +214,12 @@ const char *ucxm_ports_open(int n_pes)
     ucxm_rings_open();
     if ((error = publish()))
         return error;
-    return ucxm_has_failed_peers() ? "a process has failed" : ucxm_launcher_fence(NULL, 0);
+    if (ucxm_has_failed_peers())
+        return "a process has failed";
+    ucxm_members_set(BASE_LAUNCHED_OPEN);
+    if (ucxm.place.proc_id >= ucxm.place.n_procs)
+        return ucxm_members_await(BASE_LAUNCHED_OPEN, NULL, 0);
+    return ucxm_launcher_fence(NULL, 0);
 }
 
 /* ---- Progress ---- */
@@ -307,7 +313,17 @@ bool ucxm_ports_flush(double limit_s)
     double until_s = limit_s > 0 ? ucxm_now_s() + limit_s : 0;
 
     __atomic_store_n(&ucxm.is_closing, true, __ATOMIC_RELEASE);
-    if (!flush(until_s) || !ucxm_shutdown(progress_all, until_s))
+    if (!flush(until_s))
+        return false;
+    if (ucxm_members_may_grow()) {
+        ucxm_members_set(BASE_LAUNCHED_PARTING);
+        if (ucxm_members_await(BASE_LAUNCHED_PARTING, progress_all, until_s) == ucxm_launcher_is_late)
+            return false;
+        (void)flush(ucxm_now_s() + PARTING_S);
+        ucxm_members_set(BASE_LAUNCHED_PARTED);
+        return ucxm_members_await(BASE_LAUNCHED_PARTED, progress_all, until_s) != ucxm_launcher_is_late;
+    }
+    if (!ucxm_shutdown(progress_all, until_s))
         return false;
     (void)flush(ucxm_now_s() + PARTING_S);
     /* After a failure this is the only process that waits. */

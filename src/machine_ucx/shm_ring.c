@@ -153,8 +153,8 @@ bool ucxm_rings_are_chosen(void)
 
 static bool count_near(void)
 {
-    rings.near_index = calloc((size_t)ucxm.place.n_procs, sizeof *rings.near_index);
-    for (int i = 0; rings.near_index && i < ucxm.place.n_procs; i++)
+    rings.near_index = calloc((size_t)ucxm.place.max_procs, sizeof *rings.near_index);
+    for (int i = 0; rings.near_index && i < ucxm.place.max_procs; i++)
         if (ucxm.is_near[i])
             rings.near_index[i] = rings.n_near++;
     return rings.near_index && rings.n_near > 1;
@@ -164,8 +164,8 @@ static bool open_port(struct ucxm_port *port)
 {
     port->doorbell = map(rings.fd, doorbell_offset(port->pe_id), sizeof(struct ucxm_doorbell));
     if (port->doorbell)
-        port->doorbell->senders_fence =
-            !rings.has_membarrier || rings.n_near * ucxm.n_pes > (int)sysconf(_SC_NPROCESSORS_ONLN);
+        port->doorbell->senders_fence = !rings.has_membarrier || ucxm.place.node_n_procs * ucxm.n_pes >
+                                                                     (int)sysconf(_SC_NPROCESSORS_ONLN);
     return port->doorbell != NULL;
 }
 

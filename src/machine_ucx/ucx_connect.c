@@ -232,7 +232,7 @@ const char *ucxm_connect_init(struct ucxm_port *port)
     const char *error;
 
     port->name = (struct ucxm_port_name){ucxm.place.proc_id, port->pe_id};
-    port->peers = calloc((size_t)ucxm.place.n_procs, sizeof(struct ucxm_peer *));
+    port->peers = calloc((size_t)ucxm.place.max_procs, sizeof(struct ucxm_peer *));
     if (!port->peers)
         return "out of memory";
     error = ucxm_handler_set(port, UCXM_GREETING_ID, handle_greeting);
@@ -296,7 +296,7 @@ static void disconnect_peer(struct ucxm_port *port, struct ucxm_peer *peer, bool
 void ucxm_disconnect(struct ucxm_port *port)
 {
     port->is_disconnected = true;
-    for (int proc = 0; proc < ucxm.place.n_procs; proc++)
+    for (int proc = 0; proc < ucxm.place.max_procs; proc++)
         for (int pe = 0; port->peers[proc] && pe < ucxm.processes[proc].n_pes; pe++)
             disconnect_peer(port, &port->peers[proc][pe], ucxm.is_near[proc]);
 }

@@ -55,7 +55,7 @@ const char *ucxm_handler_set(struct ucxm_port *port, unsigned id, ucp_am_recv_ca
 const char *ucxm_messages_init(struct ucxm_port *port)
 {
     if (ucxm.client.source) {
-        port->n_handled = calloc((size_t)ucxm.place.n_procs, sizeof *port->n_handled);
+        port->n_handled = calloc((size_t)ucxm.place.max_procs, sizeof *port->n_handled);
         if (!port->n_handled)
             return "out of memory";
     }
@@ -239,7 +239,7 @@ void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *tr
 
     *traffic_out = (struct machine_traffic){.n_handled = ucxm_rings_count(port, is_left_out),
                                             .n_fetching = port->n_fetching};
-    for (int proc = 0; proc < ucxm.place.n_procs; proc++) {
+    for (int proc = 0; proc < ucxm.place.max_procs; proc++) {
         if (is_left_out && is_left_out[proc])
             continue;
         traffic_out->n_handled += port->n_handled ? port->n_handled[proc] : 0;

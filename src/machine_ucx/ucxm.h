@@ -17,6 +17,7 @@
  *      ucx_memory.c    access to other processes' memory
  *      shm_ring.c      small messages within a node, past UCX
  *      failed_peer.c   failed processes
+ *      members.c       the processes of a job that may grow
  *      shutdown.c      the end: processes wait for each other before connections are closed
  */
 #ifndef UCXM_H
@@ -170,6 +171,21 @@ void ucxm_pause(useconds_t *pause_us);
 double ucxm_now_s(void);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
+
+/* ---- members.c ---- */
+
+/* Reads the place of this process in a job of Heddle's mpirun, to which processes can be added: sets max_procs, and the
+ * fields about its spawn. While the launcher's variables are in the environment. */
+const char *ucxm_members_attach(struct machine_place *place);
+/* True if processes can be added: then the functions below are used instead of fences and notifications. */
+bool ucxm_members_may_grow(void);
+bool ucxm_is_present(int proc_id);
+/* Sets this process's state (enum base_launched_state). */
+void ucxm_members_set(int state);
+/* Waits until those that were spawned with this one (BASE_LAUNCHED_OPEN), or all processes, have this state or have ended.
+ * Calls progress meanwhile (NULL: none). Returns after until_s (0: no limit) ucxm_launcher_is_late, after a failure a
+ * text. */
+const char *ucxm_members_await(int state, void (*progress)(void), double until_s);
 
 /* ---- watchdog.c ---- */
 

@@ -178,7 +178,7 @@ static void fail(const char *program)
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_set(info, "host", "localhost"));
-    MTEST_OK(MPI_Info_set(info, "wdir", "/"));
+    MTEST_OK(MPI_Info_set(info, "wdir", "/no such folder"));
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_free(&info));

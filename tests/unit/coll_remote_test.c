@@ -18,7 +18,7 @@
 static void run(void (*body)(struct ampi_rank *self))
 {
     ampi_machine = &staged_machine;
-    ampi_job.n_procs = N_PROCS;
+    ampi_job.n_procs = ampi_job.max_procs = N_PROCS;
     ampi_job.n_ranks = N_RANKS;
     ampi_job.n_local = N_LOCAL;
     ampi_job.node_n_procs = 1;

@@ -31,7 +31,7 @@ static void run(void (*body)(struct ampi_rank *self))
 
     ampi_comm_add_client(&client);
     ampi_machine = &staged_machine;
-    ampi_job.n_procs = 2;
+    ampi_job.n_procs = ampi_job.max_procs = 2;
     ampi_job.n_ranks = 4;
     ampi_job.n_local = 2;
     ampi_job.node_n_procs = 1;

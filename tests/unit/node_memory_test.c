@@ -57,7 +57,7 @@ static void set_up(void)
     static const struct machine machine = {.name = "none", .is_near = is_near};
 
     ampi_machine = &machine;
-    ampi_job.n_procs = 3;
+    ampi_job.n_procs = ampi_job.max_procs = 3;
     ampi_job.node_n_procs = 2;
     ampi_job.proc_id = 0;
     ampi_node_memory_connect();

@@ -16,7 +16,7 @@
 static void run(void (*body)(struct ampi_rank *self))
 {
     ampi_machine = &staged_machine;
-    ampi_job.n_procs = ampi_job.n_ranks = 2;
+    ampi_job.n_procs = ampi_job.max_procs = ampi_job.n_ranks = 2;
     ampi_job.n_local = ampi_job.node_n_procs = 1;
     mpi_job_is_part = true;
     mpi_job_start(1, 1, body);

@@ -116,7 +116,7 @@ static const struct machine machine = {.name = "simulated", .traffic = give_traf
 static void become(int proc_id)
 {
     ampi_machine = &machine;
-    ampi_job.n_procs = N_PROCS;
+    ampi_job.n_procs = ampi_job.max_procs = N_PROCS;
     ampi_job.proc_id = proc_id;
     ampi_job.n_pes = 1;
     ampi_failed_init();

@@ -53,7 +53,7 @@ static bool has_rank_of(int proc_id, const struct ampi_group *group)
 void ampi_failed_describe(const struct ampi_group *group, char *text)
 {
     snprintf(text, AMPI_FAILED_TEXT_MAX, "a process has failed");
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    for (int i = 0; i < ampi_job.max_procs; i++)
         if (ampi_failed_is(i) && has_rank_of(i, group)) {
             ampi_failed_describe_process(i, text);
             return;

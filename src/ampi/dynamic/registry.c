@@ -264,7 +264,7 @@ static int home_of(const struct ampi_registry_call *call)
     if (call->op >= AMPI_REGISTRY_PUBLISH)
         return 0;
     if (sscanf(call->port, "heddle-port:%d:", &proc_id) != 1 || proc_id < 0 ||
-        proc_id > (ampi_machine ? ampi_job.n_procs - 1 : 0))
+        proc_id >= ampi_job.max_procs || (ampi_machine ? !ampi_procs_is_present(proc_id) : proc_id > 0))
         return -1;
     return proc_id;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spawn.h: ranks that a rank spawns in its process, as copies of its program or of another one.
+ * spawn.h: ranks that a rank spawns: in its process, as copies of its program or of another one (spawn_ranks.c), or in new
+ * processes that Heddle's mpirun starts (spawn_procs.c).
  *
  * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
  * ampi_job.spawn_room ranks in its life: copies are never freed.
@@ -27,6 +28,8 @@ struct ampi_spawn_part {
     char *const *argv; /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
     int max_ranks; /* that were asked for */
+    char *path;    /* its file, absolute; malloc'ed */
+    char *dir;     /* its folder, absolute; malloc'ed */
 };
 
 /* True if n_ranks more ranks can be spawned in this process, apart from memory. */
@@ -37,5 +40,16 @@ bool ampi_spawn_has_room(int n_ranks);
  * switch. */
 int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, int n_parts,
                    struct ampi_comm_leader *leader, char *text, size_t text_bytes);
+
+/* True if the launcher can start processes. */
+bool ampi_spawn_can_start_processes(void);
+
+/* The same as ampi_spawn_run, in new processes. The leaders of both sides have met then. May switch. */
+int ampi_spawn_run_processes(const struct ampi_spawn_part *parts, int n_parts,
+                             struct ampi_comm_leader *leader, char *text, size_t text_bytes);
+
+/* Called by each rank of a spawned process in MPI_Init: creates the intercommunicator with the parents. Raises errors. May
+ * switch. */
+int ampi_spawn_meet_parents(struct ampi_rank *self);
 
 #endif

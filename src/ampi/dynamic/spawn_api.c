@@ -3,8 +3,8 @@
  * spawn_api.c: MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI 5.0, section 12.3).
  *
  * The root checks its arguments, finds the programs and spawns the ranks (spawn.h); then all ranks get the outcome, and
- * the intercommunicator. The ranks are copies of the programs in the root's process (image_program_load). What cannot be
- * copied, another folder and another host would need processes of their own: that is MPI_ERR_SPAWN; find_image says why.
+ * the intercommunicator. The ranks are copies of the programs in the root's process (image_program_load), or else of new
+ * processes: for what cannot be copied, and another folder. find_obstacle says why.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 #include "ampi/dynamic/spawn.h"
 #include "ampi/object/info.h"
 #include "ampi/procs/launcher_env.h"
+#include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -120,20 +121,31 @@ static bool find_program(const char *command, const struct ampi_info *info, char
            search(secure_getenv("PATH"), command, path_out) || search(".", command, path_out);
 }
 
+/* The path, absolute; malloc'ed. */
+static char *absolute(const char *path)
+{
+    char *made = base_malloc(2 * (size_t)PATH_MAX, "MPI_Comm_spawn");
+
+    if (path[0] == '/' || !getcwd(made, PATH_MAX))
+        made[0] = '\0';
+    snprintf(made + strlen(made), PATH_MAX, "%s%s", made[0] ? "/" : "", path);
+    return made;
+}
+
+/* Sets the part's path; returns false if there is no such program. */
+static bool set_path(const char *command, const struct ampi_info *info, struct ampi_spawn_part *part)
+{
+    char *path = base_malloc(PATH_MAX, "MPI_Comm_spawn"); /* ranks may have small stacks */
+    bool exists = find_program(command, info, path);
+
+    part->path = exists ? absolute(path) : NULL;
+    free(path);
+    return exists;
+}
+
 static bool is_this_host(const char *host)
 {
     return strcmp(host, ampi_job.host) == 0 || strcmp(host, "localhost") == 0;
-}
-
-/* Why this process can spawn no rank; NULL: it can. */
-static const char *find_obstacle(void)
-{
-    if (ampi_job.spawn_room > 0)
-        return NULL;
-    if (!ampi_job.is_virtual)
-        return "this process cannot run further copies of its program: it is not position-independent, or it "
-               "has loaded libmpi by dlopen (as Python does without mpirun, or with one rank per process)";
-    return "this process has no address space for further ranks: use +stacksize with less";
 }
 
 /* A Python interpreter may run as another file, which has the same libpython (launch/python). */
@@ -144,43 +156,27 @@ static struct image_program *load(const char *path, const char **why_out)
     return image_program_load(path, why_out);
 }
 
-/* The program of the command, if ranks of it can run in this process, with this info. NULL: the outcome says why not. */
-static struct image_program *find_image(struct outcome *outcome, const char *command,
-                                        const struct ampi_info *info)
-{
-    const char *wdir = ampi_info_get(info, "wdir"), *host = ampi_info_get(info, "host");
-    const char *why = find_obstacle();
-    char *path = base_malloc(PATH_MAX, "MPI_Comm_spawn"); /* ranks may have small stacks */
-    struct image_program *program = NULL;
-
-    if (!find_program(command, info, path))
-        fail(outcome, MPI_ERR_SPAWN, "%.200s: no such program", command);
-    else if (wdir && !is_same_file(wdir, "."))
-        fail(outcome, MPI_ERR_SPAWN, "the folder %.200s is not the current one, which spawned ranks share",
-             wdir);
-    else if (host && !is_this_host(host))
-        fail(outcome, MPI_ERR_SPAWN, "the host %.200s is not this one (%s), where ranks can be spawned", host,
-             ampi_job.host);
-    else if (why || !(program = load(path, &why)))
-        fail(outcome, MPI_ERR_SPAWN, "%s", why);
-    free(path);
-    return program;
-}
-
 /* Checks one command, and sets the part; returns the error. */
 static int read_command(struct outcome *outcome, const char *command, const struct ampi_info *info,
                         int max_ranks, struct ampi_spawn_part *part)
 {
-    const char *soft = ampi_info_get(info, "soft");
+    const char *soft = ampi_info_get(info, "soft"), *wdir = ampi_info_get(info, "wdir");
+    const char *host = ampi_info_get(info, "host");
+    struct stat folder;
     bool is_valid;
 
     if (!command || !command[0])
         return fail(outcome, MPI_ERR_ARG, "the command is %s", command ? "empty" : "NULL");
     if (max_ranks < 0)
         return fail(outcome, MPI_ERR_ARG, "maxprocs is %d", max_ranks);
-    part->program = find_image(outcome, command, info);
-    if (!part->program)
-        return outcome->error;
+    if (!set_path(command, info, part))
+        return fail(outcome, MPI_ERR_SPAWN, "%.200s: no such program", command);
+    part->dir = absolute(wdir ? wdir : ".");
+    if (stat(part->dir, &folder) != 0 || !S_ISDIR(folder.st_mode))
+        return fail(outcome, MPI_ERR_SPAWN, "%.200s: no such folder", wdir ? wdir : ".");
+    if (host && !is_this_host(host))
+        return fail(outcome, MPI_ERR_SPAWN,
+                    "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);
     part->command = command;
     part->n_ranks = part->max_ranks = max_ranks;
     if (soft) {
@@ -193,6 +189,24 @@ static int read_command(struct outcome *outcome, const char *command, const stru
                         max_ranks);
     }
     return MPI_SUCCESS;
+}
+
+/* Why this process cannot run the parts' ranks; NULL: it can, and the parts have their programs. */
+static const char *find_obstacle(struct ampi_spawn_part *parts, int n_parts)
+{
+    const char *why = NULL;
+
+    if (!ampi_job.is_virtual)
+        return "this process cannot run further copies of its program: it is not position-independent, or it "
+               "has loaded libmpi by dlopen (as Python does without mpirun, or with one rank per process)";
+    if (ampi_job.spawn_room <= 0)
+        return "this process has no address space for further ranks: use +stacksize with less";
+    for (int i = 0; i < n_parts && !why; i++)
+        if (!is_same_file(parts[i].dir, "."))
+            why = "its folder is not the current one, which ranks of a process share";
+    for (int i = 0; i < n_parts && !why; i++)
+        parts[i].program = load(parts[i].path, &why);
+    return why;
 }
 
 /* ---- The root ---- */
@@ -210,6 +224,7 @@ static int count_max(const struct commands *commands)
 static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, struct ampi_spawn_part *parts,
                        struct ampi_comm_leader *leader, struct outcome *outcome)
 {
+    const char *obstacle;
     int n_ranks = 0;
 
     for (int i = 0; i < commands->n; i++) {
@@ -223,8 +238,17 @@ static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, 
     }
     if (n_ranks == 0)
         return fail(outcome, MPI_ERR_SPAWN, "the number of ranks to spawn is 0");
+    obstacle = find_obstacle(parts, commands->n);
+    if (!obstacle)
+        return outcome->error =
+                   ampi_spawn_run(comm, parts, commands->n, leader, outcome->text, sizeof outcome->text);
+    if (!ampi_spawn_can_start_processes())
+        return fail(outcome, MPI_ERR_SPAWN, "%.200s would need a new process (%s), which %s", parts[0].path,
+                    obstacle,
+                    ampi_machine ? "only Heddle's own mpirun starts"
+                                 : "mpirun starts for jobs with a process manager: use mpirun --procs 1");
     return outcome->error =
-               ampi_spawn_run(comm, parts, commands->n, leader, outcome->text, sizeof outcome->text);
+               ampi_spawn_run_processes(parts, commands->n, leader, outcome->text, sizeof outcome->text);
 }
 
 /* The root's part; returns the outcome, malloc'ed. */
@@ -249,6 +273,10 @@ static struct outcome *spawn_at_root(struct ampi_comm *comm, const struct comman
     for (int i = 0; i < commands->n; i++)
         for (int k = 0; k < commands->max_ranks[i]; k++)
             outcome->codes[at++] = !outcome->error && k < parts[i].n_ranks ? MPI_SUCCESS : MPI_ERR_SPAWN;
+    for (int i = 0; i < commands->n; i++) {
+        free(parts[i].path);
+        free(parts[i].dir);
+    }
     free(parts);
     return outcome;
 }

@@ -74,7 +74,7 @@ static struct ampi_spawned *take_numbers(int n_ranks)
     if (n_ranks <= ampi_job.spawn_room - spawned.n_ranks) {
         group = base_malloc(sizeof *group, "spawned ranks");
         *group = (struct ampi_spawned){.first_rank = ampi_job.n_ranks + ampi_job.proc_id * AMPI_SPAWN_MAX +
-                                                     spawned.n_ranks,
+                                                     ampi_job.n_local - ampi_job.spawned_at + spawned.n_ranks,
                                        .n_ranks = n_ranks,
                                        .number = ++spawned.n_spawns};
         spawned.n_ranks += n_ranks;

@@ -101,14 +101,14 @@ struct exchange {
 struct ampi_two_phase_procs *ampi_two_phase_find_procs(const struct ampi_comm_shared *comm)
 {
     const struct ampi_layout *layout = comm->side[0].layout;
-    int n_ranks = comm->side[0].n_ranks, most = n_ranks < ampi_job.n_procs ? n_ranks : ampi_job.n_procs;
+    int n_ranks = comm->side[0].n_ranks, most = n_ranks < ampi_job.max_procs ? n_ranks : ampi_job.max_procs;
     struct ampi_two_phase_procs *procs;
     bool *is_known;
 
     if (layout->n_local == n_ranks)
         return NULL;
     procs = base_calloc(1, sizeof *procs + (size_t)most * sizeof(int), memory_what);
-    is_known = base_calloc((size_t)ampi_job.n_procs, sizeof *is_known, memory_what);
+    is_known = base_calloc((size_t)ampi_job.max_procs, sizeof *is_known, memory_what);
     for (int i = 0; i < n_ranks; i++) {
         int proc_id = ampi_procs_of_rank(ampi_group_world_rank(layout->group, i));
         if (is_known[proc_id])

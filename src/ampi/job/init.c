@@ -6,6 +6,7 @@
 
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/coll.h"
+#include "ampi/dynamic/spawn.h"
 #include "ampi/handlers/handlers.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
@@ -40,7 +41,7 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
         *provided = self->thread_level;
     ampi_thread_start_progress();
     ampi_stats_begin(self);
-    return MPI_SUCCESS;
+    return self->spawned && self->spawned == ampi_job.spawned ? ampi_spawn_meet_parents(self) : MPI_SUCCESS;
 }
 
 /* The calling thread becomes the rank's main thread. */

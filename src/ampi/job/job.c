@@ -269,13 +269,17 @@ static const char *host_name(void)
 /* MPI_COMM_WORLD, with each rank's handle of it. */
 static void create_world(void)
 {
-    struct ampi_group *group = ampi_group_create_range(0, 1, ampi_job.n_ranks);
+    const struct ampi_spawned *spawned = ampi_job.spawned;
+    struct ampi_group *group = spawned ? ampi_group_create_list(ampi_job.world_ranks, spawned->n_ranks)
+                                       : ampi_group_create_range(0, 1, ampi_job.n_ranks);
     struct ampi_layout *layout = ampi_layout_create(group);
+    uint64_t founder = (uint64_t)ampi_procs_of_rank(ampi_group_world_rank(group, 0));
     struct ampi_comm_shared *world =
-        ampi_machine ? ampi_comm_build_as(layout, NULL, AMPI_CONTEXT_WORLD) : ampi_comm_build(layout, NULL);
+        ampi_machine ? ampi_comm_build_as(layout, NULL, AMPI_CONTEXT_WORLD | founder << 48)
+                     : ampi_comm_build(layout, NULL);
 
     for (int i = 0; i < ampi_job.n_local; i++)
-        ampi_job.ranks[i].world = &world->side[0].handles[ampi_job.first_rank + i];
+        ampi_job.ranks[i].world = &world->side[0].handles[ampi_rank_number(&ampi_job.ranks[i])];
     ampi_layout_unref(layout);
     ampi_group_unref(group);
 }
@@ -291,16 +295,22 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_job.host = host_name();
     ampi_job.ranks =
         base_calloc_aligned((size_t)(n_local + ampi_job.spawn_room), sizeof *ampi_job.ranks, "the ranks");
+    ampi_job.spawned_at = ampi_job.spawned ? 0 : n_local;
     atomic_store(&ampi_job.n_present, n_local);
-    ampi_job.universe_size = ampi_job.n_ranks + (ampi_job.spawn_room ? base_usable_cores() : 0);
+    ampi_job.universe_size =
+        ampi_job.n_ranks +
+        (ampi_job.spawn_room || ampi_job.max_procs > ampi_job.n_procs ? base_usable_cores() : 0);
     pools = ampi_message_pools_create(n_pes);
     for (int i = 0; i < n_local; i++) {
         struct ampi_rank *rank = &ampi_job.ranks[i];
         rank->state = AMPI_RANK_STARTED;
         rank->world_rank = ampi_job.first_rank + i;
-        rank->ult.world_rank = rank->world_rank;
+        rank->spawned = ampi_job.spawned;
+        rank->ult.world_rank = ampi_rank_number(rank);
         rank->ult.owner = rank;
         rank->app_num = ampi_job.app_num;
+        rank->max_ranks = ampi_job.n_program;
+        rank->arguments = ampi_job.arguments;
         ampi_programs_assign(rank);
         rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
@@ -379,9 +389,12 @@ static bool wants_images(int *argc, char **argv)
     n_launched = ampi_launched_count();
     if (n_launched == 0 && base_settings.n_ranks > 1)
         ampi_launched_refuse();
-    if (n_launched == 0 || n_launched == 1)
+    if (ampi_launched_spawn() && !may_spawn() && ampi_procs_is_spawned_alone(ampi_launched_spawn()))
+        return false;
+    if ((n_launched == 0 || n_launched == 1) && !ampi_launched_spawn())
         return base_settings.n_ranks > 1 || may_spawn();
-    if ((base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) && !may_spawn()) {
+    if (!ampi_launched_spawn() && (base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) &&
+        !may_spawn()) {
         ampi_late_host_watch();
         return false;
     }
@@ -450,7 +463,8 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
     ampi_library_env_set_for_streams();
-    ampi_job.spawn_room = ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX : 0);
+    ampi_job.spawn_room =
+        ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX - (ampi_job.spawned ? n_ranks : 0) : 0);
     ampi_programs_load();
     ampi_job_create(n_ranks, n_pes, true, &hooks);
     ampi_rank_env_open();
@@ -507,7 +521,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     n_launched = ampi_launched_count();
     if (n_launched == 0)
         ampi_launched_refuse();
-    if (!ampi_machine && n_launched != 0 && n_launched != 1)
+    if (!ampi_machine && ((n_launched != 0 && n_launched != 1) || ampi_launched_spawn()))
         ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
     n_local = ampi_machine ? ampi_job.n_local : base_settings.n_ranks;
     if (n_local > 1)

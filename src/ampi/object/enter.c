@@ -8,7 +8,7 @@
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 
-struct ampi_job ampi_job = {.n_procs = 1, .node_n_procs = 1};
+struct ampi_job ampi_job = {.n_procs = 1, .max_procs = 1, .node_n_procs = 1};
 struct ampi_upper ampi_upper;
 
 void ampi_refuse_forked(const char *call)

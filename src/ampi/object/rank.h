@@ -37,11 +37,12 @@ enum ampi_rank_state {
 /* The routes of a message: p2p/send.c. */
 enum ampi_route { AMPI_ROUTE_SAME_PE, AMPI_ROUTE_OTHER_PE, AMPI_ROUTE_OTHER_PROCESS, AMPI_ROUTE_COUNT };
 
-/* The ranks of a spawned MPI_COMM_WORLD. They run in one process, and their world ranks are consecutive. */
+/* A spawned MPI_COMM_WORLD. Its ranks in this process have consecutive world ranks. */
 struct ampi_spawned {
-    int first_rank; /* the world rank of its rank 0 */
-    int n_ranks;
-    int number; /* among those that this process has spawned, from 1 */
+    int first_rank;   /* the world rank of the first one in this process */
+    int first_number; /* its rank in that MPI_COMM_WORLD */
+    int n_ranks;      /* of that MPI_COMM_WORLD */
+    int number; /* among those that this process has spawned, or that were spawned as processes, from 1 */
 };
 
 struct ampi_rank {
@@ -124,11 +125,12 @@ static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_r
 
 /* The job: set up once, read-only while ranks run, except for the atomic fields. */
 struct ampi_job {
-    int n_ranks;             /* of MPI_COMM_WORLD */
+    int n_ranks;             /* at the job's start */
     int n_pes;               /* of this process */
     int first_rank;          /* the lowest world rank of this process */
     int n_local;             /* ranks of this process */
-    int n_procs;             /* processes of the job */
+    int n_procs;             /* processes at the job's start */
+    int max_procs;           /* processes have numbers below this one; those from n_procs on are spawned */
     int proc_id;             /* of this process */
     int *first_ranks;        /* the lowest world rank of each process, and n_ranks; NULL: all processes
                               * have equally many */
@@ -138,18 +140,22 @@ struct ampi_job {
     int node_index;          /* index of this process among those of this node */
     int node_n_procs;        /* processes of this node */
     struct ampi_rank *ranks; /* of this process, by ampi_job_index_of */
-    int spawn_room;          /* number of ranks that this process can spawn; 0: none */
-    _Atomic int n_present;   /* entries of ranks that are in use: n_local, and those of spawned ranks */
-    int universe_size;       /* MPI_UNIVERSE_SIZE */
-    const char *host;        /* this node's name */
-    const char *program;     /* argv[0] */
-    char *arguments;         /* the arguments after it, without our options, separated by blanks; NULL:
+    int spawned_at;          /* index in ranks of the first one with a number for spawned ranks */
+    const struct ampi_spawned *spawned; /* the world of its first ranks; NULL: the job's */
+    int *world_ranks;                   /* its members' world ranks */
+    const char *parent_port;            /* where the parents of a spawned process accept */
+    int spawn_room;                     /* number of ranks that this process can spawn; 0: none */
+    _Atomic int n_present; /* entries of ranks that are in use: n_local, and those of spawned ranks */
+    int universe_size;     /* MPI_UNIVERSE_SIZE */
+    const char *host;      /* this node's name */
+    const char *program;   /* argv[0] */
+    char *arguments;       /* the arguments after it, without our options, separated by blanks; NULL:
                               * none */
-    bool is_virtual;         /* ranks run on copies of the program */
-    _Atomic int exit_code;   /* the first non-zero code of a rank */
-    _Atomic int n_ended;     /* ranks that are ENDED */
-    bool is_forked;          /* a process of the job forked this one, which is not part of the job */
-    int forked_rank;         /* the rank that forked it; -1: unknown */
+    bool is_virtual;       /* ranks run on copies of the program */
+    _Atomic int exit_code; /* the first non-zero code of a rank */
+    _Atomic int n_ended;   /* ranks that are ENDED */
+    bool is_forked;        /* a process of the job forked this one, which is not part of the job */
+    int forked_rank;       /* the rank that forked it; -1: unknown */
 };
 extern struct ampi_job ampi_job;
 
@@ -244,7 +250,7 @@ static inline bool ampi_job_is_local(int world_rank)
 static inline int ampi_job_index_of(int world_rank)
 {
     if (ampi_job_is_spawned(world_rank))
-        return ampi_job.n_local + (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX;
+        return ampi_job.spawned_at + (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX;
     return world_rank - ampi_job.first_rank;
 }
 
@@ -259,7 +265,9 @@ static inline int ampi_job_pe_of(int world_rank)
 /* For reports: the rank in its MPI_COMM_WORLD, and the size of that. */
 static inline int ampi_rank_number(const struct ampi_rank *rank)
 {
-    return rank->spawned ? rank->world_rank - rank->spawned->first_rank : rank->world_rank;
+    const struct ampi_spawned *spawned = rank->spawned;
+
+    return spawned ? rank->world_rank - spawned->first_rank + spawned->first_number : rank->world_rank;
 }
 
 static inline int ampi_rank_world_size(const struct ampi_rank *rank)

@@ -45,7 +45,7 @@ static struct {
 
 void ampi_failed_init(void)
 {
-    failures.processes = base_calloc((size_t)ampi_job.n_procs, sizeof *failures.processes, "processes");
+    failures.processes = base_calloc((size_t)ampi_job.max_procs, sizeof *failures.processes, "processes");
 }
 
 void ampi_failed_tolerate(void)
@@ -96,7 +96,7 @@ uint32_t ampi_failed_fingerprint(const bool *is_failed)
 {
     uint32_t sum = 0;
 
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    for (int i = 0; i < ampi_job.max_procs; i++)
         if (is_failed[i]) {
             uint32_t hash = ((uint32_t)i + 1) * 0x9e3779b1u;
             sum += (hash ^ hash >> 15) * 0x85ebca6bu;
@@ -141,8 +141,8 @@ static BASE_COLD int handle(int pe_id)
 
     failures.pes[pe_id].epoch = atomic_load(&failures.epoch);
     if (!*forgotten)
-        *forgotten = base_calloc((size_t)ampi_job.n_procs, sizeof(bool), "processes");
-    for (int i = 0; i < ampi_job.n_procs; i++) {
+        *forgotten = base_calloc((size_t)ampi_job.max_procs, sizeof(bool), "processes");
+    for (int i = 0; i < ampi_job.max_procs; i++) {
         if (!ampi_failed_is(i) || (*forgotten)[i])
             continue;
         if (!atomic_load(&failures.is_tolerant))

@@ -30,6 +30,54 @@ void ampi_procs_read_programs(const char *text)
     ampi_job.first_ranks = first;
 }
 
+/* The ranks of process i of n_procs of a program. */
+static int count_ranks(int n_ranks, int n_procs, int i)
+{
+    return (int)((int64_t)(i + 1) * n_ranks / n_procs - (int64_t)i * n_ranks / n_procs);
+}
+
+/* World ranks of spawned processes: those of ranks that they could spawn themselves, which come after their own. */
+void ampi_procs_read_spawn(const char *text)
+{
+    struct ampi_spawned *spawned = base_calloc(1, sizeof *spawned, "a spawned process");
+    int proc_id, n_ranks, n_procs, n_read = 0, app_num = 0;
+
+    if (sscanf(text, "%*d,%d,%d%n", &proc_id, &spawned->number, &n_read) != 2)
+        base_fatal(1, "mpirun describes this spawned process wrongly: %s", text);
+    for (text += n_read; sscanf(text, ",%dx%d%n", &n_ranks, &n_procs, &n_read) == 2;
+         text += n_read, app_num++) {
+        ampi_job.world_ranks =
+            base_realloc(ampi_job.world_ranks, ((size_t)spawned->n_ranks + (size_t)n_ranks) * sizeof(int),
+                         "a spawned process");
+        for (int i = 0; i < n_procs; i++, proc_id++) {
+            int first = ampi_job.n_ranks + proc_id * AMPI_SPAWN_MAX, n = count_ranks(n_ranks, n_procs, i);
+            if (proc_id == ampi_job.proc_id) {
+                ampi_job.first_rank = spawned->first_rank = first;
+                ampi_job.n_local = n;
+                ampi_job.n_program = n_ranks;
+                ampi_job.app_num = app_num;
+                spawned->first_number = spawned->n_ranks;
+            }
+            for (int k = 0; k < n; k++)
+                ampi_job.world_ranks[spawned->n_ranks++] = first + k;
+        }
+    }
+    if (*text != ';' || ampi_job.n_local == 0)
+        base_fatal(1, "mpirun describes this spawned process wrongly: %s", text);
+    ampi_job.parent_port = text + 1;
+    ampi_job.spawned = spawned;
+}
+
+bool ampi_procs_is_spawned_alone(const char *text)
+{
+    int n_ranks = 0, n_procs = 0;
+
+    while (n_ranks == n_procs && (text = strchr(text, ',')) != NULL)
+        if (sscanf(++text, "%dx%d", &n_ranks, &n_procs) != 2)
+            n_ranks = n_procs = 0;
+    return n_ranks == n_procs;
+}
+
 int ampi_procs_find_of_rank(int world_rank)
 {
     int lo = 0, hi = ampi_job.n_procs;

@@ -133,6 +133,11 @@ const char *ampi_launched_programs(void)
     return list ? list + strlen(BASE_LAUNCHED_PROGRAMS) : NULL;
 }
 
+const char *ampi_launched_spawn(void)
+{
+    return find_said() ? find(BASE_LAUNCHED_SPAWN_ENV) : NULL;
+}
+
 int ampi_launched_count(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"};
@@ -145,7 +150,7 @@ int ampi_launched_count(void)
     if (!getenv("PMIX_RANK") || !find("PMIX_NAMESPACE"))
         return 0;
     if (said)
-        size = atoi(said);
+        size = strstr(said, BASE_LAUNCHED_GROWS) ? -1 : atoi(said);
     for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
         if (getenv(names[i]))
             size = atoi(getenv(names[i]));

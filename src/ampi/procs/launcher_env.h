@@ -28,6 +28,10 @@ void ampi_launched_refuse(void);
  * launcher. After ampi_launched_take. */
 const char *ampi_launched_programs(void);
 
+/* What Heddle's mpirun says to a spawned process, as in BASE_LAUNCHED_SPAWN_ENV; NULL: this process was not spawned. After
+ * ampi_launched_take. */
+const char *ampi_launched_spawn(void);
+
 /* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
 const char *ampi_launched_folder(void);
 

@@ -85,7 +85,7 @@ static struct {
 
 static size_t head_bytes(void)
 {
-    return base_round_up(sizeof(struct head) + (size_t)ampi_job.n_procs, PAGE_BYTES);
+    return base_round_up(sizeof(struct head) + (size_t)ampi_job.max_procs, PAGE_BYTES);
 }
 
 static struct view *view_of(int proc_id)
@@ -109,7 +109,7 @@ static void add_view(int proc_id, struct head *head, const struct invitation *in
     struct view *all = atomic_load_explicit(&views.all, memory_order_relaxed);
 
     if (!all) {
-        all = base_calloc((size_t)ampi_job.n_procs, sizeof *all, "memory of the node's processes");
+        all = base_calloc((size_t)ampi_job.max_procs, sizeof *all, "memory of the node's processes");
         atomic_store_explicit(&views.all, all, memory_order_release);
     }
     all[proc_id].invitation = *invitation;
@@ -303,7 +303,7 @@ static void map(const struct invitation *invitation)
     int owner = (int)invitation->owner;
     struct head *head;
 
-    if (invitation->owner < 0 || invitation->owner >= ampi_job.n_procs ||
+    if (invitation->owner < 0 || invitation->owner >= ampi_job.max_procs ||
         invitation->place.alignment_bytes != SEGMENT_ALIGNMENT)
         return;
     pthread_mutex_lock(&views.lock);

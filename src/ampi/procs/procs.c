@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,24 +103,31 @@ void ampi_procs_attach(long n_ranks)
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);
     ampi_launched_withdraw();
-    if (place.n_procs == 1) {
+    if (place.max_procs == 1) {
         machine->close(0);
         return;
     }
+    if (ampi_launched_spawn())
+        n_ranks = atoi(ampi_launched_spawn());
     if (n_ranks == 0)
         n_ranks = place.n_procs;
     if (n_ranks < place.n_procs)
         refuse_few_ranks(machine, n_ranks, &place);
     ampi_machine = machine;
     ampi_job.n_procs = place.n_procs;
+    ampi_job.max_procs = place.max_procs;
     ampi_job.proc_id = place.proc_id;
     ampi_job.node_first = place.node_first;
     ampi_job.n_ranks = (int)n_ranks;
     ampi_job.app_num = place.app_num;
     if (ampi_launched_programs())
         ampi_procs_read_programs(ampi_launched_programs());
-    ampi_job.first_rank = ampi_procs_first_rank(place.proc_id);
-    ampi_job.n_local = ampi_procs_first_rank(place.proc_id + 1) - ampi_job.first_rank;
+    if (ampi_launched_spawn()) {
+        ampi_procs_read_spawn(ampi_launched_spawn());
+    } else {
+        ampi_job.first_rank = ampi_procs_first_rank(place.proc_id);
+        ampi_job.n_local = ampi_procs_first_rank(place.proc_id + 1) - ampi_job.first_rank;
+    }
     ampi_job.node_index = place.node_index;
     ampi_job.node_n_procs = place.node_n_procs;
     ult_job_share_node(place.node_index, place.node_n_procs);

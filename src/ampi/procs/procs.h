@@ -114,6 +114,12 @@ int64_t ampi_procs_check_termination(void);
 
 /* ---- Locations of ranks ---- */
 
+/* True if a process has been started, and has not ended. */
+static inline bool ampi_procs_is_present(int proc_id)
+{
+    return !ampi_machine->is_present || ampi_machine->is_present(proc_id);
+}
+
 /* For spawned ranks, and jobs of several programs (job_programs.c). */
 int ampi_procs_find_of_rank(int world_rank);
 
@@ -233,6 +239,12 @@ int ampi_procs_tell_ask_for_report(void); /* the sum of the results */
 /* Sets ampi_job.first_ranks and n_ranks from ampi_launched_programs; ends the process if that does not fit the number of
  * processes. (job_programs.c) */
 void ampi_procs_read_programs(const char *text);
+
+/* The same for a spawned process: sets ampi_job's fields about its ranks from ampi_launched_spawn. (job_programs.c) */
+void ampi_procs_read_spawn(const char *text);
+
+/* True if each of the processes that are spawned together has one rank. */
+bool ampi_procs_is_spawned_alone(const char *text);
 
 /* AMPI_AM_TERMINATION (termination.c). */
 void ampi_procs_handle_termination(const struct ampi_am_header *am);

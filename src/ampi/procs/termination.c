@@ -80,7 +80,7 @@ static struct {
 
 static void init(void)
 {
-    size_t n = (size_t)ampi_job.n_procs;
+    size_t n = (size_t)ampi_job.max_procs;
     const char *what = "deadlock detection";
 
     if (own.words)
@@ -96,8 +96,8 @@ static void init(void)
 
 static void look_for_losses(void)
 {
-    for (int i = 0; ampi_failed_any() && i < ampi_job.n_procs; i++)
-        own.is_failed[i] = ampi_failed_is(i);
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        own.is_failed[i] = ampi_failed_is(i) || !ampi_procs_is_present(i);
     own.collector = 0;
     while (own.is_failed[own.collector])
         own.collector++;
@@ -127,7 +127,7 @@ static bool read_counters(struct counters *counters_out)
         counters_out->n_sent += traffic.n_sent;
         counters_out->n_taken += traffic.n_handled;
     }
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    for (int i = 0; i < ampi_job.max_procs; i++)
         if (!own.is_failed[i]) {
             counters_out->n_sent -= own.words[i].n_sent;
             counters_out->n_taken -= own.words[i].n_taken;
@@ -150,7 +150,7 @@ static void post(int proc_id, int flags, uint32_t round, const struct counters *
 
 static void post_to_others(int flags, uint32_t round)
 {
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    for (int i = 0; i < ampi_job.max_procs; i++)
         if (i != ampi_job.proc_id && !own.is_failed[i])
             post(i, flags, round, NULL);
 }
@@ -160,7 +160,7 @@ static void post_to_others(int flags, uint32_t round)
 /* True if this holds for all processes that have not failed. */
 static bool is_true_of_all(const bool *of)
 {
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    for (int i = 0; i < ampi_job.max_procs; i++)
         if (!of[i] && !own.is_failed[i])
             return false;
     return true;
@@ -215,7 +215,7 @@ static void judge(void)
 static void ask(void)
 {
     all.round++;
-    memset(all.has_answered, 0, (size_t)ampi_job.n_procs);
+    memset(all.has_answered, 0, (size_t)ampi_job.max_procs);
     own.question = all.round;
     own.is_waking = false;
     post_to_others(FLAG_QUESTION, all.round);
@@ -226,7 +226,7 @@ static bool is_balanced(void)
 {
     uint64_t n_sent = 0, n_taken = 0;
 
-    for (int i = 0; i < ampi_job.n_procs; i++) {
+    for (int i = 0; i < ampi_job.max_procs; i++) {
         if (own.is_failed[i])
             continue;
         if (!all.has_reported[i] || all.reported[i].failed != all.reported[ampi_job.proc_id].failed)

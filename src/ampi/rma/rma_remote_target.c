@@ -35,9 +35,9 @@ struct ampi_remote_holder {
 static void find_others(struct ampi_win_shared *shared)
 {
     const struct ampi_layout *layout = shared->comm->side[0].layout;
-    bool *is_known = base_calloc((size_t)ampi_job.n_procs, sizeof *is_known, "a window");
+    bool *is_known = base_calloc((size_t)ampi_job.max_procs, sizeof *is_known, "a window");
 
-    shared->others = base_calloc((size_t)ampi_job.n_procs, sizeof *shared->others, "a window");
+    shared->others = base_calloc((size_t)ampi_job.max_procs, sizeof *shared->others, "a window");
     for (int i = 0; i < shared->n_ranks; i++) {
         int proc = ampi_procs_of_rank(ampi_group_world_rank(layout->group, i));
         if (layout->pe_of[i] == AMPI_PE_REMOTE && !is_known[proc]) {

@@ -21,7 +21,7 @@
 
 void procs_end_signal_all(const struct procs_job *job, int signal_number)
 {
-    for (int i = 0; i < job->options.num_procs; i++)
+    for (int i = 0; i < job->num_procs; i++)
         if (job->procs[i].pid != 0)
             kill(-job->procs[i].pid, signal_number);
 }
@@ -69,7 +69,9 @@ static void print_about(const struct procs_job *job, int proc_id, const char *fo
 
 static void print_about(const struct procs_job *job, int proc_id, const char *format, ...)
 {
-    long num_procs = job->options.num_procs, first, last;
+    int num_procs = job->options.num_procs;
+    int spawn = procs_program_of(&job->options, proc_id)->spawn;
+    long first, last;
     procs_ranks_of(&job->options, proc_id, &first, &last);
     char ranks[64] = "", text[512];
     if (last > first)
@@ -80,13 +82,16 @@ static void print_about(const struct procs_job *job, int proc_id, const char *fo
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    launch_say("process %d of %ld%s %s", proc_id, num_procs, ranks, text);
+    if (spawn > 0)
+        launch_say("process %d of spawn %d%s %s", proc_id, spawn, ranks, text);
+    else
+        launch_say("process %d of %d%s %s", proc_id, num_procs, ranks, text);
 }
 
 /* True if any process has called PMIx_Init. */
 static bool is_anyone_connected(const struct procs_job *job)
 {
-    for (int i = 0; i < job->options.num_procs; i++)
+    for (int i = 0; i < job->num_procs; i++)
         if (job->procs[i].is_connected)
             return true;
     return false;
@@ -96,7 +101,7 @@ static bool is_anyone_connected(const struct procs_job *job)
  * not count. */
 static bool are_others_tolerant(const struct procs_job *job)
 {
-    for (int i = 0; i < job->options.num_procs; i++) {
+    for (int i = 0; i < job->num_procs; i++) {
         const struct procs_proc *proc = &job->procs[i];
         if (!proc->has_ended && !proc->is_tolerant && !proc->is_finalized)
             return false;
@@ -123,7 +128,15 @@ static void process_failed(struct procs_job *job, int proc_id, int exit_code, co
 static void process_ended(struct procs_job *job, int proc_id, int status)
 {
     const struct procs_proc *proc = &job->procs[proc_id];
+    int spawn = procs_program_of(&job->options, proc_id)->spawn;
     char why[256];
+    if (proc->is_dropped)
+        return;
+    if (spawn > 0 && !proc->is_connected && job->ending == 0) { /* no failure of the job */
+        print_about(job, proc_id, "ended before it called MPI_Init, so MPI_Comm_spawn fails");
+        procs_grow_drop(job, spawn);
+        return;
+    }
     if (WIFSIGNALED(status)) {
         int number = WTERMSIG(status);
         snprintf(why, sizeof why, "was ended by signal %d (%s)%s", number, strsignal(number),
@@ -135,6 +148,7 @@ static void process_ended(struct procs_job *job, int proc_id, int status)
     } else if (proc->is_connected && !proc->is_finalized) {
         process_failed(job, proc_id, 1, "ended without finalizing MPI");
     }
+    procs_grow_ended(proc_id);
 }
 
 /* Finds a process that has ended well without ever joining the job while another one has joined: the others
@@ -143,8 +157,8 @@ static void check_absent(struct procs_job *job)
 {
     if (job->has_failed || job->num_running == 0 || !is_anyone_connected(job))
         return;
-    for (int i = 0; i < job->options.num_procs; i++) {
-        if (!job->procs[i].has_ended || job->procs[i].is_connected)
+    for (int i = 0; i < job->num_procs; i++) {
+        if (!job->procs[i].has_ended || job->procs[i].is_connected || job->procs[i].is_dropped)
             continue;
         process_failed(job, i, 1, "ended without initializing MPI, which others have done");
         return;
@@ -156,7 +170,7 @@ static bool collect(struct procs_job *job, pid_t pid)
 {
     int status;
     pid = waitpid(pid, &status, WNOHANG);
-    for (int i = 0; pid > 0 && i < job->options.num_procs; i++) {
+    for (int i = 0; pid > 0 && i < job->num_procs; i++) {
         struct procs_proc *proc = &job->procs[i];
         if (proc->pid != pid)
             continue;
@@ -175,7 +189,7 @@ static void collect_dying(struct procs_job *job)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     while (collect(job, -1))
         ;
-    for (int i = 0; i < job->options.num_procs; i++) {
+    for (int i = 0; i < job->num_procs; i++) {
         const struct procs_proc *proc = &job->procs[i];
         for (int ms = 0; ms < 100 && proc->pid != 0 && proc->close_order != 0; ms++)
             if (!collect(job, proc->pid))
@@ -188,7 +202,7 @@ static void collect_dying(struct procs_job *job)
 static int find_first(const struct procs_job *job)
 {
     int first = -1;
-    for (int i = 0; i < job->options.num_procs; i++) {
+    for (int i = 0; i < job->num_procs; i++) {
         const struct procs_proc *a = &job->procs[i], *b = &job->procs[first < 0 ? i : first];
         if (!a->is_undecided)
             continue;
@@ -214,7 +228,7 @@ void procs_end_reap(struct procs_job *job)
     bool is_failure = false;
     while (collect(job, -1))
         ;
-    for (int i = 0; i < job->options.num_procs; i++)
+    for (int i = 0; i < job->num_procs; i++)
         is_failure = is_failure || (job->procs[i].is_undecided && job->procs[i].status != 0);
     /* Other processes may have learnt of a failure through PMIx, and failed too, before the kernel reports
      * the first one here. */

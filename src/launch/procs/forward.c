@@ -341,12 +341,13 @@ static bool is_regular_file(int fd)
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-struct procs_forward *procs_forward_create(struct procs_proc *procs, const struct procs_options *options)
+struct procs_forward *procs_forward_create(struct procs_proc *procs, int max_procs,
+                                           const struct procs_options *options)
 {
     struct procs_forward *forward = calloc(1, sizeof *forward);
     if (forward == NULL)
         return NULL;
-    forward->max_streams = 2 * options->num_procs;
+    forward->max_streams = 2 * max_procs;
     forward->streams = calloc((size_t)forward->max_streams, sizeof forward->streams[0]);
     forward->channels = calloc((size_t)forward->max_streams, sizeof forward->channels[0]);
     if (forward->streams == NULL || forward->channels == NULL) {
@@ -372,13 +373,17 @@ static struct sink *sink_of(struct procs_forward *forward, bool is_stderr)
 static size_t write_tag(const struct procs_forward *forward, int proc_id, bool is_stderr, char tag_out[48])
 {
     long first, last;
-    char range[24] = "";
+    int spawn = procs_program_of(forward->options, proc_id)->spawn;
+    char range[24] = "", prefix[24] = "";
     procs_ranks_of(forward->options, proc_id, &first, &last);
     if (last < first) /* a program without MPI */
         first = proc_id;
     if (last > first)
         snprintf(range, sizeof range, "-%ld", last);
-    return (size_t)snprintf(tag_out, 48, "[%ld%s]<%s> ", first, range, is_stderr ? "stderr" : "stdout");
+    if (spawn > 0)
+        snprintf(prefix, sizeof prefix, "spawn %d, ", spawn);
+    return (size_t)snprintf(tag_out, 48, "[%s%ld%s]<%s> ", prefix, first, range,
+                            is_stderr ? "stderr" : "stdout");
 }
 
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd)

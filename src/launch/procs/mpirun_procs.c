@@ -52,6 +52,8 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->is_verbose = true;
         else if (strcmp(*word, "no-bind") == 0)
             options_out->binds = false;
+        else if (strcmp(*word, "grows") == 0)
+            options_out->grows = true;
         else if (strcmp(*word, "keep-going") == 0)
             options_out->keeps_going = true;
         else if (strncmp(*word, "reports=", 8) == 0)
@@ -74,8 +76,9 @@ static void read_command(char **argv, struct procs_options *options_out)
 static void set_size(const struct procs_job *job)
 {
     char *text = NULL, *programs = procs_programs_text(&job->options);
-    if (asprintf(&text, "%s:%d%s%s", job->name, job->options.num_procs,
-                 job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "", programs) < 0 ||
+    if (asprintf(&text, "%s:%d%s%s%s", job->name, job->options.num_procs,
+                 job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "",
+                 job->options.grows ? BASE_LAUNCHED_GROWS : "", programs) < 0 ||
         setenv(BASE_LAUNCHED_SIZE_ENV, text, 1) != 0)
         launch_fail(1, "out of memory");
     free(text);
@@ -120,11 +123,17 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
 
 /* Sets the variables for a process's place in the job. If it has several ranks, each of them gets its own
  * values later. */
-static void set_place(struct env *env, int proc_id, int num_procs)
+static void set_place(struct env *env, const struct procs_options *options, int proc_id)
 {
-    struct base_rank_place place = {
-        .rank = proc_id, .size = num_procs, .local_rank = proc_id, .local_size = num_procs};
-    if (num_procs > 1)
+    const struct procs_program *program = procs_program_of(options, proc_id);
+    int rank = proc_id, size = options->num_procs;
+    if (program->spawn > 0) {
+        const struct procs_program *last = &options->programs[options->num_programs - 1];
+        rank = program->first_rank + proc_id - program->first_proc;
+        size = last->first_rank + last->num_ranks;
+    }
+    struct base_rank_place place = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
+    if (size > 1 || program->spawn > 0)
         base_rank_variables_set(&place, set_variable, env);
 }
 
@@ -140,7 +149,9 @@ static char **make_env(const struct procs_job *job, int proc_id)
             return NULL;
     if (env.entries == NULL)
         return NULL;
-    set_place(&env, proc_id, job->options.num_procs);
+    set_place(&env, &job->options, proc_id);
+    if (procs_program_of(&job->options, proc_id)->spawn > 0)
+        set_variable(BASE_LAUNCHED_SPAWN_ENV, job->spawn_text, true, &env);
     if (procs_program_of(&job->options, proc_id)->dir != NULL)
         set_variable("PWD", procs_program_of(&job->options, proc_id)->dir, false, &env);
     if (job->options.tags_output) {
@@ -271,12 +282,13 @@ static void close_outputs(const struct procs_job *job, int proc_id)
 }
 
 /* Starts a process. Returns 0 or an errno. */
-static int start(struct procs_job *job, struct procs_forward *forward, int proc_id, int input)
+static int start(struct procs_job *job, int proc_id, int input)
 {
+    struct procs_forward *forward = job->forward;
     int out, err, error = job->options.tags_output ? open_outputs(job, forward, proc_id) : 0;
     char **env = error == 0 ? make_env(job, proc_id) : NULL;
     if (error == 0)
-        error = env != NULL ? procs_spawn(job, proc_id, env, proc_id == 0 ? input : -1, &out, &err) : ENOMEM;
+        error = env != NULL ? procs_spawn(job, proc_id, env, input, &out, &err) : ENOMEM;
     if (env != NULL)
         free_env(env);
     if (job->options.tags_output)
@@ -288,11 +300,16 @@ static int start(struct procs_job *job, struct procs_forward *forward, int proc_
     return error;
 }
 
-static void start_all(struct procs_job *job, struct procs_forward *forward)
+static int start_spawned(struct procs_job *job, int proc_id)
+{
+    return start(job, proc_id, -1);
+}
+
+static void start_all(struct procs_job *job)
 {
     int input = procs_input_open();
     for (int i = 0; i < job->options.num_procs && !job->has_failed; i++) {
-        int error = start(job, forward, i, input);
+        int error = start(job, i, i == 0 ? input : -1);
         if (error != 0) {
             say_why_not(job, i, error);
             procs_end_all(job,
@@ -364,15 +381,16 @@ static void check_reports(struct procs_job *job)
 }
 
 /* One turn: waits for events and handles them. */
-static void turn(struct procs_job *job, struct procs_forward *forward, struct pollfd *watched, int signals,
-                 int timeout_ms)
+static void turn(struct procs_job *job, struct pollfd *watched, int signals, int timeout_ms)
 {
+    struct procs_forward *forward = job->forward;
     struct procs_abort abort;
     int num = procs_forward_watch(forward, watched);
     watched[num++] = (struct pollfd){.fd = signals, .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = procs_server_bell(), .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = job->options.reports_fd, .events = POLLIN};
+    num += procs_grow_watch(watched + num);
     if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))
         procs_forward_show_unfinished(forward); /* possibly a question */
     if (procs_server_hear(&abort))
@@ -380,24 +398,27 @@ static void turn(struct procs_job *job, struct procs_forward *forward, struct po
     read_reports(job);
     procs_forward_work(forward); /* before handling ends of processes: it determines their order */
     read_signals(job, signals);
+    procs_grow_work(job, start_spawned);
     procs_input_work();
 }
 
 /* Runs until all processes have ended and their output is written. */
-static void run(struct procs_job *job, struct procs_forward *forward, int signals)
+static void run(struct procs_job *job, int signals)
 {
-    struct pollfd *watched = calloc((size_t)procs_forward_max_watched(forward) + 4, sizeof watched[0]);
+    struct procs_forward *forward = job->forward;
+    struct pollfd *watched =
+        calloc((size_t)procs_forward_max_watched(forward) + 4 + PROCS_GROW_WATCHED, sizeof watched[0]);
     if (watched == NULL)
         launch_fail(1, "out of memory");
     double deadline_s = job->options.timeout_s > 0 ? procs_now_s() + job->options.timeout_s : 0;
-    start_all(job, forward);
+    start_all(job);
     while (job->num_running > 0) {
-        turn(job, forward, watched, signals, wait_ms(job, deadline_s));
+        turn(job, watched, signals, wait_ms(job, deadline_s));
         watch_time(job, &deadline_s);
     }
     kill_leftover(job);
     while (!procs_forward_is_done(forward))
-        turn(job, forward, watched, signals, 1000);
+        turn(job, watched, signals, 1000);
     free(watched);
 }
 
@@ -422,13 +443,15 @@ int main(int argc, char **argv)
     procs_requirements_raise_stack(&job.stack_before);
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
-    job.procs = calloc((size_t)job.options.num_procs, sizeof job.procs[0]);
-    struct procs_forward *forward = procs_forward_create(job.procs, &job.options);
-    if (job.procs == NULL || forward == NULL)
+    job.num_procs = job.options.num_procs;
+    job.max_procs = job.num_procs + BASE_LAUNCHED_SPAWNED_MAX;
+    job.procs = calloc((size_t)job.max_procs, sizeof job.procs[0]);
+    job.forward = procs_forward_create(job.procs, job.max_procs, &job.options);
+    if (job.procs == NULL || job.forward == NULL)
         launch_fail(1, "out of memory for %d processes", job.options.num_procs);
 
     int signals = open_signals(&job);
-    procs_guard_start(job.options.num_procs);
+    procs_guard_start(job.max_procs);
     if (!procs_jobdir_create(&job, &lock))
         return 1;
     procs_leftover_adopt();
@@ -437,12 +460,12 @@ int main(int argc, char **argv)
     set_size(&job);
     /* libpmix's other data store is shared memory with locks, which a killed process may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
-    if (procs_server_start(&job)) {
+    if (procs_grow_prepare(&job) && procs_server_start(&job)) {
         if (job.options.is_verbose)
             say_what_is_run(&job);
-        run(&job, forward, signals);
+        run(&job, signals);
         check_reports(&job);
-        if (job.exit_code == 0 && procs_forward_has_failed(forward))
+        if (job.exit_code == 0 && procs_forward_has_failed(job.forward))
             job.exit_code = 1;
     } else {
         job.exit_code = 1;

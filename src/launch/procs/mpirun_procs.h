@@ -8,6 +8,7 @@
  *                    they set flags in struct procs_proc and struct procs_abort, and ring a bell (eventfd)
  *   peer.c           lets only processes of this user connect to the server
  *   programs_of_job.c  the programs of the job, and the program of each process
+ *   grow.c           starts processes that MPI_Comm_spawn requests
  *   spawn.c          starts one process: pipes, process group, signals, cores
  *   end.c            handles the end of a process: exit code of the job, ending the others
  *   forward.c        stdout and stderr of the processes, line by line
@@ -53,17 +54,19 @@ struct procs_program {
     int num_procs;    /* its processes */
     int first_rank;   /* its first rank */
     int first_proc;   /* its first process */
+    int spawn;        /* number of the spawn that it belongs to; 0: none */
 };
 
 /* Options from mpirun (the command line of mpirun-procs). */
 struct procs_options {
-    int num_procs;                  /* number of processes */
+    int num_procs;                  /* number of processes at the start */
     int num_ranks;                  /* ranks of the whole job; 0: unknown */
     bool tags_output;               /* --tag-output */
     bool is_quiet;                  /* -q */
     bool is_verbose;                /* -v */
     bool binds;                     /* each process gets a share of the cores */
     bool keeps_going;               /* --keep-going: the others continue when a process fails */
+    bool grows;                     /* --procs 1: the process can spawn others */
     double timeout_s;               /* 0: none */
     int reports_fd;                 /* receives start reports (launch_report.c); -1: not requested */
     const char *path;               /* the first program's file */
@@ -80,6 +83,7 @@ struct procs_proc {
     int output[2];  /* --tag-output, until it is started: its ends of the sockets for stdout and stderr of its
                         * ranks */
     bool has_ended; /* started and reaped */
+    bool is_dropped;          /* its spawn has failed: its end is of no interest */
     bool is_undecided;        /* has_ended, but end.c has not handled its status yet */
     bool has_reported;        /* a program that is linked with the library was started in it */
     int status;               /* as reported by waitpid */
@@ -90,21 +94,26 @@ struct procs_proc {
 
 struct procs_job {
     struct procs_options options;
-    struct procs_proc *procs;   /* num_procs of them */
-    int num_running;            /* started and not yet reaped */
-    char id[PROCS_NAME_MAX];    /* unique among jobs on this node; public (jobdir.c) */
-    char name[PROCS_NAME_MAX];  /* the namespace in PMIx; secret, or other users could join the job */
-    char host[256];             /* this node's name */
-    char dir[PROCS_DIR_MAX];    /* the job's temporary folder, or "" */
-    sigset_t signals_before;    /* the signal mask that mpirun was started with; the processes get it */
-    struct rlimit stack_before; /* of the stack, for the processes */
-    bool was_sigpipe_default;   /* so was SIGPIPE */
-    int exit_code;              /* of the first process that failed */
-    bool has_failed;            /* a process has failed */
-    bool is_told_to_end;        /* a signal to end was forwarded: processes that die now have not failed */
-    bool is_aborted;            /* a process has called PMIx_Abort: none may go on */
-    int ending;                 /* 0: processes are not being ended; else the last signal sent to end them */
-    double next_step_s;         /* time of the next step of ending them; 0: none */
+    struct procs_proc *procs;      /* max_procs of them, the first num_procs are in use */
+    int num_procs;                 /* processes that were started, at the beginning or by MPI_Comm_spawn */
+    int max_procs;                 /* maximum number of processes in the job's life */
+    int num_spawns;                /* requests to spawn */
+    char *spawn_text;              /* for the processes of the last one: BASE_LAUNCHED_SPAWN_ENV */
+    int num_running;               /* started and not yet reaped */
+    char id[PROCS_NAME_MAX];       /* unique among jobs on this node; public (jobdir.c) */
+    char name[PROCS_NAME_MAX];     /* the namespace in PMIx; secret, or other users could join the job */
+    char host[256];                /* this node's name */
+    char dir[PROCS_DIR_MAX];       /* the job's temporary folder, or "" */
+    sigset_t signals_before;       /* the signal mask that mpirun was started with; the processes get it */
+    struct rlimit stack_before;    /* of the stack, for the processes */
+    bool was_sigpipe_default;      /* so was SIGPIPE */
+    struct procs_forward *forward; /* of their output */
+    int exit_code;                 /* of the first process that failed */
+    bool has_failed;               /* a process has failed */
+    bool is_told_to_end;           /* a signal to end was forwarded: processes that die now have not failed */
+    bool is_aborted;               /* a process has called PMIx_Abort: none may go on */
+    int ending;         /* 0: processes are not being ended; else the last signal sent to end them */
+    double next_step_s; /* time of the next step of ending them; 0: none */
 };
 
 /* Monotonic time in seconds. */
@@ -142,6 +151,27 @@ bool procs_server_hear(struct procs_abort *abort_out);
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
 /* Announces to the other processes that this one has failed, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
 void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why);
+
+/* Admits a process that is spawned. False: libpmix refuses. */
+bool procs_server_add(const struct procs_job *job, int proc_id);
+
+/* ---- grow.c ---- */
+
+/* Starts a process; returns 0 or an errno. */
+typedef int (*procs_start_fn)(struct procs_job *job, int proc_id);
+
+/* Creates the table of processes, and the socket for requests, in the job's folder. On failure prints the reason and
+ * returns false. */
+bool procs_grow_prepare(const struct procs_job *job);
+/* The process has ended, or was never started. */
+void procs_grow_ended(int proc_id);
+/* A process of a spawn could not be started, or has ended before MPI_Init: kills the others of the spawn. The job goes on. */
+void procs_grow_drop(struct procs_job *job, int spawn);
+/* Writes the descriptors to poll to watched, at most PROCS_GROW_WATCHED; returns their number. */
+int procs_grow_watch(struct pollfd *watched);
+enum { PROCS_GROW_WATCHED = 17 };
+/* Serves the requests that have arrived. */
+void procs_grow_work(struct procs_job *job, procs_start_fn start_one);
 
 /* ---- requirements.c ---- */
 
@@ -190,7 +220,8 @@ void procs_end_signal_all(const struct procs_job *job, int signal_number);
 struct procs_forward;
 
 /* Creates the forwarder. It records in procs the order in which processes close their output. */
-struct procs_forward *procs_forward_create(struct procs_proc *procs, const struct procs_options *options);
+struct procs_forward *procs_forward_create(struct procs_proc *procs, int max_procs,
+                                           const struct procs_options *options);
 /* Takes over the read end of a process's stdout or stderr. */
 void procs_forward_add(struct procs_forward *forward, int proc_id, bool is_stderr, int fd);
 /* Takes over the read end of a socket for the output of the process's ranks (base/launched.h). */

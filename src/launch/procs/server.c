@@ -82,8 +82,7 @@ static void ring(void)
 
 static struct procs_proc *find_proc(const pmix_proc_t *proc)
 {
-    if (strcmp(proc->nspace, server.job->name) != 0 ||
-        proc->rank >= (pmix_rank_t)server.job->options.num_procs)
+    if (strcmp(proc->nspace, server.job->name) != 0 || proc->rank >= (pmix_rank_t)server.job->max_procs)
         return NULL;
     return &server.job->procs[proc->rank];
 }
@@ -400,19 +399,23 @@ static bool register_job(const struct procs_job *job)
     return status == PMIX_SUCCESS;
 }
 
+bool procs_server_add(const struct procs_job *job, int proc_id)
+{
+    pmix_proc_t proc;
+    struct answer answer = NO_ANSWER_YET;
+    PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)proc_id);
+    pmix_status_t status = wait_for_answer(
+        &answer, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, give_answer, &answer));
+    if (status != PMIX_SUCCESS)
+        launch_say("libpmix rejects process %d: %s", proc_id, PMIx_Error_string(status));
+    return status == PMIX_SUCCESS;
+}
+
 static bool register_clients(const struct procs_job *job)
 {
-    for (int i = 0; i < job->options.num_procs; i++) {
-        pmix_proc_t proc;
-        struct answer answer = NO_ANSWER_YET;
-        PMIX_LOAD_PROCID(&proc, job->name, (pmix_rank_t)i);
-        pmix_status_t status = wait_for_answer(
-            &answer, PMIx_server_register_client(&proc, getuid(), getgid(), NULL, give_answer, &answer));
-        if (status != PMIX_SUCCESS) {
-            launch_say("libpmix rejects process %d: %s", i, PMIx_Error_string(status));
+    for (int i = 0; i < job->options.num_procs; i++)
+        if (!procs_server_add(job, i))
             return false;
-        }
-    }
     return true;
 }
 

@@ -48,7 +48,8 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
 {
     int out[2] = {-1, -1}, err[2] = {-1, -1}, report[2] = {-1, -1}, nothing = -1, error = 0;
     cpu_set_t cores;
-    bool is_bound = job->options.binds && procs_affinity_share(proc_id, job->options.num_procs, &cores);
+    bool is_bound = job->options.binds && proc_id < job->options.num_procs &&
+                    procs_affinity_share(proc_id, job->options.num_procs, &cores);
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0 ||
         (stdin_fd < 0 && (nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0)) {
         error = errno;

@@ -102,7 +102,7 @@ struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
 {
     const struct ampi_comm_shared *shared = state->shared;
     const struct ampi_layout *layouts[2] = {shared->side[0].layout, shared->side[1].layout};
-    int most = state->n_members < ampi_job.n_procs ? state->n_members : ampi_job.n_procs;
+    int most = state->n_members < ampi_job.max_procs ? state->n_members : ampi_job.max_procs;
     struct ampi_coll_remote *remote;
 
     if (layouts[0]->n_local == shared->side[0].n_ranks &&
@@ -113,8 +113,8 @@ struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
     remote->leader_rank = ints(most);
     remote->leader_pe = ints(most);
     remote->first = ints(most + 2);
-    remote->index_of = ints(ampi_job.n_procs);
-    for (int i = 0; i < ampi_job.n_procs; i++)
+    remote->index_of = ints(ampi_job.max_procs);
+    for (int i = 0; i < ampi_job.max_procs; i++)
         remote->index_of[i] = -1;
     remote->sides = base_calloc((size_t)most, 1, "a communicator across processes");
     find_procs(remote, shared, state->n_members);

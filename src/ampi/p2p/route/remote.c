@@ -37,7 +37,7 @@ struct ampi_peer *ampi_remote_add_peer(struct ampi_remote *remote, int proc_id, 
 
     if (!remote->procs)
         remote->procs =
-            base_calloc((size_t)ampi_job.n_procs, sizeof *remote->procs, "peers in other processes");
+            base_calloc((size_t)ampi_job.max_procs, sizeof *remote->procs, "peers in other processes");
     of_proc = &remote->procs[proc_id];
     if (pe_id >= of_proc->n_pes) {
         of_proc->peers = base_realloc(of_proc->peers, ((size_t)pe_id + 1) * sizeof *of_proc->peers,

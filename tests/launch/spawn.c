@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parent and child of spawn_test.sh: "spawn PROGRAM RANKS FOLDER ENDS" spawns, "spawn" and "end N" for children of which
+ * rank 0 ends in the way that the argument says. The parents tolerate failures of children. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size;
+
+/* All ranks of both sides: every side adds its ranks. */
+static int talk(MPI_Comm inter, int is_child)
+{
+    MPI_Comm all;
+    int sum, n;
+
+    MPI_Intercomm_merge(inter, is_child, &all);
+    MPI_Comm_size(all, &n);
+    MPI_Comm_rank(all, &sum);
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, all);
+    MPI_Comm_free(&all);
+    return sum == n * (n - 1) / 2 ? n : -1;
+}
+
+static int be_child(MPI_Comm parent, char **argv)
+{
+    char folder[PATH_MAX], *end = argv[1];
+    int *number, has_number, n;
+
+    if (rank == 0 && strcmp(end, "kill") == 0)
+        kill(getpid(), SIGKILL);
+    if (rank == 0 && strcmp(end, "abort") == 0)
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    if (strcmp(end, "wait") == 0)
+        MPI_Recv(NULL, 0, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE);
+    n = talk(parent, 1);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has_number);
+    if (rank == 0)
+        printf("child: %d ranks, %d in all, program %d, %s, %s in %s\n", size, n, *number, argv[1], argv[2],
+               getcwd(folder, sizeof folder));
+    fflush(stdout);
+    MPI_Comm_disconnect(&parent);
+    MPI_Finalize();
+    return strcmp(end, "exit") == 0 ? 5 : 0;
+}
+
+static void report(const char *what, int error)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int n, class;
+
+    MPI_Error_class(error, &class);
+    MPI_Error_string(error, text, &n);
+    if (rank == 0)
+        printf("%s: %s %s\n", what,
+               class == MPI_ERR_SPAWN          ? "MPI_ERR_SPAWN"
+               : class == MPI_ERR_PROC_ABORTED ? "MPI_ERR_PROC_ABORTED"
+                                               : "another class",
+               text);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, children;
+    MPI_Info infos[2] = {MPI_INFO_NULL, MPI_INFO_NULL};
+    int n, error, max[2];
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL)
+        return be_child(parent, argv);
+    n = atoi(argv[2]);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD); /* all tolerate failures */
+    char *args[] = {argc > 4 ? argv[4] : "well", "two words", NULL}, **argvs[] = {args, args};
+    if (argc > 3 && argv[3][0]) {
+        MPI_Info_create(&infos[0]);
+        MPI_Info_set(infos[0], "wdir", argv[3]);
+    }
+    max[0] = n, max[1] = argc > 5 ? 1 : 0;
+    char *commands[] = {argv[1], argc > 5 ? argv[5] : argv[1]};
+    error = MPI_Comm_spawn_multiple(argc > 5 ? 2 : 1, commands, argvs, max, infos, size - 1, MPI_COMM_WORLD,
+                                    &children, MPI_ERRCODES_IGNORE);
+    if (error) {
+        report("spawn", error);
+    } else {
+        MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
+        if (argc > 4 && strcmp(argv[4], "wait") == 0)
+            MPI_Recv(NULL, 0, MPI_INT, 0, 8, children, MPI_STATUS_IGNORE);
+        if (argc > 4 && strcmp(argv[4], "kill") == 0) {
+            error = MPI_Recv(NULL, 0, MPI_INT, 0, 8, children, MPI_STATUS_IGNORE);
+            report("receive", error);
+            MPI_Comm_free(&children);
+        } else {
+            n = talk(children, 0);
+            if (rank == 0)
+                printf("parent: %d in all\n", n);
+            fflush(stdout);
+            MPI_Comm_disconnect(&children);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}
