@@ -41,12 +41,10 @@ bool gpu_assign(const char *text) BASE_MUST_CHECK;
  * list names a device that does not exist. */
 int gpu_device_of_pe(int pe_index, int n_pes, int n_devices);
 
-/* Prints the devices and, for a job of one process, the PEs and ranks of each: +help devices. n_ranks 0:
- * unknown. */
+/* Prints the devices and, for a job of one process, the PEs and ranks of each: +help devices. n_ranks 0: unknown. */
 void gpu_print_devices(int n_pes, int n_ranks);
 
-/* The device of the calling PE; -1: none. Never opens or initializes the driver: only for processes that
- * have done so. */
+/* The device of the calling PE; -1: none. Never opens or initializes the driver: only for processes that have done so. */
 int gpu_device_of_self(void);
 
 /* The driver's name and text of an error: "CUDA_ERROR_INVALID_VALUE: invalid argument". Static storage. */
@@ -58,8 +56,7 @@ const char *gpu_error_text(int error);
  * repeated launches become a graph. All are true before. Before the ranks begin. */
 void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs);
 
-/* The number of ranks of this process. With one rank, CUDA's behaviour is unchanged. Before the ranks
- * begin. */
+/* The number of ranks of this process. With one rank, CUDA's behaviour is unchanged. Before the ranks begin. */
 void gpu_streams_begin(int n_ranks);
 
 /* Facts about the caller, provided by the layer that knows ranks: the rank of the calling OS thread, which
@@ -161,8 +158,7 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
 /* Releases this hold; the stream resumes when all earlier holds are released. Never switches. */
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 
-/* Handles the points that streams of the calling PE have reached, without waiting for the PE's next poll.
- * Never switches. */
+/* Handles the points that streams of the calling PE have reached, without waiting for the PE's next poll. Never switches. */
 void gpu_sync_catch_up(void);
 
 /* True if the stream has so many points and holds that an operation for which nobody waits should not add work to it.
@@ -197,12 +193,10 @@ struct gpu_inbox {
 /* The largest size of a message. */
 extern const size_t gpu_slot_bytes;
 
-/* Takes a slot for these bytes. NULL: none is free, or the stream's kernels cannot read the data. Never
- * switches. */
+/* Takes a slot for these bytes. NULL: none is free, or the stream's kernels cannot read the data. Never switches. */
 struct gpu_slot *gpu_slot_take(struct gpu_sync *sync, const void *data, size_t n_bytes);
 
-/* Adds a copy of the data into the slot, and then the point, to the stream. After an error nothing is added.
- * May switch. */
+/* Adds a copy of the data into the slot, and then the point, to the stream. After an error nothing is added. May switch. */
 int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *point) BASE_MUST_CHECK;
 
 /* The bytes in device memory, valid when the point is reached. */
@@ -242,8 +236,7 @@ void gpu_slot_count_one(void);
 
 /* ---- Ends of messages in CUDA graphs, captured in such a stream (stream_graph.c) ---- */
 
-/* A send or a receive that every launch of a graph repeats. Memory of the caller, until
- * gpu_graph_forget. */
+/* A send or a receive that every launch of a graph repeats. Memory of the caller, until gpu_graph_forget. */
 struct gpu_graph_end {
     /* Only if the PE serves the end: a launch has reached it, and waits for gpu_graph_release. On the PE
      * that prepared it, from its progress; may not switch. */
@@ -400,8 +393,7 @@ struct gpu_move_memo {
     bool is_mergeable;
 };
 
-/* One move. The caller owns the struct (p2p: in the request) and must not change it until `done` is
- * called. */
+/* One move. The caller owns the struct (p2p: in the request) and must not change it until `done` is called. */
 struct gpu_move {
     struct gpu_data dst;
     struct gpu_data src;

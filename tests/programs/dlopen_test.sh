@@ -45,6 +45,7 @@ path() {
     for n in 0 1; do
         mkdir -p same$n
         shared path_plugin.c same$n/libsame.so -DANSWER=$n -Wl,-soname,libsame.so
+        # shellcheck disable=SC2016 # ld.so expands it
         shared path_library.c same$n/plugin.so -Wl,--no-as-needed same$n/libsame.so -Wl,-rpath,'$ORIGIN'
     done
     program same_program.c same_program

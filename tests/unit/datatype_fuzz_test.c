@@ -258,6 +258,7 @@ static void make_struct(struct ref *r, struct ref *const *children, bool is_larg
     struct args a;
 
     random_args(&a);
+    r->is_struct = true;
     for (int i = 0; i < a.n; i++) {
         types[i] = children[i]->handle;
         if (children[i]->depth >= r->depth)

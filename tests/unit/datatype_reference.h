@@ -28,6 +28,8 @@ struct ref {
     bool has_markers;
     int64_t marker_lb, marker_ub;
     int64_t align;
+    int64_t end;                            /* of the last child with items, its padding included */
+    bool is_struct;                         /* padded to its alignment */
     int64_t lb, ub, true_lb, true_ub, size; /* set by ref_finish */
     int depth;                              /* of nesting */
     bool is_named;                          /* predefined */
@@ -51,6 +53,8 @@ static inline void ref_place(struct ref *r, const struct ref *child, int64_t dis
             r->marker_ub = disp + child->marker_ub;
         r->has_markers = true;
     }
+    if (child->n > 0 && (r->n == 0 || disp + child->ub > r->end))
+        r->end = disp + child->ub;
     for (int i = 0; i < child->n; i++) {
         if (r->n >= REF_ITEMS_MAX) {
             r->n = REF_ITEMS_MAX + 1;
@@ -95,8 +99,8 @@ static inline void ref_finish(struct ref *r)
         r->size += r->items[i].size;
     }
     r->lb = r->true_lb;
-    r->ub = r->true_ub;
-    while ((r->ub - r->lb) % r->align)
+    r->ub = r->is_struct || r->n == 0 ? r->true_ub : r->end;
+    while (r->is_struct && (r->ub - r->lb) % r->align)
         r->ub++;
     if (r->has_markers) {
         r->lb = r->marker_lb;
@@ -110,7 +114,7 @@ static inline void ref_basic(struct ref *r, MPI_Datatype handle, int first, int 
 {
     ref_init(r);
     r->handle = handle;
-    r->is_named = true;
+    r->is_named = r->is_struct = true;
     r->align = align;
     r->items[r->n++] = (struct ref_item){0, first};
     if (second)
