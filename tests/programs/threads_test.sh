@@ -45,7 +45,8 @@ for program in "${programs[@]}"; do
     check -n 4 --procs 2 "$program" +p 1
 done
 check -n 2 ./cxx_join +p 1
-for how in condition pthread semaphore barrier mutex future join; do
+for how in condition pthread for any semaphore semaphore_clock barrier mutex recursive checking timed timed_until read read_for \
+    read_until write write_for write_until results future join; do
     check -n 2 ./waits $how +p 1
 done
 # One PE has fewer threads than ranks.

@@ -19,7 +19,8 @@ static bool is_cxx_library(const struct image_module *module)
 
 void image_cxx_waits_open(const struct image_program *program)
 {
-    static const char *const names[] = {"pthread_cond_wait", "pthread_cond_timedwait", "syscall"};
+    static const char *const names[] = {"pthread_cond_wait", "pthread_cond_timedwait",
+                                        "pthread_cond_clockwait", "syscall"};
     struct image_module *modules;
     size_t count;
 

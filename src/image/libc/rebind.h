@@ -420,13 +420,21 @@ struct mntent *image_libc_getmntent(FILE *stream);
 int image_libc_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol);
 int image_libc_mutex_lock(pthread_mutex_t *mutex);
 int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end);
+int image_libc_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *end);
 int image_libc_rwlock_rdlock(pthread_rwlock_t *lock);
+int image_libc_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *end);
+int image_libc_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end);
 int image_libc_rwlock_wrlock(pthread_rwlock_t *lock);
+int image_libc_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *end);
+int image_libc_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end);
 int image_libc_sem_wait(sem_t *semaphore);
 int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end);
+int image_libc_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *end);
 int image_libc_barrier_wait(pthread_barrier_t *barrier);
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end);
+int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                              const struct timespec *end);
 
 image_cxx_handler_fn image_libc_set_terminate(image_cxx_handler_fn handler);
 image_cxx_handler_fn image_libc_set_new_handler(image_cxx_handler_fn handler);

@@ -9,7 +9,8 @@
  * mutex of a condition variable in the rank's name; only mutexes that do not check their owner allow this.
  *
  * Objects that are not shared between processes serve the rank's own threads alone: if it has none, or no other rank waits for
- * the PE, libc's functions are called. A recursive mutex does not exclude ranks of the same PE, whose threads have the same number.
+ * the PE, libc's functions are called. A recursive mutex does not exclude ranks of the same PE if their threads have the same number
+ * (decision 37); nor do the checks for a deadlock know them apart, so only objects of one rank's threads are checked.
  */
 #include "image/libc/rebind.h"
 
@@ -25,6 +26,7 @@
 #define MUTEX_SHARED 128
 #define MUTEX_KINDS 127
 #define MUTEX_NORMAL 0
+#define MUTEX_CHECKING 2
 #define MUTEX_ADAPTIVE 3
 
 /* ---- Is an object shared? ---- */
@@ -101,115 +103,186 @@ static bool lets_others_run(const void *object, const struct mark *mark)
     return is_shared(object, mark) || holds_others();
 }
 
-/* True if the time has come, or is not valid: libc's function returns an error at once. */
-static bool is_over(const struct timespec *end)
+/* True if the time has come, or libc's function returns an error at once. */
+static bool is_over(clockid_t clock, const struct timespec *end)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
+    if ((clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || clock_gettime(clock, &now) != 0)
+        return true;
     return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 || now.tv_sec > end->tv_sec ||
            (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
 }
 
-/* ---- Mutexes ---- */
-
-static bool is_shared_mutex(const pthread_mutex_t *mutex)
-{
-    return (mutex->__data.__kind & MUTEX_SHARED) && image_can_wait();
-}
-
-BASE_NOINLINE static int wait_for_mutex(pthread_mutex_t *mutex)
+/* Polls with a function that returns EBUSY while the caller must wait. Returns its result, EBUSY if the time is over. */
+BASE_NOINLINE static int poll_object(int (*try)(void *object), void *object, clockid_t clock,
+                                     const struct timespec *end)
 {
     struct image_wait wait = {0};
-    int error;
+    int error = EBUSY;
 
-    while ((error = pthread_mutex_trylock(mutex)) == EBUSY)
+    while (!(end && is_over(clock, end)) && (error = try(object)) == EBUSY)
         image_wait_pause(&wait);
     return error;
+}
+
+/* libc's functions that wait find deadlocks, those that try do not. With this time limit they do not wait. */
+static const struct timespec past;
+
+static int without_limit(int error)
+{
+    return error == ETIMEDOUT ? EBUSY : error;
+}
+
+/* ---- Mutexes ---- */
+
+static int try_mutex(void *object)
+{
+    pthread_mutex_t *mutex = object;
+
+    if ((mutex->__data.__kind & (MUTEX_SHARED | MUTEX_KINDS)) == MUTEX_CHECKING)
+        return without_limit(pthread_mutex_timedlock(mutex, &past));
+    return pthread_mutex_trylock(mutex);
+}
+
+/* Without a time limit if `end` is NULL, as below. */
+static int wait_for_mutex(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *end)
+{
+    int kind = mutex->__data.__kind & (MUTEX_SHARED | MUTEX_KINDS), error = EBUSY;
+
+    if (kind & MUTEX_SHARED ? image_can_wait() : kind <= MUTEX_ADAPTIVE && holds_others())
+        error = poll_object(try_mutex, mutex, clock, end);
+    if (error != EBUSY)
+        return error;
+    return end ? pthread_mutex_clocklock(mutex, clock, end) : pthread_mutex_lock(mutex);
 }
 
 int image_libc_mutex_lock(pthread_mutex_t *mutex)
 {
-    int kind = mutex->__data.__kind & MUTEX_KINDS;
+    int kind = mutex->__data.__kind & (MUTEX_SHARED | MUTEX_KINDS);
 
-    if (is_shared_mutex(mutex))
-        return wait_for_mutex(mutex);
-    if (kind != MUTEX_NORMAL && kind != MUTEX_ADAPTIVE)
-        return pthread_mutex_lock(mutex);
-    return pthread_mutex_trylock(mutex) == 0 ? 0
-           : holds_others()                  ? wait_for_mutex(mutex)
-                                             : pthread_mutex_lock(mutex);
+    return kind <= MUTEX_ADAPTIVE && pthread_mutex_trylock(mutex) == 0 ? 0 : wait_for_mutex(mutex, 0, NULL);
+}
+
+int image_libc_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *end)
+{
+    return wait_for_mutex(mutex, clock, end);
 }
 
 int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end)
 {
-    struct image_wait wait = {0};
-    int error;
+    return wait_for_mutex(mutex, CLOCK_REALTIME, end);
+}
 
-    if (!is_shared_mutex(mutex))
-        return pthread_mutex_timedlock(mutex, end);
-    while ((error = pthread_mutex_trylock(mutex)) == EBUSY) {
-        if (is_over(end))
-            return pthread_mutex_timedlock(mutex, end);
-        image_wait_pause(&wait);
-    }
-    return error;
+/* ---- Read-write locks ---- */
+
+static bool lets_others_lock(const pthread_rwlock_t *lock)
+{
+    return lock->__data.__shared ? image_can_wait() : holds_others();
+}
+
+static int try_to_read(void *object)
+{
+    pthread_rwlock_t *lock = object;
+
+    return lock->__data.__shared ? pthread_rwlock_tryrdlock(lock)
+                                 : without_limit(pthread_rwlock_timedrdlock(lock, &past));
+}
+
+static int try_to_write(void *object)
+{
+    pthread_rwlock_t *lock = object;
+
+    return lock->__data.__shared ? pthread_rwlock_trywrlock(lock)
+                                 : without_limit(pthread_rwlock_timedwrlock(lock, &past));
+}
+
+static int wait_to_read(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
+{
+    int error = lets_others_lock(lock) ? poll_object(try_to_read, lock, clock, end) : EBUSY;
+
+    if (error != EBUSY)
+        return error;
+    return end ? pthread_rwlock_clockrdlock(lock, clock, end) : pthread_rwlock_rdlock(lock);
+}
+
+static int wait_to_write(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
+{
+    int error = lets_others_lock(lock) ? poll_object(try_to_write, lock, clock, end) : EBUSY;
+
+    if (error != EBUSY)
+        return error;
+    return end ? pthread_rwlock_clockwrlock(lock, clock, end) : pthread_rwlock_wrlock(lock);
 }
 
 int image_libc_rwlock_rdlock(pthread_rwlock_t *lock)
 {
-    struct image_wait wait = {0};
-    int error;
+    return pthread_rwlock_tryrdlock(lock) == 0 ? 0 : wait_to_read(lock, 0, NULL);
+}
 
-    if (!lock->__data.__shared || !image_can_wait())
-        return pthread_rwlock_rdlock(lock);
-    while ((error = pthread_rwlock_tryrdlock(lock)) == EBUSY)
-        image_wait_pause(&wait);
-    return error;
+int image_libc_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *end)
+{
+    return wait_to_read(lock, CLOCK_REALTIME, end);
+}
+
+int image_libc_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
+{
+    return wait_to_read(lock, clock, end);
 }
 
 int image_libc_rwlock_wrlock(pthread_rwlock_t *lock)
 {
-    struct image_wait wait = {0};
-    int error;
+    return pthread_rwlock_trywrlock(lock) == 0 ? 0 : wait_to_write(lock, 0, NULL);
+}
 
-    if (!lock->__data.__shared || !image_can_wait())
-        return pthread_rwlock_wrlock(lock);
-    while ((error = pthread_rwlock_trywrlock(lock)) == EBUSY)
-        image_wait_pause(&wait);
-    return error;
+int image_libc_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *end)
+{
+    return wait_to_write(lock, CLOCK_REALTIME, end);
+}
+
+int image_libc_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
+{
+    return wait_to_write(lock, clock, end);
 }
 
 /* ---- Semaphores ---- */
 
+static int try_semaphore(void *semaphore)
+{
+    if (sem_trywait(semaphore) == 0)
+        return 0;
+    if (errno != EAGAIN)
+        return errno;
+    image_cancel_point();
+    return EBUSY;
+}
+
+static int wait_for_semaphore(sem_t *semaphore, clockid_t clock, const struct timespec *end)
+{
+    int error = EBUSY;
+
+    if (lets_others_run(semaphore, &semaphore_mark))
+        error = poll_object(try_semaphore, semaphore, clock, end);
+    if (error == EBUSY)
+        return end ? sem_clockwait(semaphore, clock, end) : sem_wait(semaphore);
+    if (error)
+        errno = error;
+    return error ? -1 : 0;
+}
+
 int image_libc_sem_wait(sem_t *semaphore)
 {
-    struct image_wait wait = {0};
-
-    if (!lets_others_run(semaphore, &semaphore_mark))
-        return sem_wait(semaphore);
-    while (sem_trywait(semaphore) != 0) {
-        if (errno != EAGAIN)
-            return -1;
-        image_cancel_point();
-        image_wait_pause(&wait);
-    }
-    return 0;
+    return wait_for_semaphore(semaphore, 0, NULL);
 }
 
 int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end)
 {
-    struct image_wait wait = {0};
+    return wait_for_semaphore(semaphore, CLOCK_REALTIME, end);
+}
 
-    while (lets_others_run(semaphore, &semaphore_mark) && !is_over(end)) {
-        if (sem_trywait(semaphore) == 0)
-            return 0;
-        if (errno != EAGAIN)
-            return -1;
-        image_cancel_point();
-        image_wait_pause(&wait);
-    }
-    return sem_timedwait(semaphore, end);
+int image_libc_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *end)
+{
+    return wait_for_semaphore(semaphore, clock, end);
 }
 
 /* ---- Barriers and condition variables ---- */
@@ -225,24 +298,28 @@ int image_libc_barrier_wait(pthread_barrier_t *barrier)
                                                    : pthread_barrier_wait(barrier);
 }
 
-/* The arguments of pthread_cond_timedwait. */
+/* The arguments of pthread_cond_clockwait. */
 struct condition_wait {
     pthread_cond_t *condition;
     pthread_mutex_t *mutex;
     const struct timespec *end; /* NULL: no limit */
+    clockid_t clock;            /* of `end`; -1: the condition variable's */
 };
 
 static int wait_for_condition(void *arg)
 {
     const struct condition_wait *wait = arg;
 
-    return wait->end ? pthread_cond_timedwait(wait->condition, wait->mutex, wait->end)
-                     : pthread_cond_wait(wait->condition, wait->mutex);
+    if (!wait->end)
+        return pthread_cond_wait(wait->condition, wait->mutex);
+    return wait->clock == -1 ? pthread_cond_timedwait(wait->condition, wait->mutex, wait->end)
+                             : pthread_cond_clockwait(wait->condition, wait->mutex, wait->clock, wait->end);
 }
 
-int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end)
+int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                              const struct timespec *end)
 {
-    struct condition_wait wait = {condition, mutex, end};
+    struct condition_wait wait = {condition, mutex, end, clock};
     int kind = mutex->__data.__kind & MUTEX_KINDS;
 
     if ((kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE) && lets_others_run(condition, &condition_mark))
@@ -250,9 +327,14 @@ int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
     return wait_for_condition(&wait);
 }
 
+int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end)
+{
+    return image_libc_cond_clockwait(condition, mutex, -1, end);
+}
+
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
-    return image_libc_cond_timedwait(condition, mutex, NULL);
+    return image_libc_cond_clockwait(condition, mutex, -1, NULL);
 }
 
 /* ---- System calls ---- */

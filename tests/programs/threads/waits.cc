@@ -3,12 +3,14 @@
 // Ranks of one PE at MPI_THREAD_FUNNELED whose main thread waits for a thread of its own: others run, which the thread relies on. Rank 0's
 // thread ends the wait when rank 1 has set a word in shared memory. Prints "ok".
 //
-//   waits condition|pthread|semaphore|barrier|mutex|future|join
+//   waits WAY
 #include <mpi.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <time.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -16,6 +18,7 @@
 #include <cstring>
 #include <future>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 
 static std::atomic<int> *word; // of rank 0, in a shared window
@@ -26,11 +29,35 @@ static void await_others()
         std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
-template <typename Wait>
+static void expect(bool is_so, const char *what)
+{
+    if (is_so)
+        return;
+    fprintf(stderr, "wrong: %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static timespec after(clockid_t clock, int ms)
+{
+    timespec end;
+
+    clock_gettime(clock, &end);
+    end.tv_sec += ms / 1000;
+    end.tv_nsec += ms % 1000 * 1000000L;
+    if (end.tv_nsec >= 1000000000)
+        end.tv_sec++, end.tv_nsec -= 1000000000;
+    return end;
+}
+
+// More than any wait takes if others run.
+constexpr auto limit = std::chrono::seconds(30);
+constexpr int limit_ms = 30000;
+
+template <typename Condition = std::condition_variable, typename Wait>
 static void with_thread(Wait wait)
 {
     std::mutex mutex;
-    std::condition_variable condition;
+    Condition condition;
     bool is_over = false;
     std::thread thread([&] {
         await_others();
@@ -46,6 +73,100 @@ static void with_thread(Wait wait)
     thread.join();
 }
 
+// The thread holds a lock until others have run. Takes it in this way, and releases it.
+template <typename Lock, typename Take>
+static void with_held(Lock &lock, Take take)
+{
+    std::atomic<bool> is_held{false};
+    std::thread thread([&] {
+        lock.lock();
+        is_held = true;
+        await_others();
+        lock.unlock();
+    });
+    while (!is_held) // without a call: it would let rank 1 run
+        ;
+    take();
+    thread.join();
+}
+
+// Errors and time limits are those of the C library while a thread holds the locks.
+static void check_results()
+{
+    pthread_mutex_t checking, held_mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_rwlock_t own_lock = PTHREAD_RWLOCK_INITIALIZER, held_lock = PTHREAD_RWLOCK_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    std::recursive_mutex recursive;
+    std::atomic<bool> is_held{false}, is_over{false};
+    pthread_mutexattr_t attributes;
+    sem_t semaphore;
+    timespec end, real;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&checking, &attributes);
+    sem_init(&semaphore, 0, 0);
+    std::thread thread([&] {
+        pthread_mutex_lock(&held_mutex);
+        pthread_rwlock_wrlock(&held_lock);
+        is_held = true;
+        while (!is_over)
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        pthread_rwlock_unlock(&held_lock);
+        pthread_mutex_unlock(&held_mutex);
+    });
+    while (!is_held)
+        ;
+    pthread_mutex_lock(&checking);
+    expect(pthread_mutex_lock(&checking) == EDEADLK, "an error-checking mutex locked twice");
+    pthread_rwlock_wrlock(&own_lock);
+    expect(pthread_rwlock_wrlock(&own_lock) == EDEADLK, "a read-write lock written twice");
+    expect(pthread_rwlock_rdlock(&own_lock) == EDEADLK, "a read-write lock read by its writer");
+    recursive.lock(), recursive.lock();
+    recursive.unlock(), recursive.unlock();
+    end = after(CLOCK_MONOTONIC, 5), real = after(CLOCK_REALTIME, 5);
+    expect(pthread_mutex_clocklock(&held_mutex, CLOCK_MONOTONIC, &end) == ETIMEDOUT, "mutex, clock");
+    expect(pthread_mutex_timedlock(&held_mutex, &real) == ETIMEDOUT, "mutex, time");
+    expect(pthread_mutex_clocklock(&held_mutex, CLOCK_BOOTTIME, &end) == EINVAL, "mutex, wrong clock");
+    end = after(CLOCK_MONOTONIC, 5), real = after(CLOCK_REALTIME, 5);
+    expect(pthread_rwlock_clockrdlock(&held_lock, CLOCK_MONOTONIC, &end) == ETIMEDOUT, "reader, clock");
+    expect(pthread_rwlock_timedwrlock(&held_lock, &real) == ETIMEDOUT, "writer, time");
+    end = after(CLOCK_MONOTONIC, 5), real = after(CLOCK_REALTIME, 5);
+    expect(pthread_rwlock_clockwrlock(&held_lock, CLOCK_MONOTONIC, &end) == ETIMEDOUT, "writer, clock");
+    expect(pthread_rwlock_timedrdlock(&held_lock, &real) == ETIMEDOUT, "reader, time");
+    end = after(CLOCK_MONOTONIC, 5);
+    expect(sem_clockwait(&semaphore, CLOCK_MONOTONIC, &end) == -1 && errno == ETIMEDOUT, "semaphore, clock");
+    end = after(CLOCK_MONOTONIC, 5);
+    is_over = true;
+    pthread_mutex_lock(&held_mutex);
+    expect(pthread_cond_clockwait(&condition, &held_mutex, CLOCK_MONOTONIC, &end) == ETIMEDOUT, "condition");
+    pthread_mutex_unlock(&held_mutex);
+    thread.join();
+}
+
+struct checking {
+    pthread_mutex_t mutex;
+
+    checking()
+    {
+        pthread_mutexattr_t attributes;
+
+        pthread_mutexattr_init(&attributes);
+        pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+        pthread_mutex_init(&mutex, &attributes);
+    }
+    void lock()
+    {
+        expect(pthread_mutex_lock(&mutex) == 0, "lock");
+    }
+    void unlock()
+    {
+        expect(pthread_mutex_unlock(&mutex) == 0, "unlock");
+    }
+};
+
+static const char *const how_long = "waited 30 s: other ranks did not run";
+
 static void wait_as(const char *how)
 {
     using lock = std::unique_lock<std::mutex>;
@@ -56,11 +177,21 @@ static void wait_as(const char *how)
         with_thread([](std::condition_variable &condition, lock &held) {
             pthread_cond_wait(condition.native_handle(), held.mutex()->native_handle());
         });
-    } else if (strcmp(how, "semaphore") == 0) {
+    } else if (strcmp(how, "for") == 0) {
+        with_thread([](std::condition_variable &condition, lock &held) {
+            expect(condition.wait_for(held, limit) == std::cv_status::no_timeout, how_long);
+        });
+    } else if (strcmp(how, "any") == 0) {
+        with_thread<std::condition_variable_any>([](std::condition_variable_any &condition, lock &held) {
+            expect(condition.wait_for(held, limit) == std::cv_status::no_timeout, how_long);
+        });
+    } else if (strncmp(how, "semaphore", 9) == 0) {
+        timespec end = after(CLOCK_MONOTONIC, limit_ms);
         sem_t semaphore;
         sem_init(&semaphore, 0, 0);
         std::thread thread([&] { await_others(), sem_post(&semaphore); });
-        sem_wait(&semaphore);
+        expect((how[9] ? sem_clockwait(&semaphore, CLOCK_MONOTONIC, &end) : sem_wait(&semaphore)) == 0,
+               how_long);
         thread.join();
     } else if (strcmp(how, "barrier") == 0) {
         pthread_barrier_t barrier;
@@ -70,17 +201,49 @@ static void wait_as(const char *how)
         thread.join();
     } else if (strcmp(how, "mutex") == 0) {
         std::mutex mutex;
-        std::atomic<bool> is_locked{false};
-        std::thread thread([&] {
-            std::lock_guard<std::mutex> held(mutex);
-            is_locked = true;
-            await_others();
+        with_held(mutex, [&] { mutex.lock(), mutex.unlock(); });
+    } else if (strcmp(how, "recursive") == 0) {
+        std::recursive_mutex mutex;
+        with_held(mutex, [&] { mutex.lock(), mutex.lock(), mutex.unlock(), mutex.unlock(); });
+    } else if (strcmp(how, "checking") == 0) {
+        struct checking mutex;
+        with_held(mutex, [&] { mutex.lock(), mutex.unlock(); });
+    } else if (strncmp(how, "timed", 5) == 0) {
+        std::timed_mutex mutex;
+        with_held(mutex, [&] {
+            expect(how[5] ? mutex.try_lock_until(std::chrono::system_clock::now() + limit)
+                          : mutex.try_lock_for(limit),
+                   how_long);
+            mutex.unlock();
         });
-        while (!is_locked)
-            std::this_thread::yield();
-        mutex.lock();
-        mutex.unlock();
-        thread.join();
+    } else if (strncmp(how, "read", 4) == 0) {
+        std::shared_timed_mutex mutex;
+        with_held(mutex, [&] {
+            bool is_locked = true;
+            if (strcmp(how, "read") == 0)
+                mutex.lock_shared();
+            else if (strcmp(how, "read_for") == 0)
+                is_locked = mutex.try_lock_shared_for(limit);
+            else
+                is_locked = mutex.try_lock_shared_until(std::chrono::system_clock::now() + limit);
+            expect(is_locked, how_long);
+            mutex.unlock_shared();
+        });
+    } else if (strncmp(how, "write", 5) == 0) {
+        std::shared_timed_mutex mutex;
+        with_held(mutex, [&] {
+            bool is_locked = true;
+            if (strcmp(how, "write") == 0)
+                mutex.lock();
+            else if (strcmp(how, "write_for") == 0)
+                is_locked = mutex.try_lock_for(limit);
+            else
+                is_locked = mutex.try_lock_until(std::chrono::system_clock::now() + limit);
+            expect(is_locked, how_long);
+            mutex.unlock();
+        });
+    } else if (strcmp(how, "results") == 0) {
+        check_results();
     } else if (strcmp(how, "future") == 0) {
         std::promise<void> promise;
         std::thread thread([&] { await_others(), promise.set_value(); });
