@@ -42,6 +42,8 @@ run 8 2 0 '0 to 1' 6 late
 # shellcheck disable=SC2059
 expect "4 ranks, process 2 fails, late; UCX keeps data until it is fetched" 137 "$(survivors 3)" \
     "^$(printf "$lost" 2 2)$going_on $" env UCX_TLS=tcp "$mpirun" --procs 4 -n 4 +p 1 "$survive" 4 2 late
+expect "+stats prints those that are left" 137 "$(survivors 6)" 'Heddle: 8 ranks.* 4 has failed +5 has failed ' \
+    "$mpirun" --procs 4 -n 8 +p 1 "$survive" 4 2 +stats table
 run 4 1 1 1 3 thread # main ends by pthread_exit: the process ends although UCX's thread cannot be ended
 # The deadlock is found by those that are left, whether or not process 0, which looks for it, is one of them.
 deadlock() { # deadlock RANKS PES LOST RANKS_OF_IT NUM_SURVIVORS MODE

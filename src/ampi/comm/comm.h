@@ -60,6 +60,7 @@ struct ampi_comm_shared {
     struct ampi_comm_shared *next_context; /* next in the table of communicators across processes:
                                             * contexts.c */
     bool is_inter;
+    bool is_hidden;                 /* for internal messages of another communicator (ampi_comm_hidden) */
     struct ampi_comm_side side[2];  /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;   /* collectives in progress: coll/engine/slot.h */
     struct ampi_topo *topo;         /* process topology; NULL: none */

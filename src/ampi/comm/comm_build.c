@@ -189,17 +189,19 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
                                             uint64_t context_id)
 {
     struct ampi_comm_shared *shared;
+    bool is_hidden = context_id & AMPI_CONTEXT_HIDDEN;
     bool is_local =
         layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
 
     /* Within a process, too, the two sides of an intercommunicator find each other by the id. */
-    if (!context_id || (is_local && !peer) || (is_local && (context_id & AMPI_CONTEXT_HIDDEN)))
+    if (!context_id || (is_local && !peer) || (is_local && is_hidden))
         context_id = ampi_comm_context_alloc();
     if (!context_id)
         return NULL;
     shared = base_calloc(1, sizeof *shared, "a communicator");
     shared->context_id = context_id;
     shared->is_inter = peer != NULL;
+    shared->is_hidden = is_hidden;
     build_side(shared, 0, layout);
     if (peer)
         build_side(shared, 1, peer);

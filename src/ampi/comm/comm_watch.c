@@ -40,7 +40,7 @@ static void watch_side(struct ampi_comm_side *side, int pe_id, bool on)
 
 static void add(struct ampi_comm_shared *shared)
 {
-    if (shared->context_id & AMPI_CONTEXT_HIDDEN)
+    if (shared->is_hidden)
         return;
     pthread_mutex_lock(&lock);
     shared->next_watched = all;

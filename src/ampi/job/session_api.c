@@ -19,6 +19,7 @@
 #include "ampi/datatype/program_memory.h"
 #include "ampi/job/job.h"
 #include "ampi/p2p/bsend_buffer.h"
+#include "ampi/tool/stats.h"
 #include "base/log.h"
 
 static const char *const psets[] = {"mpi://WORLD", "mpi://SELF"};
@@ -132,6 +133,7 @@ int PMPI_Session_finalize(MPI_Session *session)
     free(object);
     *session = MPI_SESSION_NULL;
     ampi_rank_close_session(self);
+    ampi_stats_end_session(self);
     return MPI_SUCCESS;
 }
 

@@ -5,7 +5,8 @@
  * Events are off until a rank asks for them (ampi_comm_watch_pe in comm/comm.h). Then the places where they happen leave
  * their fast paths, and call ampi_event_emit. Each of these places uses a branch that it has anyway:
  *
- *      sends and receives start    comm->at_post, which also says that the communicator has streams
+ *      sends and receives start    comm->at_post, which also says that the communicator has streams; of persistent and
+ *                                  partitioned requests in MPI_Start, because others start requests on any stack
  *      a message arrives           the class AMPI_MATCH_WATCHED of the matching engine counts as a posted receive
  *      no receive matches it       comm->probers ends with ampi_prober_watch
  *      a request completes         request->on_complete

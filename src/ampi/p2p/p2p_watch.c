@@ -4,9 +4,11 @@
  */
 #include "ampi/p2p/p2p_watch.h"
 
+#include "ampi/p2p/channel.h"
 #include "ampi/p2p/p2p_failure.h"
 
 struct ampi_message ampi_message_watch_mark;
+struct ampi_p2p_message (*ampi_p2p_partitioned_message)(const struct ampi_request *request);
 
 struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm)
 {
@@ -78,27 +80,63 @@ void ampi_p2p_after_recv(const struct ampi_comm *comm, const MPI_Status *status)
     ampi_event_hand_out(comm->owner);
 }
 
-void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole)
+static struct ampi_p2p_message find_message(const struct ampi_request *request)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_p2p_message message = {.count = p2p->count, .type = p2p->type};
+    struct ampi_p2p_message (*partitioned)(const struct ampi_request *);
+
+    if (ampi_request_is_recv(request)) {
+        message.role = AMPI_P2P_RECEIVES;
+        message.peer = p2p->node.source;
+        message.tag = p2p->node.tag;
+    } else if (request->kind == &ampi_send_kind || request->kind == &ampi_channel_send_kind) {
+        message.role = AMPI_P2P_SENDS;
+        message.peer = p2p->peer_rank;
+        message.tag = p2p->tag;
+    } else if ((partitioned = __atomic_load_n(&ampi_p2p_partitioned_message, __ATOMIC_RELAXED))) {
+        message = partitioned(request);
+    } /* else: it reports itself */
+    return message;
+}
+
+void ampi_p2p_before_start(const struct ampi_request *request)
+{
+    struct ampi_p2p_message message = find_message(request);
+
+    if (message.role == AMPI_P2P_SENDS)
+        ampi_p2p_before_send(&(struct ampi_send_args){.comm = request->comm,
+                                                      .dest = message.peer,
+                                                      .tag = message.tag,
+                                                      .count = message.count,
+                                                      .type = message.type});
+    else if (message.role == AMPI_P2P_RECEIVES)
+        ampi_p2p_before_recv(&(struct ampi_recv_args){NULL, message.count, message.type, message.peer,
+                                                      message.tag, request->comm});
+}
+
+void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole)
+{
+    struct ampi_p2p_message message = find_message(request);
 
     request->on_complete = request->then;
-    if (ampi_request_is_recv(request))
-        emit_received(request->comm, &request->status);
-    else
+    if (message.role == AMPI_P2P_SENDS)
         emit_send(&(struct ampi_send_args){.comm = request->comm,
-                                           .dest = p2p->peer_rank,
-                                           .tag = p2p->tag,
-                                           .count = p2p->count,
-                                           .type = p2p->type},
+                                           .dest = message.peer,
+                                           .tag = message.tag,
+                                           .count = message.count,
+                                           .type = message.type},
                   AMPI_EVENT_SEND_COMPLETED);
+    else
+        emit_received(request->comm, &request->status);
     if (request->on_complete)
         request->on_complete(request, whole);
 }
 
 void ampi_p2p_watch(struct ampi_request *request)
 {
-    if (!(request->comm->at_post & AMPI_AT_POST_EVENTS) || request->on_complete == ampi_p2p_completed)
+    if (!(request->comm->at_post & AMPI_AT_POST_EVENTS) || request->on_complete == ampi_p2p_completed ||
+        find_message(request).role == AMPI_P2P_REPORTS_ITSELF)
         return;
     request->then = request->on_complete;
     if (ampi_request_is_active(request))

@@ -25,7 +25,26 @@ void ampi_p2p_before_recv(const struct ampi_recv_args *args) BASE_COLD;
 void ampi_p2p_after_send(const struct ampi_send_args *args) BASE_COLD;
 void ampi_p2p_after_recv(const struct ampi_comm *comm, const MPI_Status *status) BASE_COLD;
 
-/* Reports the completion of a request that is ACTIVE. */
+/* What a request sends or receives. */
+struct ampi_p2p_message {
+    enum {
+        AMPI_P2P_REPORTS_ITSELF,
+        AMPI_P2P_SENDS,
+        AMPI_P2P_RECEIVES
+    } role;   /* the first: collectives, bsend */
+    int peer; /* rank in the peer side, MPI_PROC_NULL, or MPI_ANY_SOURCE */
+    int tag;
+    MPI_Count count;
+    struct ampi_type *type;
+};
+
+/* Of a partitioned operation: its whole round. NULL until there is one (partitioned.c). */
+extern struct ampi_p2p_message (*ampi_p2p_partitioned_message)(const struct ampi_request *request);
+
+/* MPI_Start of a persistent request begins. */
+void ampi_p2p_before_start(const struct ampi_request *request) BASE_COLD;
+
+/* Reports the completion of a request that has been started, or has completed at once. */
 void ampi_p2p_watch(struct ampi_request *request) BASE_COLD;
 
 /* request->on_complete of such a request. */

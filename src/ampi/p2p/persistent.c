@@ -5,6 +5,8 @@
  */
 #include "ampi/p2p/p2p_calls.h"
 
+#include "ampi/p2p/p2p_watch.h"
+
 static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *object)
 {
     if (!object)
@@ -27,6 +29,24 @@ int ampi_check_start(MPI_Request handle, struct ampi_request **object_out)
     return MPI_SUCCESS;
 }
 
+static BASE_COLD int start_watched(struct ampi_request *object)
+{
+    int error;
+
+    ampi_p2p_before_start(object);
+    error = object->kind->start(object);
+    if (!error)
+        ampi_p2p_watch(object);
+    return error;
+}
+
+/* Events are those of the program's requests: others start requests by their kind, on any stack. */
+static inline int start(struct ampi_request *object)
+{
+    return BASE_LIKELY(!(object->comm->at_post & AMPI_AT_POST_EVENTS)) ? object->kind->start(object)
+                                                                       : start_watched(object);
+}
+
 AMPI_EXPORT(Start);
 int PMPI_Start(MPI_Request *request)
 {
@@ -37,7 +57,7 @@ int PMPI_Start(MPI_Request *request)
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
     error = ampi_check_start(*request, &object);
-    return error ? error : object->kind->start(object);
+    return error ? error : start(object);
 }
 
 AMPI_EXPORT(Startall);
@@ -56,7 +76,7 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
             return error;
     for (int i = 0; i < count && !error; i++)
         if (!(error = ampi_check_start(array_of_requests[i], &object))) /* it may be there twice */
-            error = object->kind->start(object);
+            error = start(object);
     return error;
 }
 

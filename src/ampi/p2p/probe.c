@@ -10,6 +10,7 @@
 
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
+#include "ampi/p2p/p2p_watch.h"
 
 /* The status of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
@@ -205,6 +206,16 @@ static int check_mrecv(const void *buf, MPI_Count count, MPI_Datatype datatype, 
     return comm ? ampi_check_address(comm, buf, count, *type_out) : MPI_SUCCESS;
 }
 
+/* True if its events are wanted: reports the start of its receive. */
+static inline bool is_watched(const struct ampi_message *message, MPI_Count count, struct ampi_type *type)
+{
+    if (!message || BASE_LIKELY(!(message->comm->at_post & AMPI_AT_POST_EVENTS)))
+        return false;
+    ampi_p2p_before_recv(
+        &(struct ampi_recv_args){NULL, count, type, message->node.source, message->node.tag, message->comm});
+    return true;
+}
+
 /* Receives it into the buffer; always fills *status. May switch. */
 static void receive(struct ampi_rank *self, struct ampi_message *message, void *buf, MPI_Count count,
                     const struct ampi_type *type, MPI_Status *status)
@@ -232,13 +243,17 @@ int ampi_mrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype 
     struct ampi_message *object = NULL;
     struct ampi_comm *comm;
     MPI_Status own_status;
+    bool is_reported;
     int error = check_mrecv(buf, count, datatype, message, &type, &object);
 
     if (error)
         return error;
     comm = object ? object->comm : NULL;
+    is_reported = is_watched(object, count, type);
     receive(self, object, buf, count, type, &own_status);
     *message = MPI_MESSAGE_NULL;
+    if (is_reported)
+        ampi_p2p_after_recv(comm, &own_status);
     ampi_status_hand_out(status, &own_status);
     error = ampi_p2p_result(comm, &own_status);
     if (comm)
@@ -253,6 +268,7 @@ int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype
     struct ampi_message *object = NULL;
     struct ampi_request *made;
     struct ampi_comm *comm;
+    bool is_reported;
     int error = check_mrecv(buf, count, datatype, message, &args.type, &object);
 
     if (error)
@@ -260,6 +276,7 @@ int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
     comm = object ? object->comm : NULL;
+    is_reported = is_watched(object, count, args.type);
     made = ampi_request_create(self, &ampi_recv_kind, comm, false);
     if (comm)
         ampi_comm_drop_pending(comm); /* the request keeps it now */
@@ -271,6 +288,8 @@ int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype
         receive(self, object, buf, count, args.type, &made->status);
         ampi_request_complete(made);
     }
+    if (is_reported)
+        ampi_p2p_watch(made);
     *message = MPI_MESSAGE_NULL;
     *request = (MPI_Request)made;
     return MPI_SUCCESS;

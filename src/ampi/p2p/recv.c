@@ -145,8 +145,6 @@ static int start_recv(struct ampi_request *request)
 
     p2p->is_device = ampi_request_is_on_device(request);
     request->state = AMPI_REQUEST_ACTIVE;
-    if (BASE_UNLIKELY(args.comm->at_post & AMPI_AT_POST_EVENTS))
-        prepare_specially(request, p2p->count, p2p->type, (struct where){args.source, args.tag});
     start_active(request, &args);
     return MPI_SUCCESS;
 }

@@ -242,15 +242,6 @@ static bool try_bind(struct ampi_request *request)
     return ampi_channel_bind(request);
 }
 
-static BASE_COLD void start_persistent_specially(struct ampi_request *request)
-{
-    const struct ampi_p2p *p2p = &request->u.p2p;
-
-    ampi_p2p_before_send(&(struct ampi_send_args){p2p->buf, p2p->count, p2p->type, p2p->peer_rank, p2p->tag,
-                                                  request->comm, p2p->mode});
-    ampi_p2p_watch(request);
-}
-
 /* MPI_Start of a persistent send. */
 static int start_send(struct ampi_request *request)
 {
@@ -262,8 +253,6 @@ static int start_send(struct ampi_request *request)
     if (try_bind(request))
         return request->kind->start(request);
     request->state = AMPI_REQUEST_ACTIVE;
-    if (BASE_UNLIKELY(args.comm->at_post & AMPI_AT_POST_EVENTS))
-        start_persistent_specially(request);
     if (args.dest == MPI_PROC_NULL) {
         ampi_request_complete(request);
         return MPI_SUCCESS;

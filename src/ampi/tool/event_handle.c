@@ -82,6 +82,8 @@ int PMPI_T_event_register_callback(MPI_T_event_registration event_registration, 
         return error;
     if (level_of(cb_safety) < 0 || !is_info(info))
         return MPI_T_ERR_INVALID;
+    if (!ampi_event_find_callback(event_registration, AMPI_EVENT_IN_CALL))
+        event_registration->since_ns = ult_now_ns();
     event_registration->callbacks[level_of(cb_safety)] =
         (struct ampi_event_callback){event_cb_function, user_data};
     ampi_events_update(event_registration->events);
@@ -108,12 +110,14 @@ int PMPI_T_event_handle_free(MPI_T_event_registration event_registration, void *
 
     if (error)
         return error;
+    event_registration->n_holders++;
     ampi_events_hand_out(ampi_self());
-    if (check(event_registration)) /* a callback has freed it */
-        return MPI_SUCCESS;
-    event_registration->is_freed = true;
-    event_registration->freed = free_cb_function;
-    event_registration->freed_data = user_data;
+    event_registration->n_holders--;
+    if (!event_registration->is_freed) { /* else: by a callback */
+        event_registration->is_freed = true;
+        event_registration->freed = free_cb_function;
+        event_registration->freed_data = user_data;
+    }
     ampi_events_update(event_registration->events);
     return MPI_SUCCESS;
 }

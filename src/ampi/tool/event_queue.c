@@ -15,8 +15,6 @@ static const MPI_T_cb_safety levels[AMPI_EVENT_LEVELS] = {
     MPI_T_CB_REQUIRE_NONE, MPI_T_CB_REQUIRE_MPI_RESTRICTED, MPI_T_CB_REQUIRE_THREAD_SAFE,
     MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE};
 
-enum context { IN_CALL, IN_ERRAND }; /* indices of `levels` */
-
 /* By PE, which alone uses its entry: its ranks with registrations, and how many of these want events on communicators. */
 static struct {
     struct ampi_events *first;
@@ -32,63 +30,72 @@ static bool is_for(const struct MPI_ABI_T_event_registration *registration, enum
 
 /* ---- Handing out ---- */
 
-/* The callback that may be called there: the least restricted one. NULL: none. */
-static const struct ampi_event_callback *
-find_callback(const struct MPI_ABI_T_event_registration *registration, enum context context)
+const struct ampi_event_callback *
+ampi_event_find_callback(const struct MPI_ABI_T_event_registration *registration, enum ampi_event_place place)
 {
-    for (int i = (int)context; i < AMPI_EVENT_LEVELS; i++)
+    for (int i = (int)place; i < AMPI_EVENT_LEVELS; i++)
         if (registration->callbacks[i].function)
             return &registration->callbacks[i];
     return NULL;
 }
 
-static void call_dropped(struct MPI_ABI_T_event_registration *registration, enum context context)
+static void call_dropped(struct MPI_ABI_T_event_registration *registration, enum ampi_event_place place)
 {
-    const struct ampi_event_callback *callback = find_callback(registration, context);
+    const struct ampi_event_callback *callback = ampi_event_find_callback(registration, place);
     MPI_Count n_dropped = registration->n_dropped;
 
     if (n_dropped == 0 || !registration->dropped)
         return;
     registration->n_dropped = 0;
-    registration->dropped(n_dropped, registration, 0, levels[context], callback ? callback->user_data : NULL);
+    registration->dropped(n_dropped, registration, 0, levels[place], callback ? callback->user_data : NULL);
 }
 
-static void call_all(struct ampi_events *events, struct MPI_ABI_T_event_instance *event, enum context context)
+static void call_all(struct ampi_events *events, struct MPI_ABI_T_event_instance *event,
+                     enum ampi_event_place place)
 {
     event->magic = AMPI_MAGIC_TOOL_EVENT;
     for (struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next) {
-        struct ampi_event_callback callback;
-        if (!is_for(r, event->kind, event->comm) || !find_callback(r, context))
+        const struct ampi_event_callback *callback;
+        if (!is_for(r, event->kind, event->comm) || event->time_ns < r->since_ns ||
+            !ampi_event_find_callback(r, place))
             continue;
-        call_dropped(r, context);
-        if (r->is_freed)
-            continue;
-        callback = *find_callback(r, context);
-        callback.function(event, r, levels[context], callback.user_data);
+        call_dropped(r, place); /* may free it, or take its callback back */
+        callback = r->is_freed ? NULL : ampi_event_find_callback(r, place);
+        if (callback)
+            callback->function(event, r, levels[place], callback->user_data);
     }
     event->magic = AMPI_MAGIC_DEAD;
 }
 
-static void hand_out(struct ampi_events *events, enum context context)
+/* Inside of an errand's callback, and in what that calls, nothing is less restricted. */
+static void hand_out(struct ampi_events *events, enum ampi_event_place place)
 {
-    if (events->is_busy)
+    enum ampi_event_place before = events->place;
+
+    if (before == AMPI_EVENT_IN_ERRAND)
+        place = AMPI_EVENT_IN_ERRAND;
+    if (events->is_busy || (place == AMPI_EVENT_IN_ERRAND && events->is_unrestricted))
         return;
     events->is_busy = true;
+    events->place = place;
     while (events->n_queued > 0) {
         struct MPI_ABI_T_event_instance event = events->queue[events->first];
         events->first = (events->first + 1) % AMPI_EVENTS_QUEUED_MAX;
         events->n_queued--;
-        call_all(events, &event, context);
+        call_all(events, &event, place);
     }
     events->is_busy = false;
     if (events->must_update)
         ampi_events_update(events);
+    events->place = before;
 }
 
 void ampi_events_hand_out(struct ampi_rank *rank)
 {
-    if (rank->events->n_queued > 0)
-        hand_out(rank->events, IN_CALL);
+    const struct ult *u = ult_self();
+
+    if (rank->events->n_queued > 0 && u && u->owner == rank && u->state == ULT_RUNNING)
+        hand_out(rank->events, u->is_called ? AMPI_EVENT_IN_ERRAND : AMPI_EVENT_IN_CALL);
 }
 
 static void hand_out_on_errand(struct ult_errand *errand)
@@ -96,8 +103,7 @@ static void hand_out_on_errand(struct ult_errand *errand)
     struct ampi_events *events = BASE_CONTAINER(errand, struct ampi_events, errand);
 
     events->is_errand_posted = false;
-    if (!events->is_unrestricted)
-        hand_out(events, IN_ERRAND);
+    hand_out(events, AMPI_EVENT_IN_ERRAND);
 }
 
 /* ---- Taking ---- */
@@ -106,7 +112,7 @@ static BASE_COLD void drop(struct ampi_events *events, enum ampi_event_kind kind
                            const struct ampi_comm *comm)
 {
     for (struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next)
-        if (is_for(r, kind, comm))
+        if (is_for(r, kind, comm) && ampi_event_find_callback(r, AMPI_EVENT_IN_CALL))
             r->n_dropped++;
 }
 
@@ -143,9 +149,15 @@ static void take_of_pe(int pe_id, enum ampi_event_kind kind, const int64_t *valu
 
 /* ---- The hooks of lower modules ---- */
 
+/* u->call is the last one while the program sleeps: then ult_enter counts, and the gate has not been passed. */
+static intptr_t call_of(const struct ult *u)
+{
+    return (intptr_t)(!u->call || (u->depth > 0 && !u->called_from) ? "outside MPI" : u->call);
+}
+
 static void blocks(struct ult *u)
 {
-    const int64_t values[] = {(intptr_t)u->call};
+    const int64_t values[] = {call_of(u)};
 
     ampi_events_take(u->owner, AMPI_EVENT_RANK_BLOCKED, NULL, values);
 }
@@ -153,11 +165,10 @@ static void blocks(struct ult *u)
 static void resumes(struct ult *u, uint64_t since_ns)
 {
     struct ampi_events *events = ((struct ampi_rank *)u->owner)->events;
-    const int64_t values[] = {(intptr_t)u->call, (int64_t)(ult_now_ns() - since_ns)};
+    const int64_t values[] = {call_of(u), (int64_t)(ult_now_ns() - since_ns)};
 
     ampi_events_take(u->owner, AMPI_EVENT_RANK_RESUMED, NULL, values);
-    if (!events->is_unrestricted)
-        hand_out(events, IN_ERRAND);
+    hand_out(events, AMPI_EVENT_IN_ERRAND);
 }
 
 static void idles(struct ult_pe *pe, uint64_t since_ns)
@@ -196,17 +207,17 @@ static void free_freed(struct ampi_events *events)
     struct MPI_ABI_T_event_registration **link = &events->registrations, *r;
 
     while ((r = *link)) {
-        if (!r->is_freed) {
+        if (!r->is_freed || r->n_holders > 0) {
             link = &r->next;
             continue;
         }
         *link = r->next;
-        call_dropped(r, IN_CALL);
+        call_dropped(r, events->place);
         r->magic = AMPI_MAGIC_DEAD;
         if (r->comm)
             ampi_comm_shared_unref(r->comm->shared);
         if (r->freed)
-            r->freed(r, MPI_T_CB_REQUIRE_NONE, r->freed_data);
+            r->freed(r, levels[events->place], r->freed_data);
         free(r);
         link = &events->registrations; /* the callback may have changed the list */
     }
@@ -224,10 +235,10 @@ void ampi_events_update(struct ampi_events *events)
     events->wanted = 0;
     events->is_unrestricted = false;
     for (const struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next) {
-        if (!find_callback(r, IN_CALL))
+        if (r->is_freed || !ampi_event_find_callback(r, AMPI_EVENT_IN_CALL))
             continue;
         events->wanted |= BIT(r->kind);
-        events->is_unrestricted |= !find_callback(r, IN_ERRAND);
+        events->is_unrestricted |= !ampi_event_find_callback(r, AMPI_EVENT_IN_ERRAND);
         has_comms |= ampi_event_types[r->kind].scope == AMPI_EVENT_OF_COMM;
     }
     ult_watchers.blocks = blocks;
@@ -251,9 +262,17 @@ void ampi_events_update(struct ampi_events *events)
 
 void ampi_events_end(struct ampi_rank *self)
 {
-    if (!self->events)
+    struct ampi_events *events = self->events;
+
+    if (!events)
         return;
-    for (struct MPI_ABI_T_event_registration *r = self->events->registrations; r; r = r->next)
+    ampi_events_hand_out(self);
+    for (; events->n_queued > 0; events->n_queued--) { /* called by a callback */
+        const struct MPI_ABI_T_event_instance *event = &events->queue[events->first];
+        drop(events, event->kind, event->comm);
+        events->first = (events->first + 1) % AMPI_EVENTS_QUEUED_MAX;
+    }
+    for (struct MPI_ABI_T_event_registration *r = events->registrations; r; r = r->next)
         r->is_freed = true;
-    ampi_events_update(self->events);
+    ampi_events_update(events);
 }

@@ -32,6 +32,9 @@ struct MPI_ABI_T_event_instance {
     int64_t values[AMPI_EVENT_VALUES_MAX];
 };
 
+/* Where callbacks run; the least restricted level of callbacks that may run there. */
+enum ampi_event_place { AMPI_EVENT_IN_CALL, AMPI_EVENT_IN_ERRAND };
+
 struct ampi_event_callback {
     MPI_T_event_cb_function *function; /* NULL: none of this level */
     void *user_data;
@@ -47,7 +50,9 @@ struct MPI_ABI_T_event_registration {
     MPI_Count n_dropped;                                     /* since it was last called */
     MPI_T_event_free_cb_function *freed;                     /* MPI_T_event_handle_free; NULL: none */
     void *freed_data;
-    bool is_freed;                             /* in a callback: freed when that returns */
+    uint64_t since_ns;  /* when it got a callback: earlier events are not for it */
+    unsigned n_holders; /* calls of MPI_T_event_handle_free that still need its memory */
+    bool is_freed;      /* in a callback: freed when that returns */
     struct MPI_ABI_T_event_registration *next; /* next in the rank's list */
 };
 
@@ -59,6 +64,7 @@ struct ampi_events {
     struct MPI_ABI_T_event_registration *registrations;
     uint32_t wanted;                        /* kinds for which there is a callback, one bit each */
     bool is_unrestricted;                   /* a registration has no callback for errands */
+    enum ampi_event_place place;            /* the callbacks' that run, or IN_CALL */
     bool is_busy;                           /* a callback runs */
     bool must_update;                       /* registrations were changed meanwhile */
     bool is_errand_posted;                  /* `errand` */
@@ -77,10 +83,15 @@ struct ampi_events *ampi_events_of(struct ampi_rank *self);
 void ampi_events_take(struct ampi_rank *rank, int kind, const struct ampi_comm *comm, const int64_t *values);
 void ampi_events_hand_out(struct ampi_rank *rank);
 
+/* The callback that may be called there: the least restricted one. NULL: none. */
+const struct ampi_event_callback *
+ampi_event_find_callback(const struct MPI_ABI_T_event_registration *registration,
+                         enum ampi_event_place place);
+
 /* Registrations have changed: starts or ends watching, and frees those that are to be freed. */
 void ampi_events_update(struct ampi_events *events);
 
-/* Frees all registrations of the rank: MPI_T_finalize. */
+/* Hands out what is queued, and frees all registrations of the rank: MPI_T_finalize. */
 void ampi_events_end(struct ampi_rank *self);
 
 /* For categories. */

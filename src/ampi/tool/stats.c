@@ -3,21 +3,26 @@
  * stats.c: +stats. See stats.h.
  *
  * A rank's events go here as they happen, without the queue of event_queue.h. At the end rank 0 gathers the sums, so that there is
- * one table for all processes. Messages are those of the program; a message to itself counts as one on the same PE.
+ * one table for all processes. It receives them one by one, by internal messages, which raise no errors: ranks whose
+ * processes have failed are left out. Messages are those of the program; a message to itself counts as one on the same PE.
  */
 #include "ampi/tool/stats.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ampi/p2p/p2p.h"
 #include "ampi/tool/event_queue.h"
 #include "base/log.h"
 #include "base/settings.h"
 
 #define CALLS_MAX 8
 #define CALL_BYTES 40
-#define ROWS_MAX 32 /* of the table */
+#define ROWS_MAX 32       /* of the table */
+#define TAG (-2000000001) /* no channel of partitioned.c has it */
+#define NAME_BYTES 1024
 
 /* The time that a rank was blocked in a function of MPI. */
 struct call {
@@ -29,7 +34,7 @@ struct call {
 /* Plain data, sent to rank 0. */
 struct ampi_stats {
     int pe_id, proc_id;
-    int64_t since_ns; /* start; at the end: the time since then */
+    int64_t since_ns; /* start; at the end: the time since then; 0: the rank has failed */
     int64_t n_sent[AMPI_ROUTE_COUNT];
     int64_t bytes_sent[AMPI_ROUTE_COUNT];
     int64_t n_received, bytes_received;
@@ -125,9 +130,9 @@ static double load(const struct ampi_stats *stats)
 static bool is_first_of_pe(const struct ampi_stats *all, int i)
 {
     for (int k = i - 1; k >= 0; k--)
-        if (all[k].pe_id == all[i].pe_id && all[k].proc_id == all[i].proc_id)
+        if (all[k].since_ns > 0 && all[k].pe_id == all[i].pe_id && all[k].proc_id == all[i].proc_id)
             return false;
-    return true;
+    return all[i].since_ns > 0;
 }
 
 static void print_table(FILE *out, const struct ampi_stats *all, int n)
@@ -139,6 +144,10 @@ static void print_table(FILE *out, const struct ampi_stats *all, int n)
     for (int i = 0; i < n && i < ROWS_MAX; i++) {
         const struct ampi_stats *s = &all[i];
         const struct call *most = &s->calls[0];
+        if (s->since_ns == 0) {
+            fprintf(out, "%8d has failed\n", i);
+            continue;
+        }
         for (int k = 1; k < CALLS_MAX; k++)
             if (s->calls[k].blocked_ns > most->blocked_ns)
                 most = &s->calls[k];
@@ -171,6 +180,10 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
     fprintf(out, "{\"ranks\": [\n");
     for (int i = 0; i < n; i++) {
         const struct ampi_stats *s = &all[i];
+        if (s->since_ns == 0) {
+            fprintf(out, "  {\"rank\": %d, \"has_failed\": true}%s\n", i, i < n - 1 ? "," : "");
+            continue;
+        }
         fprintf(out, "  {\"rank\": %d, \"process\": %d, \"pe\": %d, \"seconds\": %.6f, ", i, s->proc_id,
                 s->pe_id, (double)s->since_ns / 1e9);
         print_routes(out, "sent", s->n_sent);
@@ -190,28 +203,72 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
     fprintf(out, "]}\n");
 }
 
-static void print_all(const struct ampi_stats *all, int n)
+/* FILE; of a spawned MPI_COMM_WORLD FILE.PROCESS.NUMBER, because it ends when others write theirs. */
+static void choose_name(const struct ampi_rank *self, char name[NAME_BYTES])
 {
+    if (self->spawned && strncmp(base_settings.stats, "/dev/", 5) != 0)
+        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id, self->spawned->number);
+    else
+        snprintf(name, NAME_BYTES, "%s", base_settings.stats);
+}
+
+static void print_all(const struct ampi_rank *self, const struct ampi_stats *all, int n)
+{
+    char name[NAME_BYTES];
     FILE *out;
 
     if (strcmp(base_settings.stats, "table") == 0) {
         print_table(stderr, all, n);
         return;
     }
-    out = fopen(base_settings.stats, "w");
+    choose_name(self, name);
+    out = fopen(name, "w");
     if (!out) {
-        base_log("+stats %s: %s", base_settings.stats, strerror(errno));
+        base_log("+stats %s: %s", name, strerror(errno));
         return;
     }
     print_json(out, all, n);
     if (fclose(out) != 0)
-        base_log("+stats %s: %s", base_settings.stats, strerror(errno));
+        base_log("+stats %s: %s", name, strerror(errno));
+}
+
+/* ---- The end ---- */
+
+static void send_own(struct ampi_rank *self, struct ampi_comm *comm, const struct ampi_stats *own)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+    struct ampi_send_args args = {own, sizeof *own, ampi_type_of(MPI_BYTE), 0, TAG, comm, AMPI_SEND_STANDARD};
+    struct ampi_request *sent = ampi_send_start(self, &args);
+
+    ampi_request_await(sent);
+    if (sent->status.MPI_ERROR != MPI_SUCCESS && !atomic_flag_test_and_set(&is_reported))
+        base_log("+stats: rank 0, which prints all, has failed");
+    ampi_request_destroy(sent);
+}
+
+/* At rank 0; own: its own. */
+static void collect(struct ampi_rank *self, struct ampi_comm *comm, const struct ampi_stats *own)
+{
+    int n = comm->local->n_ranks;
+    struct ampi_stats *all = base_calloc((size_t)n, sizeof *all, "statistics");
+
+    all[0] = *own;
+    for (int i = 1; i < n; i++) {
+        struct ampi_recv_args args = {&all[i], sizeof *all, ampi_type_of(MPI_BYTE), i, TAG, comm};
+        struct ampi_request *received = ampi_recv_start(self, &args);
+        ampi_request_await(received);
+        if (received->status.MPI_ERROR != MPI_SUCCESS)
+            memset(&all[i], 0, sizeof *all);
+        ampi_request_destroy(received);
+    }
+    print_all(self, all, n);
+    free(all);
 }
 
 void ampi_stats_end(struct ampi_rank *self)
 {
-    struct ampi_stats *all = NULL, *own = self->events ? self->events->stats : NULL;
-    int n = self->world->local->n_ranks;
+    struct ampi_stats *own = self->events ? self->events->stats : NULL;
+    struct ampi_comm *comm;
 
     if (BASE_LIKELY(!own))
         return;
@@ -221,12 +278,22 @@ void ampi_stats_end(struct ampi_rank *self)
     own->proc_id = ampi_job.proc_id;
     own->since_ns = (int64_t)ult_now_ns() - own->since_ns;
     own->switches = (int64_t)ult_pe_switches(self->ult.pe);
-    if (self->world->rank == 0)
-        all = base_calloc((size_t)n, sizeof *all, "statistics");
-    if (PMPI_Gather(own, (int)sizeof *own, MPI_BYTE, all, (int)sizeof *own, MPI_BYTE, 0, MPI_COMM_WORLD) ==
-            MPI_SUCCESS &&
-        all)
-        print_all(all, n);
-    free(all);
+    comm = ampi_comm_hidden(self->world);
+    if (!comm)
+        base_log("+stats: no context id is left");
+    else if (comm->rank == 0)
+        collect(self, comm, own);
+    else
+        send_own(self, comm, own);
     free(own);
+}
+
+void ampi_stats_end_session(const struct ampi_rank *self)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+
+    if (base_settings.stats && self->world_state < AMPI_RANK_INITIALIZED && self->world_rank == 0 &&
+        !atomic_flag_test_and_set(&is_reported))
+        base_log(
+            "+stats: only ranks that call MPI_Init are summed up; this program has called MPI_Session_init");
 }

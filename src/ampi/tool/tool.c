@@ -45,7 +45,8 @@ int PMPI_T_finalize(void)
 {
     if (ampi_tool_check())
         return MPI_T_ERR_NOT_INITIALIZED;
-    if (--ampi_self()->n_tool_inits == 0)
-        ampi_events_end(ampi_self());
+    if (ampi_self()->n_tool_inits == 1)
+        ampi_events_end(ampi_self());                           /* callbacks may still use the interface */
+    ampi_self()->n_tool_inits -= ampi_self()->n_tool_inits > 0; /* a callback may have been faster */
     return MPI_SUCCESS;
 }

@@ -338,7 +338,7 @@ void gpu_sync_append_point(struct gpu_sync *sync, struct gpu_point *point)
     append_point(sync, point, false);
 }
 
-/* A hold that is kept becomes one of the stream. */
+/* Puts a hold that is kept into the stream. */
 static int put_hold(struct gpu_sync *sync, struct gpu_hold *hold)
 {
     CUstreamBatchMemOpParams op = gpu_sync_wait(sync->words_at + offsetof(struct gpu_sync_words, released),
@@ -347,8 +347,6 @@ static int put_hold(struct gpu_sync *sync, struct gpu_hold *hold)
 
     if (!error)
         error = gpu_call(cuStreamBatchMemOp, (sync->driver, 1, &op, 0));
-    hold->is_kept = false;
-    sync->n_waiting++;
     return error;
 }
 
@@ -357,15 +355,19 @@ static void let_go(struct gpu_kept *kept)
 {
     struct gpu_sync *sync = BASE_CONTAINER(kept, struct gpu_sync, kept);
     CUcontext before;
-    int error = gpu_context_enter(sync->context, &before);
+    int not_entered = gpu_context_enter(sync->context, &before), error = not_entered;
 
     gpu_submit_begin(NULL);
-    for (struct gpu_hold *hold = first_kept(sync); hold && !error; hold = hold->next)
-        error = put_hold(sync, hold);
+    for (struct gpu_hold *hold = first_kept(sync); hold; hold = hold->next) {
+        if (!error)
+            error = put_hold(sync, hold);
+        hold->is_kept = false;
+        sync->n_waiting++;
+    }
     gpu_submit_end();
     sync->n_kept = 0;
     gpu_kept_remove(kept);
-    if (!error)
+    if (!not_entered)
         gpu_context_leave(sync->context, before);
 }
 

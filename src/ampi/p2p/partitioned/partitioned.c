@@ -9,7 +9,7 @@
  * messages travel on the hidden communicator, where no receive of the program can match them.
  */
 #include "ampi/object/info.h"
-#include "ampi/p2p/p2p.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
@@ -192,6 +192,16 @@ static const struct ampi_request_kind partitioned_kind = {
     .release = release,
 };
 
+static struct ampi_p2p_message message_of(const struct ampi_request *request)
+{
+    const struct ampi_partitioned *end = request->u.extra;
+
+    if (request->kind != &partitioned_kind)
+        return (struct ampi_p2p_message){.role = AMPI_P2P_REPORTS_ITSELF};
+    return (struct ampi_p2p_message){end->is_send ? AMPI_P2P_SENDS : AMPI_P2P_RECEIVES, end->peer_rank,
+                                     end->tag, end->count, end->type};
+}
+
 bool ampi_request_is_partitioned(const struct ampi_request *request)
 {
     return request && request->kind == &partitioned_kind;
@@ -210,6 +220,7 @@ static struct ampi_request *create(struct ampi_rank *self, bool is_send, int n_p
         ampi_raise(comm, MPI_ERR_OTHER, "no context id is left: free communicators that are not needed");
         return NULL;
     }
+    __atomic_store_n(&ampi_p2p_partitioned_message, message_of, __ATOMIC_RELAXED);
     request = ampi_request_create(self, &partitioned_kind, comm, true);
     end = base_calloc(1, sizeof *end, "a partitioned operation");
     *end = (struct ampi_partitioned){.is_send = is_send,
