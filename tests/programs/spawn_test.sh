@@ -37,11 +37,40 @@ cc -o plain plain.c
 cc -no-pie -o fixed plain.c
 cc -static -o static plain.c
 refused() {
-    expect "$1 is refused" 53 '' "MPI_Comm_spawn: MPI_ERR_SPAWN: .*$2" "$mpirun" -n 1 ./parent refused "$1"
+    expect "$1 is refused" 53 '' "MPI_Comm_spawn: MPI_ERR_SPAWN: .*$2" "$mpirun" -n 1 "${@:3}" "$1"
 }
-refused ./script 'a script'
-refused ./plain 'not linked with this MPI library'
-refused ./fixed 'not position-independent'
-refused ./static 'statically linked|not position-independent'
-refused ./missing 'no such program'
+refused ./script 'a script' ./parent refused
+refused ./plain 'not linked with this MPI library' ./parent refused
+refused ./fixed 'not position-independent' ./parent refused
+refused ./static 'statically linked|not position-independent' ./parent refused
+refused ./missing 'no such program' ./parent refused
+
+mkdir one two new late.d
+compile() { "$build/bin/mpicc" -O1 -fPIC "$@"; }
+compile -shared -DVERSION=1 -Wl,-soname,libver.so -o one/libver.so "$here/steps.c" &&
+    compile -shared -DVERSION=2 -Wl,-soname,libver.so -o two/libver.so "$here/steps.c" &&
+    compile -shared -DVERSION=3 -Wl,-soname,libasan.so.9 -o one/libasan.so.9 "$here/steps.c" &&
+    compile -shared -DVERSION=4 -Wl,-soname,liblate.so -o new/liblate.so "$here/steps.c" &&
+    compile -o steps "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
+    cp steps steps2 && cp steps other/steps3 && ln -s ../one other/one && cp one/libver.so one/libplug.so && cp one/libver.so libopened.so &&
+    compile -o other/version2 "$here/steps.c" -Ltwo -lver -Wl,-rpath,"\$ORIGIN/../two" &&
+    compile -o sanitized "$here/steps.c" -Lone -l:libasan.so.9 -Wl,-rpath,"\$ORIGIN/one" &&
+    compile -o late "$here/steps.c" -Lnew -llate -Wl,-rpath,"\$ORIGIN/late.d" &&
+    compile -DBIG=300 -o big "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
+    compile -DFIRST -o first "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
+    compile -shared -o one/libmain.so "$here/steps.c" && echo >empty.c &&
+    compile -o inlib empty.c -Lone -Wl,--no-as-needed -lmain -lver -Wl,-rpath,"\$ORIGIN/one" || exit 1
+steps() {
+    expect "$1" 0 "$2" '' "$mpirun" -n 1 "${@:3}"
+}
+steps "a library is opened after a spawn" 'version 1, plug 0 spawned opened $' ./steps ./steps2 @./libopened.so
+steps "a second program, when a descriptor's number is used again" 'spawned .*version 1.*spawned $' ./steps '<' ./steps2 '>' ./first
+steps "main in a library" 'version 1, plug 0 spawned $' ./steps ./inlib
+PLUG=libplug.so steps "a child opens a library of its folder" 'version 1, plug 1 spawned $' ./steps ./steps2
+refused other/version2 'it needs .*two/libver.so, but gets .*one/libver.so' ./steps
+refused ./sanitized 'built with a sanitizer .libasan.so.9.' ./steps
+steps "a missing library is found once it is there" "MPI_ERR_SPAWN.*command: 0 version 4, plug 0 spawned" ./steps '?' ./late '!mv new/liblate.so late.d' ./late
+steps "a program in the rank's PATH" 'version 1, plug 0 spawned' ./steps "PATH=$PWD/other:$PATH" steps3
+steps "a program of --one-process that is not the first spawns" 'version 1, plug 0 spawned' --one-process ./first : -n 1 ./steps ./steps2
+refused ./big '/big takes 300 MiB, and less is left' ./steps
 finish

@@ -112,13 +112,21 @@ static bool search(const char *folders, const char *command, char *path_out)
     return false;
 }
 
+/* PATH in the environment of the calling rank. */
+static const char *rank_path(void)
+{
+    struct image *image = image_of_thread();
+
+    return image ? image_env_value(image, "PATH") : secure_getenv("PATH");
+}
+
 /* A name without a slash is looked for in the folders of the info key path, in PATH, and in the current folder. */
 static bool find_program(const char *command, const struct ampi_info *info, char *path_out)
 {
     if (strchr(command, '/'))
         return snprintf(path_out, PATH_MAX, "%s", command) < PATH_MAX && access(path_out, X_OK) == 0;
-    return search(ampi_info_get(info, "path"), command, path_out) ||
-           search(secure_getenv("PATH"), command, path_out) || search(".", command, path_out);
+    return search(ampi_info_get(info, "path"), command, path_out) || search(rank_path(), command, path_out) ||
+           search(".", command, path_out);
 }
 
 /* The path, absolute; malloc'ed. */
@@ -200,7 +208,9 @@ static const char *find_obstacle(struct ampi_spawn_part *parts, int n_parts)
         return "this process cannot run further copies of its program: it is not position-independent, or it "
                "has loaded libmpi by dlopen (as Python does without mpirun, or with one rank per process)";
     if (ampi_job.spawn_room <= 0)
-        return "this process has no address space for further ranks: use +stacksize with less";
+        return "this process has no address space for further ranks: their stacks are too large (use "
+               "+stacksize "
+               "with less), or only a library that was opened later calls MPI_Comm_spawn";
     for (int i = 0; i < n_parts && !why; i++)
         if (!is_same_file(parts[i].dir, "."))
             why = "its folder is not the current one, which ranks of a process share";

@@ -359,8 +359,8 @@ static BASE_NO_SANITIZE bool may_spawn(void)
 
     if (!answer)
         answer = image_process_refers_to("comm_spawn") ? 2 : 1;
-    if (answer == 2 || !ampi_launched_host())
-        return answer == 2;
+    if (answer == 2 || ampi_programs_may_spawn() || !ampi_launched_host())
+        return answer == 2 || ampi_programs_may_spawn();
     n_launched = ampi_launched_count();
     return n_launched == 0 || n_launched == 1 || (n_launched > 1 && base_settings.n_ranks > n_launched);
 }

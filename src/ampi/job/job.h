@@ -180,6 +180,9 @@ void ampi_library_env_set_for_streams(void);
 /* Reads what mpirun passes. Called once, before the number of ranks is used. */
 void ampi_programs_take(void);
 
+/* True if one of them may call a function that spawns ranks. */
+bool ampi_programs_may_spawn(void);
+
 /* Loads the programs. After image_program_open and ampi_memory_plan. Ends the process if one cannot be loaded. */
 void ampi_programs_load(void);
 

@@ -3,9 +3,13 @@
  * other_programs.c: further programs in a job of one process (mpirun --one-process): their ranks follow those of the process's
  * program, in the order of the command line, and are copies of these programs (image_program_load).
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
@@ -24,7 +28,8 @@ struct part {
 static struct {
     struct part *parts;
     int n_parts;
-    int n_ranks; /* of all parts */
+    int n_ranks;    /* of all parts */
+    bool may_spawn; /* one has the name of such a function */
 } others;
 
 /* Takes a word, "3:abc", from the text; malloc'ed. */
@@ -38,6 +43,25 @@ static char *take_word(const char **text)
         base_fatal(1, "the variable " BASE_LAUNCHED_OTHERS_ENV " is damaged");
     *text = end + 1 + length;
     return word;
+}
+
+/* True if the file contains the text. */
+static bool contains(const char *path, const char *text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    char *bytes = MAP_FAILED;
+    bool is_there;
+
+    if (fd >= 0 && fstat(fd, &status) == 0)
+        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (bytes == MAP_FAILED)
+        return false;
+    is_there = memmem(bytes, (size_t)status.st_size, text, strlen(text));
+    munmap(bytes, (size_t)status.st_size);
+    return is_there;
 }
 
 void ampi_programs_take(void)
@@ -55,8 +79,14 @@ void ampi_programs_take(void)
             base_realloc(others.parts, ((size_t)others.n_parts + 1) * sizeof part, "the programs of the job");
         others.parts[others.n_parts++] = part;
         others.n_ranks += part.n_ranks;
+        others.may_spawn |= contains(part.words[0], "omm_spawn"); /* MPI_Comm_spawn, mpi_comm_spawn_ */
     }
     unsetenv(BASE_LAUNCHED_OTHERS_ENV);
+}
+
+bool ampi_programs_may_spawn(void)
+{
+    return others.may_spawn;
 }
 
 void ampi_programs_load(void)

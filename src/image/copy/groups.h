@@ -88,6 +88,7 @@ bool image_group_count(struct image *image, const void *handle, int n);
 struct image_loaded {
     struct image_module *modules; /* the private ones, whose constructors have not run; free() it */
     size_t count;
+    const char *stranger; /* of a program: a sentence about a library that is another file; NULL: none */
 };
 
 /* Loads the library `name` for a rank and returns its handle, as a dlopen called by the prototype of
@@ -97,9 +98,15 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
                         struct image_loaded *loaded_out);
 
 /* The same for several names; the handle is that of the first. folders: a search list, which has the meaning of search_tag
- * (DT_RPATH or DT_RUNPATH); NULL: none. */
+ * (DT_RPATH or DT_RUNPATH); NULL: none. is_program: names[0] is a program's copy, of which no rank runs. */
 void *image_opener_open_all(const char *const *names, size_t n_names, const char *folders,
-                            ElfW(Sxword) search_tag, int mode, struct image_loaded *loaded_out);
+                            ElfW(Sxword) search_tag, int mode, bool is_program,
+                            struct image_loaded *loaded_out);
+
+/* Writes a path of a file in memory, of which no path has been written before, although numbers of descriptors repeat: ld.so
+ * takes a loaded file of this path. Under base_loader_lock. */
+enum { IMAGE_MEMORY_PATH_MAX = 96 };
+void image_memory_path(int fd, char *path_out);
 
 /* Runs the constructors of the modules on the prototype after all: the ranks will share them. */
 void image_opener_construct(const struct image_loaded *loaded);

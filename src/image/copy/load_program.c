@@ -128,8 +128,8 @@ static const char *check_file(struct file *file)
     return NULL;
 }
 
-/* Makes a copy of the open file in memory. False: with the reason. */
-static bool read_file(struct file *file, const char **why_out)
+/* Makes a copy of the open file in memory. False: with the reason; *is_final_out: it lies in the file. */
+static bool read_file(struct file *file, const char **why_out, bool *is_final_out)
 {
     struct stat status;
     ssize_t n = 1;
@@ -149,6 +149,7 @@ static bool read_file(struct file *file, const char **why_out)
     }
     file->header = (const void *)file->bytes;
     *why_out = check_file(file);
+    *is_final_out = *why_out != NULL;
     return !*why_out;
 }
 
@@ -192,8 +193,23 @@ static char *expand(const struct file *file, const char *folders)
     return expanded;
 }
 
-/* Reads the dynamic section, and clears the flag that makes the file a program. False: it is damaged. */
-static bool read_dynamic(const struct file *file, struct wanted *wanted)
+/* True if the library is the runtime of a sanitizer that the process does not have, and that would end it. */
+static bool is_missing_sanitizer(const char *name)
+{
+    static const char *const sanitizers[] = {"libasan.", "libtsan.", "liblsan.", "libhwasan.",
+                                             "libclang_rt."};
+    bool is_one = false;
+    void *handle = NULL;
+
+    for (size_t i = 0; i < sizeof sanitizers / sizeof sanitizers[0]; i++)
+        is_one |= strncmp(name, sanitizers[i], strlen(sanitizers[i])) == 0;
+    if (is_one && (handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)))
+        dlclose(handle);
+    return is_one && !handle;
+}
+
+/* Reads the dynamic section, and clears the flag that makes the file a program. Returns why it cannot be loaded, or NULL. */
+static const char *read_dynamic(const struct file *file, struct wanted *wanted)
 {
     const ElfW(Phdr) *segment = find_segment(file, PT_DYNAMIC);
     ElfW(Dyn) *dynamic = at_vaddr(file, segment->p_vaddr, segment->p_filesz);
@@ -210,7 +226,7 @@ static bool read_dynamic(const struct file *file, struct wanted *wanted)
     }
     strings = at_vaddr(file, strings_vaddr, strings_bytes);
     if (!dynamic || !strings || !strings_bytes || strings[strings_bytes - 1])
-        return false;
+        return "the file is damaged";
     for (size_t i = 0; i < n_dynamic && dynamic[i].d_tag != DT_NULL; i++) {
         const char *text = strings + dynamic[i].d_un.d_val;
         ElfW(Sxword) tag = dynamic[i].d_tag;
@@ -218,6 +234,8 @@ static bool read_dynamic(const struct file *file, struct wanted *wanted)
         if ((tag != DT_NEEDED && tag != DT_RPATH && tag != DT_RUNPATH) ||
             dynamic[i].d_un.d_val >= strings_bytes)
             continue;
+        if (tag == DT_NEEDED && is_missing_sanitizer(text))
+            return image_error("it was built with a sanitizer (%s), and the process's program was not", text);
         if (tag == DT_NEEDED) {
             image_array_push(&wanted->names, &wanted->n_names, sizeof text, &text);
         } else if (!wanted->folders || tag == DT_RUNPATH) {
@@ -226,7 +244,7 @@ static bool read_dynamic(const struct file *file, struct wanted *wanted)
             wanted->search_tag = tag;
         }
     }
-    return true;
+    return NULL;
 }
 
 /* ---- main ---- */
@@ -320,35 +338,43 @@ static struct image_program *add_program(const struct file *file, const struct l
         modules[0].tls_offset = -(
             ptrdiff_t)(modules[0].tls_bytes ? base_round_up(modules[0].tls_bytes, modules[0].tls_align) : 0);
         if (image_group_add_program(modules, count, &program, why_out)) {
-            program->main_offset = (uintptr_t)main - modules[0].bias + program->modules[0].copy_shift;
+            const struct image_module *owner = image_module_of(program, (uintptr_t)main); /* or a library */
+
+            *why_out = "its main is not part of it, or of a library of which each rank has a copy";
+            program->main_offset = owner ? (uintptr_t)main - owner->bias + owner->copy_shift : 0;
             program->entry_vaddr = file->header->e_entry;
             image_construct_streams(program);
+            program = owner ? program : NULL;
         }
     }
     free(modules);
     return program;
 }
 
-static struct image_program *load(const struct file *file, const char **why_out)
+/* *is_final_out: another try would fail, too. */
+static struct image_program *load(const struct file *file, const char **why_out, bool *is_final_out)
 {
     struct wanted wanted = {.search_tag = DT_RUNPATH};
-    struct image_loaded loaded = {NULL, 0};
+    struct image_loaded loaded = {NULL, 0, NULL};
     struct image_program *program = NULL;
-    char copy_path[64];
+    char copy_path[IMAGE_MEMORY_PATH_MAX];
     const char *name = copy_path;
     struct link_map *map;
 
-    snprintf(copy_path, sizeof copy_path, "/proc/self/fd/%d", file->copy_fd);
+    image_memory_path(file->copy_fd, copy_path);
     image_array_push(&wanted.names, &wanted.n_names, sizeof name, &name);
-    if (!read_dynamic(file, &wanted)) {
-        *why_out = "the file is damaged";
+    if ((*why_out = read_dynamic(file, &wanted))) {
+        *is_final_out = true;
     } else if (!(map = image_opener_open_all(wanted.names, wanted.n_names, wanted.folders, wanted.search_tag,
-                                             RTLD_NOW | RTLD_LOCAL, &loaded))) {
+                                             RTLD_NOW | RTLD_LOCAL, true, &loaded))) {
         *why_out = dlerror();
     } else {
+        *is_final_out = true; /* it stays loaded */
+        BASE_ASSERT(strcmp(map->l_name, copy_path) == 0);
         map->l_name = strdup(file->path); /* for reports, gdb and dladdr */
         image_opener_drop_destructors(&loaded);
-        program = add_program(file, map, &loaded, why_out);
+        *why_out = loaded.stranger;
+        program = loaded.stranger ? NULL : add_program(file, map, &loaded, why_out);
     }
     free(loaded.modules);
     free(wanted.names);
@@ -356,32 +382,40 @@ static struct image_program *load(const struct file *file, const char **why_out)
     return program;
 }
 
-/* Loads the program, and remembers the outcome. */
-static struct known *add_known(int fd, const struct stat *status, const char *path)
+/* Loads the program, and remembers the outcome, except for a failure that may pass (a library or memory is missing). */
+static struct image_program *load_new(int fd, const struct stat *status, const char *path,
+                                      const char **why_out)
 {
-    struct known *known = base_calloc(1, sizeof *known, "a program");
     struct file file = {.path = realpath(path, NULL), .fd = fd, .copy_fd = -1};
-    const char *why = "out of memory";
+    struct image_program *program = NULL;
+    bool is_final = false;
 
-    *known = (struct known){.device = status->st_dev,
-                            .inode = status->st_ino,
-                            .changed = status->st_mtim,
-                            .next = known_programs};
-    known_programs = known;
-    if (file.path && read_file(&file, &why))
-        known->program = load(&file, &why);
-    if (!known->program) {
-        known->error = strdup(why);
-        close(fd);
+    *why_out = "out of memory";
+    if (file.path && read_file(&file, why_out, &is_final))
+        program = load(&file, why_out, &is_final);
+    if (program || is_final) {
+        struct known *known = base_malloc(sizeof *known, "a program");
+
+        *known = (struct known){.device = status->st_dev,
+                                .inode = status->st_ino,
+                                .changed = status->st_mtim,
+                                .program = program,
+                                .error = program ? NULL : strdup(*why_out),
+                                .next = known_programs};
+        known_programs = known;
     }
+    if (!program)
+        close(fd);
     close_file(&file);
-    return known;
+    return program;
 }
 
 struct image_program *image_program_load(const char *path, const char **error_out)
 {
+    struct image_program *program;
     struct known *known = NULL;
     struct stat status, own;
+    const char *why;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 || fstat(fd, &status) != 0) {
@@ -397,13 +431,19 @@ struct image_program *image_program_load(const char *path, const char **error_ou
     while (known && (known->device != status.st_dev || known->inode != status.st_ino ||
                      memcmp(&known->changed, &status.st_mtim, sizeof known->changed) != 0))
         known = known->next;
-    if (known)
+    if (known) {
         close(fd);
-    else
-        known = add_known(fd, &status, path);
-    if (!known->program)
-        *error_out = image_error("%s cannot run in this process: %s", path,
-                                 known->error ? known->error : "out of memory");
+        program = known->program;
+        why = known->error;
+    } else {
+        program = load_new(fd, &status, path, &why);
+    }
+    if (!program) { /* why may be image_error's */
+        char *text = strdup(why ? why : "out of memory");
+
+        *error_out = image_error("%s cannot run in this process: %s", path, text ? text : "out of memory");
+        free(text);
+    }
     base_loader_unlock();
-    return known->program;
+    return program;
 }

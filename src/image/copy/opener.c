@@ -63,7 +63,7 @@ struct deferred {
 
 /* The dlopen in progress; under the lock of rebind_dlopen.c. */
 static struct {
-    char path[64]; /* of the opener */
+    char path[IMAGE_MEMORY_PATH_MAX]; /* of the opener */
     struct deferred *deferred;
     size_t count;
 } opening;
@@ -239,10 +239,29 @@ static int write_opener(const char *strings, size_t strings_bytes, size_t n_name
     return fd;
 }
 
+void image_memory_path(int fd, char *path_out)
+{
+    static unsigned count;
+    int length = snprintf(path_out, IMAGE_MEMORY_PATH_MAX, "/proc/self");
+
+    for (unsigned bits = ++count; bits; bits >>= 1)
+        length += snprintf(path_out + length, IMAGE_MEMORY_PATH_MAX - (size_t)length, bits & 1 ? "/." : "/");
+    snprintf(path_out + length, IMAGE_MEMORY_PATH_MAX - (size_t)length, "/fd/%d", fd);
+}
+
+/* The length of the folder of an image_memory_path at the start of the path; 0: another path. */
+static size_t memory_folder(const char *path)
+{
+    size_t length = strncmp(path, "/proc/self/", 11) == 0 ? 10 + strspn(path + 10, "./") : 0;
+
+    return length && strncmp(path + length, "fd", 2) == 0 ? length + 2 : 0;
+}
+
 /* Appends the folders that ld.so searches for the module, without those it searches for every module,
- * separated by ':'. NULL: none; free() it. */
+ * separated by ':'. The folder of a program's copy stands for the program's. NULL: none; free() it. */
 static char *search_list(const struct image_module *module)
 {
+    const char *slash = strrchr(module->name, '/');
     Dl_serinfo size, *list;
     FILE *stream;
     char *folders = NULL;
@@ -253,8 +272,13 @@ static char *search_list(const struct image_module *module)
     *list = size;
     stream = open_memstream(&folders, &len);
     if (stream && dlinfo((void *)module->link_map, RTLD_DI_SERINFO, list) == 0)
-        for (unsigned i = 0; i < list->dls_cnt && !(list->dls_serpath[i].dls_flags & LA_SER_DEFAULT); i++)
-            fprintf(stream, "%s%s", i ? ":" : "", list->dls_serpath[i].dls_name);
+        for (unsigned i = 0; i < list->dls_cnt && !(list->dls_serpath[i].dls_flags & LA_SER_DEFAULT); i++) {
+            const char *folder = list->dls_serpath[i].dls_name;
+            size_t skip = slash ? memory_folder(folder) : 0;
+
+            fprintf(stream, "%s%.*s%s", i ? ":" : "", skip ? (int)(slash - module->name) : 0, module->name,
+                    folder + skip);
+        }
     if (stream)
         fclose(stream);
     free(list);
@@ -315,30 +339,52 @@ static bool find_file(const char *folders, const char *name, char *path_out, str
 }
 
 /* ld.so takes a loaded library of the name that a module needs before it searches the module's folders. In a process of this
- * rank alone it would not, if only other ranks have loaded that library. */
-static void report_strangers(const struct image_module *module)
+ * rank alone it would not, if only other ranks have loaded that library. Returns a sentence about such a library; NULL: there
+ * is none. searched: the module with the search list; image: NULL: of a program without ranks. */
+static const char *find_stranger(const struct image_module *module, const struct image_module *searched,
+                                 const struct image *image)
 {
-    char *folders = search_list(module);
+    char *folders = search_list(searched);
     char *path = base_malloc(PATH_MAX, "the path of a library"); /* ranks may have small stacks */
-    const struct image *image = image_of_thread();
+    const char *found = NULL;
     struct stat wanted, loaded;
 
-    for (size_t i = 0; folders && image && i < module->n_needed; i++) {
+    for (size_t i = 0; folders && !found && i < module->n_needed; i++) {
         const struct link_map *map = module->needed[i];
         struct image_module other = {.name = map->l_name, .bias = map->l_addr};
-        const struct image_module *copied = image_module_of(image->program, (uintptr_t)map->l_ld);
+        const struct image_module *copied =
+            image ? image_module_of(image->program, (uintptr_t)map->l_ld) : NULL;
 
         image_module_read_dynamic(&other, map->l_ld);
-        if (other.soname && copied && !image_has_group(image, copied->group) &&
+        if (other.soname && image_module_is_private(map) &&
+            !(copied && image_has_group(image, copied->group)) &&
             find_file(folders, other.soname, path, &wanted) && stat(map->l_name, &loaded) == 0 &&
             (wanted.st_ino != loaded.st_ino || wanted.st_dev != loaded.st_dev))
-            base_log("%s needs %s, but gets %s of the same name, which another rank has loaded; use one rank "
-                     "per process "
-                     "(mpirun --procs N -n N)",
-                     module->name, path, map->l_name);
+            found = image_error("%s needs %s, but gets %s of the same name, which another rank has loaded",
+                                searched == module ? module->name : "it", path, map->l_name);
     }
     free(path);
     free(folders);
+    return found;
+}
+
+/* Reports a stranger to the rank, or if a program is being loaded, to the caller. The opener is still there: it has the
+ * program's search list. */
+static void report_strangers(void *opener, bool is_program, struct image_loaded *loaded)
+{
+    const struct image_module searched = {.name = "", .link_map = opener};
+    const struct image *image = is_program ? NULL : image_of_thread();
+    const char *found;
+
+    for (size_t i = 0; i < opening.count && (image || is_program) && !loaded->stranger; i++) {
+        const struct image_module *module = &opening.deferred[i].module;
+
+        found = find_stranger(module, is_program && memory_folder(module->name) ? &searched : module, image);
+        if (is_program)
+            loaded->stranger = found;
+        else if (found)
+            base_log("%s; use one rank per process (mpirun --procs N -n N)", found);
+    }
 }
 
 void *image_opener_open(const struct image_module *caller, const char *name, int mode,
@@ -346,20 +392,21 @@ void *image_opener_open(const struct image_module *caller, const char *name, int
 {
     char *folders = caller && caller->link_map ? search_list(caller) : NULL;
     void *handle = image_opener_open_all(&name, 1, folders, caller ? search_tag_of(caller) : DT_RUNPATH, mode,
-                                         loaded_out);
+                                         false, loaded_out);
 
     free(folders);
     return handle;
 }
 
 void *image_opener_open_all(const char *const *names, size_t n_names, const char *folders,
-                            ElfW(Sxword) search_tag, int mode, struct image_loaded *loaded_out)
+                            ElfW(Sxword) search_tag, int mode, bool is_program,
+                            struct image_loaded *loaded_out)
 {
     int fd = make_opener(names, n_names, folders, search_tag);
     const char *name = names[0];
     void *opener, *handle = NULL;
 
-    *loaded_out = (struct image_loaded){0};
+    *loaded_out = (struct image_loaded){NULL, 0, NULL};
     if (fd < 0) {
         base_log("the ranks share %s: it cannot be opened for one of them (memfd_create: %s)", name,
                  strerror(errno));
@@ -367,7 +414,7 @@ void *image_opener_open_all(const char *const *names, size_t n_names, const char
     }
     opening.count = 0;
     opening.deferred = NULL;
-    snprintf(opening.path, sizeof opening.path, "/proc/self/fd/%d", fd);
+    image_memory_path(fd, opening.path);
     opener = open_bound(opening.path, mode);
     close(fd);
     if (!opener)
@@ -375,11 +422,11 @@ void *image_opener_open_all(const char *const *names, size_t n_names, const char
     restore();
     handle = dlopen(name, mode | RTLD_NOLOAD); /* by its name now, wherever it was found */
     BASE_ASSERT(handle);
+    report_strangers(opener, is_program, loaded_out);
     dlclose(opener);
     for (size_t i = 0; i < opening.count; i++) {
         opening.deferred[i].module.is_pristine = true;
         image_precedence_bind_all(&opening.deferred[i].module, 1);
-        report_strangers(&opening.deferred[i].module);
         image_array_push(&loaded_out->modules, &loaded_out->count, sizeof opening.deferred[i].module,
                          &opening.deferred[i].module);
         free(opening.deferred[i].inits);

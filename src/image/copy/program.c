@@ -159,9 +159,12 @@ bool image_program_plan(struct image_program *program, const char **error_out)
             return false;
     lay_out(program);
     if (program->number > 0 && program->span_bytes > image_program.reserved_bytes) {
-        *error_out = image_error("the %zu MiB of address space that each rank has for opened libraries are "
-                                 "used up; use fewer ranks or smaller stacks (+stacksize)",
-                                 image_late_bytes() >> 20);
+        *error_out = image_error(
+            "%s takes %zu MiB, and less is left of the %zu MiB of address space that each "
+            "rank has for opened libraries and other programs%s",
+            program->modules[0].name, (program->modules[0].vaddr_hi - program->modules[0].vaddr_lo) >> 20,
+            image_late_bytes() >> 20,
+            program->root == program ? "" : "; use fewer ranks or smaller stacks (+stacksize)");
         return false;
     }
     for (size_t i = 0; i < program->n_modules; i++)

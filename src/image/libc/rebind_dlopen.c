@@ -81,7 +81,7 @@ static void add_group(struct image *image, void *handle, const struct image_load
  * makes sure that all libraries loaded meanwhile belong to this call. No rank's code runs while it is held. */
 static void *load(struct image *image, const struct image_module *caller, const char *path, int mode)
 {
-    struct image_loaded loaded = {NULL, 0};
+    struct image_loaded loaded = {NULL, 0, NULL};
     void *handle;
 
     base_loader_lock();
