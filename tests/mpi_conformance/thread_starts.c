@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that is not the program's first can start MPI, and is MPI's main thread then: `funneled`, `multiple`; `session` starts a
- * session. If the first thread waits otherwise than by pthread_join, it is an error: `blocked`. Without a wish a session has the
- * level of MPI_Init_thread, else MPI_THREAD_MULTIPLE: `levels`. */
+/* A thread that is not the program's first can start MPI, and is MPI's main thread then: `funneled`, `multiple`; `session`
+ * starts a session. If the first thread of a rank that is alone on its PE waits otherwise than by pthread_join, it is an error:
+ * `blocked`. Without a wish a session has the level of MPI_Init_thread, else MPI_THREAD_MULTIPLE: `levels`. */
 #include "mtest.h"
 #include <pthread.h>
 #include <semaphore.h>

@@ -34,21 +34,36 @@ static bool make_entry(void)
 /* True if a segment of notes has one of Go's. */
 static bool has_go_note(const char *notes, size_t n_bytes)
 {
-    for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= n_bytes;) {
+    for (size_t at = 0; at + sizeof(ElfW(Nhdr)) + 4 <= n_bytes;) {
         const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(notes + at);
 
         if (note->n_namesz == 4 && memcmp(note + 1, "Go\0", 4) == 0)
             return true;
-        at += sizeof *note + base_round_up(note->n_namesz, 4) + base_round_up(note->n_descsz, 4);
+        at += sizeof *note + base_round_up((size_t)note->n_namesz, 4) +
+              base_round_up((size_t)note->n_descsz, 4);
     }
     return false;
+}
+
+/* The number of bytes of a segment that are in a mapping of the file: a damaged file may promise more. */
+static size_t count_mapped(const struct image_module *module, const ElfW(Phdr) * segment)
+{
+    for (size_t i = 0; i < module->n_phdrs; i++) {
+        const ElfW(Phdr) *load = &module->phdr[i];
+        size_t offset = segment->p_vaddr - load->p_vaddr;
+
+        if (load->p_type == PT_LOAD && segment->p_vaddr >= load->p_vaddr && offset < load->p_filesz)
+            return segment->p_filesz < load->p_filesz - offset ? segment->p_filesz : load->p_filesz - offset;
+    }
+    return 0;
 }
 
 static bool is_go(const struct image_module *module)
 {
     for (size_t i = 0; i < module->n_phdrs; i++)
         if (module->phdr[i].p_type == PT_NOTE &&
-            has_go_note((const char *)module->bias + module->phdr[i].p_vaddr, module->phdr[i].p_memsz))
+            has_go_note((const char *)module->bias + module->phdr[i].p_vaddr,
+                        count_mapped(module, &module->phdr[i])))
             return true;
     return false;
 }
