@@ -83,7 +83,9 @@ static void stop(MPI_T_event_registration registration)
     MTEST_OK(MPI_T_event_handle_free(registration, (void *)&marker, on_free));
     MTEST_CHECK(n_freed == before + 1, "the callback of MPI_T_event_handle_free was called %d times",
                 n_freed - before);
+#ifndef __SANITIZE_ADDRESS__ /* it reads freed memory */
     MTEST_CHECK(MPI_T_event_handle_free(registration, NULL, NULL) == MPI_T_ERR_INVALID_HANDLE, "freed twice");
+#endif
     for (int i = 1; i < n_seen && i < MAX_SEEN; i++)
         MTEST_CHECK(seen[i].time >= seen[i - 1].time, "event %d is earlier than the one before", i);
     MTEST_CHECK(n_wrong == 0, "%d wrong things in callbacks", n_wrong);
