@@ -19,12 +19,9 @@
 bool gpu_resident_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
                        struct gpu_ticket *ticket);
 
-/* Called after gpu_resident_copy returned false and the copy was started another way, alone: launches the device's
+/* Called after gpu_resident_copy returned false and the copy was started another way: launches the device's
  * kernel if copies come often enough to make it worthwhile. */
 void gpu_resident_call(int device);
-
-/* True if a kernel of this PE is there, on any device. */
-bool gpu_resident_is_near(void);
 
 /* Handles completed orders. Returns their number. */
 int gpu_resident_poll(struct gpu_pe *pe);
