@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shows that the guide's table of performance variables is that of src/ampi/tool/pvar_table.c, row by row, that the control variables
-it names exist, and that names quoted in the documentation exist: functions and files (`ampi_...`), options (`+...`), environment
-variables (`HEDDLE_...`).
+"""Shows that the guide's tables of performance variables and events are those of src/ampi/tool/pvar_table.c and
+src/ampi/object/event.h, that the control variables it names exist, and that names quoted in the documentation exist:
+functions and files (`ampi_...`), options (`+...`), environment variables (`HEDDLE_...`).
 
 usage: names_test.py ROOT
 """
@@ -23,10 +23,12 @@ MPIT = "src/ampi/tool"
 sources = {name for file in os.listdir(os.path.join(root, MPIT)) if file.endswith((".c", ".h"))
            for name in names(os.path.join(MPIT, file), r'"(heddle_\w+)"')}
 performance = set(names(MPIT + "/pvar_table.c", r'^\s*\{?\s*"(heddle_\w+)"'))
+events = {"heddle_" + name for name in names("src/ampi/object/event.h", r'^\s*X\(\w+, \w+, "(\w+)"')}
+sources |= events | {name.replace("heddle_", "heddle_comm_", 1) for name in events}
 table = {name for row in names("docs/guide.md", r"^\| (`heddle_.*)$") for name in re.findall(r"`(heddle_\w+)`", row)}
 named = set(names("docs/guide.md", r"`(heddle_\w+)`"))
-wrong = [f"the guide's table has {name}, pvar_table.c has not" for name in sorted(table - performance)]
-wrong += [f"pvar_table.c has {name}, the guide's table has not" for name in sorted(performance - table)]
+wrong = [f"the guide's tables have {name}, pvar_table.c and event.h have not" for name in sorted(table - performance - events)]
+wrong += [f"pvar_table.c or event.h has {name}, the guide's tables have not" for name in sorted((performance | events) - table)]
 wrong += [f"the guide names {name}, which is nowhere in {MPIT}" for name in sorted(named - sources)]
 words = set()
 for folder in ("src", "include", "tests", "bench", "tools", "cmake", "wrappers"):
