@@ -55,12 +55,12 @@ const char *launch_library_dir(void)
 /* True if this file is our library, under any path. */
 static bool is_our_library(const char *path)
 {
-    const char *our_dir = launch_library_dir();
-    if (our_dir == NULL)
+    const char *own_dir = launch_library_dir();
+    if (own_dir == NULL)
         return true; /* nothing to compare with: accept the file */
-    char ours[PATH_MAX + 64];
-    snprintf(ours, sizeof ours, "%s/" BASE_OWN_MPI, our_dir);
-    char *a = realpath(path, NULL), *b = realpath(ours, NULL);
+    char own_path[PATH_MAX + 64];
+    snprintf(own_path, sizeof own_path, "%s/" BASE_OWN_MPI, own_dir);
+    char *a = realpath(path, NULL), *b = realpath(own_path, NULL);
     bool is_same = a != NULL && b != NULL && strcmp(a, b) == 0;
     free(a);
     free(b);

@@ -201,7 +201,7 @@ static bool is_missing_sanitizer(const char *name)
     bool is_one = false;
     void *handle = NULL;
 
-    for (size_t i = 0; i < sizeof sanitizers / sizeof sanitizers[0]; i++)
+    for (size_t i = 0; i < BASE_COUNT(sanitizers); i++)
         is_one |= strncmp(name, sanitizers[i], strlen(sanitizers[i])) == 0;
     if (is_one && (handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)))
         dlclose(handle);
@@ -420,6 +420,8 @@ struct image_program *image_program_load(const char *path, const char **error_ou
 
     if (fd < 0 || fstat(fd, &status) != 0) {
         *error_out = image_error("%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
         return NULL;
     }
     if (stat("/proc/self/exe", &own) == 0 && own.st_dev == status.st_dev && own.st_ino == status.st_ino) {
