@@ -161,7 +161,8 @@ struct machine {
     /* True if a process runs on this node. Two processes never disagree about it. Any thread. NULL: all do. */
     bool (*is_on_node)(int proc_id);
 
-    /* True if a process has been started, and has not ended. Any thread, from attach on. */
+    /* True if a process has been started; and if it has not ended, either. Any thread, from attach on. NULL: all have. */
+    bool (*is_started)(int proc_id);
     bool (*is_present)(int proc_id);
 
     /* A short description: name, version, file, support for GPU memory. From open on. NULL: none. */

@@ -68,14 +68,14 @@ static int state_of(int proc_id)
     return atomic_load(&table->states[proc_id]);
 }
 
+bool ucxm_is_started(int proc_id)
+{
+    return table ? state_of(proc_id) > BASE_LAUNCHED_ABSENT : proc_id < ucxm.place.n_procs;
+}
+
 bool ucxm_is_present(int proc_id)
 {
-    int state;
-
-    if (!table)
-        return proc_id < ucxm.place.n_procs;
-    state = state_of(proc_id);
-    return state > BASE_LAUNCHED_ABSENT && state < BASE_LAUNCHED_ENDED;
+    return ucxm_is_started(proc_id) && (!table || state_of(proc_id) < BASE_LAUNCHED_ENDED);
 }
 
 void ucxm_members_set(int state)

@@ -69,6 +69,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .n_pes_of = ucxm_n_pes_of,
     .is_near = is_near,
     .is_on_node = is_on_node,
+    .is_started = ucxm_is_started,
     .is_present = ucxm_is_present,
     .describe = ucxm_describe,
     .takes = ucxm_takes,

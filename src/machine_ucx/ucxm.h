@@ -179,6 +179,7 @@ void ucxm_launcher_abort(int exit_code, const char *why);
 const char *ucxm_members_attach(struct machine_place *place);
 /* True if processes can be added: then the functions below are used instead of fences and notifications. */
 bool ucxm_members_may_grow(void);
+bool ucxm_is_started(int proc_id);
 bool ucxm_is_present(int proc_id);
 /* Sets this process's state (enum base_launched_state). */
 void ucxm_members_set(int state);

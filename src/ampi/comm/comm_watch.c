@@ -56,10 +56,9 @@ static void add(struct ampi_comm_shared *shared)
 
 static void drop(struct ampi_comm_shared *shared)
 {
-    if (!shared->link_watched)
-        return;
-    pthread_mutex_lock(&lock);
-    *shared->link_watched = shared->next_watched;
+    pthread_mutex_lock(&lock); /* neighbours in the list change the link */
+    if (shared->link_watched)
+        *shared->link_watched = shared->next_watched;
     if (shared->next_watched)
         shared->next_watched->link_watched = shared->link_watched;
     pthread_mutex_unlock(&lock);

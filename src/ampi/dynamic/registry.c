@@ -264,7 +264,7 @@ static int home_of(const struct ampi_registry_call *call)
     if (call->op >= AMPI_REGISTRY_PUBLISH)
         return 0;
     if (sscanf(call->port, "heddle-port:%d:", &proc_id) != 1 || proc_id < 0 ||
-        proc_id >= ampi_job.max_procs || (ampi_machine ? !ampi_procs_is_present(proc_id) : proc_id > 0))
+        proc_id >= ampi_job.max_procs || (ampi_machine ? !ampi_procs_is_started(proc_id) : proc_id > 0))
         return -1;
     return proc_id;
 }
@@ -332,7 +332,7 @@ int ampi_registry_run(struct ampi_registry_call *call)
                                NULL);
     if (call->home != ampi_job.proc_id) {
         struct ampi_registry_call **list = &awaited[self->pe_id];
-        if (ampi_failed_is(call->home))
+        if (ampi_failed_is(call->home) || !ampi_procs_is_present(call->home))
             return MPI_ERR_PROC_ABORTED;
         call->next = *list;
         *list = call;

@@ -114,6 +114,11 @@ int64_t ampi_procs_check_termination(void);
 
 /* ---- Locations of ranks ---- */
 
+static inline bool ampi_procs_is_started(int proc_id)
+{
+    return !ampi_machine->is_started || ampi_machine->is_started(proc_id);
+}
+
 /* True if a process has been started, and has not ended. */
 static inline bool ampi_procs_is_present(int proc_id)
 {
