@@ -67,6 +67,14 @@ static inline bool ends_memory(const char *name)
     return strncmp(name, free_async, sizeof free_async - 1) == 0;
 }
 
+/* True for the name of a wait for an event; the compiler evaluates it. */
+static inline bool waits_for_event(const char *name)
+{
+    static const char wait[] = "cuStreamWaitEvent";
+
+    return strncmp(name, wait, sizeof wait - 1) == 0;
+}
+
 #define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
     static CUresult CUDAAPI call_##name parameters                                        \
     {                                                                                     \
@@ -88,6 +96,8 @@ static inline bool ends_memory(const char *name)
         result = real.r_##name arguments;                                                 \
         gpu_submit_end();                                                                 \
         gpu_call_end(&call);                                                              \
+        if (waits_for_event(#name))                                                       \
+            result = gpu_capture_keep_out(&call, result);                                 \
         if (ends_memory(#name))                                                           \
             gpu_count_change();                                                           \
         return result;                                                                    \
@@ -283,10 +293,7 @@ static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct
         awaited->streams[awaited->n_streams++] = face->base.stream;
     for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
         awaited->events[awaited->n_events++] = i->event;
-    for (int i = 0; i < awaited->n_streams && rank->n_captures > 0; i++)
-        if (gpu_stream_is_captured(awaited->streams[i], NULL))
-            return false;
-    return true;
+    return rank->n_captures == 0 || !gpu_streams_are_captured(face, true, true);
 }
 
 static CUresult wait_for_all(const struct awaited *awaited, const void *caller)

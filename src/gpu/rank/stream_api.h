@@ -44,8 +44,6 @@ CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const
                                            CUstreamCaptureMode mode);
 CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out);
 CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out);
-CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out);
-CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out);
 CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode);
 
 /* ---- Waits and queries (stream_api.c) ---- */
@@ -253,10 +251,6 @@ bool gpu_host_is_pageable(const void *address);
       gpu_capture_begin_to_ptsz, "is the rank's only")                                                       \
     X(cuStreamEndCapture, 10000, (CUstream, CUgraph *), gpu_capture_end, "is the rank's only")               \
     X(cuStreamEndCapture_ptsz, 10000, (CUstream, CUgraph *), gpu_capture_end_ptsz, "is the rank's only")     \
-    X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask,                      \
-      "is the rank's only")                                                                                  \
-    X(cuStreamIsCapturing_ptsz, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask_ptsz,            \
-      "is the rank's only")                                                                                  \
     X(cuMemcpyDtoH_v2, 3020, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host, "waits")                   \
     X(cuMemcpyDtoH_v2_ptds, 7000, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host_ptds, "waits")         \
     X(cuMemcpyHtoD_v2, 3020, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host, "waits")           \
