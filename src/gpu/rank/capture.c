@@ -73,31 +73,6 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin)
     atomic_fetch_sub(&gpu_drain_n_captures, 1);
 }
 
-/* The driver's function of this kind for a mapped stream: NULL no longer means a default stream. */
-#define BEGIN(twin, function, mapped_function, stream, arguments, mapped_arguments) \
-    struct gpu_rank_streams *rank;                                                  \
-    CUresult result;                                                                \
-    gpu_guard_prepare();                                                            \
-    rank = gpu_streams_of_self();                                                   \
-    if (!rank)                                                                      \
-        return real.function arguments;                                             \
-    result = stream_to_capture(&stream, twin, GPU_CALLER);                          \
-    if (result == CUDA_SUCCESS)                                                     \
-        announce(GPU_CALLER);                                                       \
-    return result != CUDA_SUCCESS ? result : count(rank, stream, real.mapped_function mapped_arguments)
-
-CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream)
-{
-    BEGIN(false, r_cuStreamBeginCapture, r_cuStreamBeginCapture_v2, stream, (stream),
-          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-}
-
-CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream)
-{
-    BEGIN(true, r_cuStreamBeginCapture_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream),
-          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-}
-
 static bool is_mode(CUstreamCaptureMode mode)
 {
     return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
@@ -110,34 +85,36 @@ static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
     return is_mode(mode) ? CU_STREAM_CAPTURE_MODE_RELAXED : mode;
 }
 
-CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode)
-{
-    BEGIN(false, r_cuStreamBeginCapture_v2, r_cuStreamBeginCapture_v2, stream, (stream, mode),
-          (stream, relaxed(mode)));
-}
+/* mapped: the driver's function of this kind for a mapped stream, whose NULL no longer means a default stream. */
+#define BEGIN(ours, twin, function, mapped, parameters, arguments, mapped_arguments)                \
+    CUresult CUDAAPI ours parameters                                                                \
+    {                                                                                               \
+        struct gpu_rank_streams *rank;                                                              \
+        CUresult result;                                                                            \
+        gpu_guard_prepare();                                                                        \
+        rank = gpu_streams_of_self();                                                               \
+        if (!rank)                                                                                  \
+            return real.function arguments;                                                         \
+        result = stream_to_capture(&stream, twin, GPU_CALLER);                                      \
+        if (result == CUDA_SUCCESS)                                                                 \
+            announce(GPU_CALLER);                                                                   \
+        return result != CUDA_SUCCESS ? result : count(rank, stream, real.mapped mapped_arguments); \
+    }
+#define BEGIN_TWINS(ours, name, mapped, parameters, arguments, mapped_arguments)      \
+    BEGIN(ours, false, r_##name, r_##mapped, parameters, arguments, mapped_arguments) \
+    BEGIN(ours##_ptsz, true, r_##name##_ptsz, r_##mapped##_ptsz, parameters, arguments, mapped_arguments)
 
-CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode)
-{
-    BEGIN(true, r_cuStreamBeginCapture_v2_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream, mode),
-          (stream, relaxed(mode)));
-}
+BEGIN_TWINS(gpu_capture_begin_v1, cuStreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream), (stream),
+            (stream, CU_STREAM_CAPTURE_MODE_RELAXED))
 
-CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode)
-{
-    BEGIN(false, r_cuStreamBeginCaptureToGraph, r_cuStreamBeginCaptureToGraph, stream,
-          (stream, graph, nodes, edges, n_nodes, mode),
-          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
-}
+BEGIN_TWINS(gpu_capture_begin, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2,
+            (CUstream stream, CUstreamCaptureMode mode), (stream, mode), (stream, relaxed(mode)))
 
-CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                           const CUgraphEdgeData *edges, size_t n_nodes,
-                                           CUstreamCaptureMode mode)
-{
-    BEGIN(true, r_cuStreamBeginCaptureToGraph_ptsz, r_cuStreamBeginCaptureToGraph_ptsz, stream,
-          (stream, graph, nodes, edges, n_nodes, mode),
-          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
-}
+BEGIN_TWINS(gpu_capture_begin_to, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,
+            (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+             size_t n_nodes, CUstreamCaptureMode mode),
+            (stream, graph, nodes, edges, n_nodes, mode),
+            (stream, graph, nodes, edges, n_nodes, relaxed(mode)))
 
 static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
                     CUresult(CUDAAPI *function)(CUstream, CUgraph *))
@@ -173,17 +150,8 @@ CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result)
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
-CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out)
-{
-    gpu_guard_prepare();
-    return end(stream, graph_out, false, real.r_cuStreamEndCapture);
-}
-
-CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out)
-{
-    gpu_guard_prepare();
-    return end(stream, graph_out, true, real.r_cuStreamEndCapture_ptsz);
-}
+GPU_TWINS(gpu_capture_end, cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph_out),
+          end(stream, graph_out, twin, driver))
 
 CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode)
 {

@@ -153,17 +153,6 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
     return result;
 }
 
-CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
-                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
-{
-    gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, false, GPU_CALLER, real.r_cuGraphInstantiateWithParams);
-}
-
-CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
-                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
-{
-    gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, true, GPU_CALLER,
-                       real.r_cuGraphInstantiateWithParams_ptsz);
-}
+GPU_TWINS(gpu_api_instantiate, cuGraphInstantiateWithParams, _ptsz,
+          (CUgraphExec * exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+          instantiate(exec_out, graph, parameters, twin, GPU_CALLER, driver))

@@ -195,17 +195,8 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
     return function(call.stream);
 }
 
-CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream)
-{
-    gpu_guard_prepare();
-    return synchronize(stream, false, GPU_CALLER, real.r_cuStreamSynchronize);
-}
-
-CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream)
-{
-    gpu_guard_prepare();
-    return synchronize(stream, true, GPU_CALLER, real.r_cuStreamSynchronize_ptsz);
-}
+GPU_TWINS(gpu_api_stream_synchronize, cuStreamSynchronize, _ptsz, (CUstream stream),
+          synchronize(stream, twin, GPU_CALLER, driver))
 
 CUresult CUDAAPI gpu_api_event_synchronize(CUevent event)
 {
@@ -233,17 +224,8 @@ static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
     return result;
 }
 
-CUresult CUDAAPI gpu_api_stream_query(CUstream stream)
-{
-    gpu_guard_prepare();
-    return query(stream, false, GPU_CALLER, real.r_cuStreamQuery);
-}
-
-CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream)
-{
-    gpu_guard_prepare();
-    return query(stream, true, GPU_CALLER, real.r_cuStreamQuery_ptsz);
-}
+GPU_TWINS(gpu_api_stream_query, cuStreamQuery, _ptsz, (CUstream stream),
+          query(stream, twin, GPU_CALLER, driver))
 
 CUresult CUDAAPI gpu_api_event_query(CUevent event)
 {
@@ -400,17 +382,8 @@ static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_o
     return result;
 }
 
-CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out)
-{
-    gpu_guard_prepare();
-    return get_flags(stream, false, flags_out, real.r_cuStreamGetFlags);
-}
-
-CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out)
-{
-    gpu_guard_prepare();
-    return get_flags(stream, true, flags_out, real.r_cuStreamGetFlags_ptsz);
-}
+GPU_TWINS(gpu_api_stream_flags, cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags_out),
+          get_flags(stream, twin, flags_out, driver))
 
 static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
                                 CUresult(CUDAAPI *function)(CUstream, CUstream))
@@ -423,17 +396,8 @@ static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
     return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;
 }
 
-CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from)
-{
-    gpu_guard_prepare();
-    return copy_attributes(to, from, false, real.r_cuStreamCopyAttributes);
-}
-
-CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
-{
-    gpu_guard_prepare();
-    return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
-}
+GPU_TWINS(gpu_api_copy_attributes, cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from),
+          copy_attributes(to, from, twin, driver))
 
 /* ---- The list ---- */
 
