@@ -18,7 +18,7 @@ import sys
 # Functions written by hand: waits, creation and destruction of streams, captures, launches, copies that may be repeated. src/gpu/rank/stream_api.h and guard.c have them.
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
-    "cuStreamBeginCaptureToGraph", "cuStreamEndCapture", "cuStreamIsCapturing",
+    "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
     "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuLaunchHostFunc", "cuMemcpyHtoD", "cuMemcpyDtoH",
     "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute",
 }
@@ -30,9 +30,10 @@ PASSED = {"cuStreamAttachMemAsync", "cuStreamGetDevice"}
 # Functions that only query the stream or set its attributes: no order with other streams.
 ASKS = {
     "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetGreenCtx",
-    "cuStreamGetAttribute", "cuStreamSetAttribute", "cuStreamGetCaptureInfo",
-    "cuStreamUpdateCaptureDependencies",
+    "cuStreamGetAttribute", "cuStreamSetAttribute", "cuStreamUpdateCaptureDependencies",
 }
+# The same about a capture: if that is refused, captures stay valid.
+STATES = {"cuStreamGetCaptureInfo", "cuStreamIsCapturing"}
 # Arguments that name a device, with the rank's number.
 NUMBERS = {"CUdevice_v1": "GPU_CALL_NUMBER(%s)", "CUmemLocation_v1": "GPU_CALL_PLACE(%s)"}
 # Where memory of the host may be: (read from there, written there, bytes). The driver waits for the stream if
@@ -197,7 +198,8 @@ def main(toolkit):
             host = HOST.get(base, ("NULL", "NULL", "0"))
             rows.setdefault(version // 10 * 10 if version >= 12000 else 0, []).append(
                 "X(%s, %d, %d, %s, (%s), (%s), %s, %s)" % (
-                    name, version, 1 if twin else 0, "ASK" if base in ASKS else "SUBMIT", join(own),
+                    name, version, 1 if twin else 0,
+                    "ASK" if base in ASKS else "STATE" if base in STATES else "SUBMIT", join(own),
                     ", ".join(pass_on), ", ".join(host), ENDS.get(base, "(0, 0)")))
     waits, alone = waiting_rows(functions, symbols)
     print("""/* SPDX-License-Identifier: BSD-3-Clause
@@ -211,7 +213,7 @@ def main(toolkit):
 /* clang-format off */
 /* The lists:
  *      GPU_STREAM_CALLS    X(name in libcuda, version of CUDA that brought it, NULL means the thread's stream (1) or
- *                          the legacy one (0), SUBMIT: adds work or ASK: does not, parameters, arguments, address in
+ *                          the legacy one (0), kind (enum gpu_call_kind), parameters, arguments, address in
  *                          the host's memory that is read, that is written (NULL: none), bytes, ends)
  *      GPU_WAITING_CALLS   X(name, version, stream, parameters, arguments, the call that does the same and does not
  *                          wait, its arguments, address of the host that is read, that is written, address of a

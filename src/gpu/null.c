@@ -15,12 +15,12 @@
 #include "gpu/rank/guard.h"
 #include "gpu/streams/scheduler.h"
 
-bool gpu_monitor_watch(void)
+/* Of functions for addresses of devices. */
+static int unreachable(void)
 {
-    return false;
+    BASE_ASSERT(!"device buffers without CUDA's headers");
+    return -1;
 }
-
-void gpu_monitor_begin(void) {}
 
 void *gpu_symbol_found(const char *name, void *function)
 {
@@ -37,39 +37,9 @@ enum gpu_owner gpu_monitor_owner(uintptr_t addr)
     return GPU_OWNER_HOST;
 }
 
-bool gpu_guard_notices_frees(void)
-{
-    return false;
-}
-
-bool gpu_driver_open(const char *path)
-{
-    return false;
-}
-
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
 {
     *range_out = (struct gpu_range){addr, addr + 1, 0, GPU_MEMORY_HOST, -1};
-}
-
-uint64_t gpu_query_buffer(uintptr_t addr)
-{
-    return 0;
-}
-
-bool gpu_is_built(void)
-{
-    return false;
-}
-
-bool gpu_is_possible(void)
-{
-    return false;
-}
-
-int gpu_device_count(void)
-{
-    return 0;
 }
 
 void gpu_print_devices(int n_pes, int n_ranks)
@@ -85,7 +55,6 @@ const char *gpu_error_text(int error)
     return text;
 }
 
-/* Never called: no address is a device's. */
 gpu_copy_host_fn gpu_copy_host;
 gpu_block_at_fn gpu_block_at;
 long gpu_resident_us;
@@ -93,21 +62,6 @@ long gpu_resident_us;
 bool gpu_resident_set(const char *text)
 {
     return true;
-}
-
-bool gpu_resident_is_there(int device)
-{
-    return false;
-}
-
-uint64_t gpu_resident_times_sent_away(void)
-{
-    return 0;
-}
-
-size_t gpu_guarded_count(void)
-{
-    return 0;
 }
 
 const struct gpu_guarded *gpu_guarded_at(size_t i)
@@ -123,106 +77,13 @@ _Atomic int gpu_n_callbacks;
 bool (*gpu_has_no_messages)(void);
 bool gpu_needs_progress;
 
-void gpu_streams_choose(bool are_private, bool is_suspending, bool are_graphs) {}
-
-void gpu_streams_begin(int n_ranks) {}
-
-static int unreachable(void)
-{
-    BASE_ASSERT(!"device buffers without CUDA's headers");
-    return -1;
-}
-
-int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
-{
-    return unreachable();
-}
-
-int gpu_memory_free(enum gpu_memory kind, void *memory)
-{
-    return unreachable();
-}
-
-int gpu_work_of_stream(struct gpu_work *work, void *stream)
-{
-    return unreachable();
-}
-
-int gpu_work_of_event(struct gpu_work *work, void *event)
-{
-    return unreachable();
-}
-
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 size_t gpu_hop_min_bytes = SIZE_MAX;
-
-bool gpu_can_hop(const void *to, const void *from, size_t n_bytes)
-{
-    return false;
-}
 
 void *gpu_guard(const char *name, void *function)
 {
     return function;
 }
-
-void gpu_move_start(struct gpu_move *move)
-{
-    unreachable();
-}
-
-int gpu_move_wait(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
-{
-    return unreachable();
-}
-
-int gpu_move_now(const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes)
-{
-    return unreachable();
-}
-
-bool gpu_can_combine(int op, int type)
-{
-    return false;
-}
-
-bool gpu_copies_can(int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts,
-                    const struct gpu_facts *src_facts, struct gpu_known *known)
-{
-    return false;
-}
-
-int gpu_copies_start(struct gpu_copies *copies)
-{
-    return unreachable();
-}
-
-int gpu_copies_now(int device, const struct gpu_copy *copies, int n)
-{
-    return unreachable();
-}
-
-int gpu_combine_start(struct gpu_combine *combine)
-{
-    return unreachable();
-}
-
-int gpu_combine_now(const struct gpu_combine *combine)
-{
-    return unreachable();
-}
-
-bool gpu_swap_can(const struct gpu_swap *swap)
-{
-    return false;
-}
-
-int gpu_swap_now(const struct gpu_swap *swap)
-{
-    return unreachable();
-}
-
-void gpu_layout_forget(struct base_layout *layout) {}
 
 void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out)
 {
@@ -230,14 +91,10 @@ void *gpu_pinned_get(size_t n_bytes, size_t *size_out, int *error_out)
     return NULL;
 }
 
-void gpu_pinned_put(void *block) {}
-
 void *gpu_staging_get(size_t n_bytes)
 {
     return NULL;
 }
-
-void gpu_staging_put(void *block, size_t n_bytes) {}
 
 void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
 {
@@ -245,43 +102,7 @@ void *gpu_scratch_get(int device, size_t n_bytes, int *error_out)
     return NULL;
 }
 
-void gpu_scratch_put(int device, void *block, size_t n_bytes) {}
-
 const char *gpu_nccl_library;
-
-bool gpu_nccl_is_possible(void)
-{
-    return false;
-}
-
-int gpu_sync_create(void *stream, struct gpu_sync **sync_out)
-{
-    return unreachable();
-}
-
-void gpu_sync_destroy(struct gpu_sync *sync) {}
-
-int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold)
-{
-    return unreachable();
-}
-
-void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold) {}
-
-void gpu_sync_catch_up(void) {}
-
-void gpu_sync_make_room(struct gpu_sync *sync) {}
-
-bool gpu_sync_is_full(const struct gpu_sync *sync)
-{
-    return false;
-}
-
-bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
-{
-    unreachable();
-    return false;
-}
 
 const size_t gpu_slot_bytes = 0;
 
@@ -290,122 +111,10 @@ struct gpu_slot *gpu_slot_take(struct gpu_sync *sync, const void *data, size_t n
     return NULL;
 }
 
-int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *point)
-{
-    return unreachable();
-}
-
 void *gpu_slot_data(const struct gpu_slot *slot)
 {
     return NULL;
 }
-
-void gpu_slot_put(struct gpu_slot *slot) {}
-
-bool gpu_inbox_take(struct gpu_sync *sync, struct gpu_inbox *inbox, void *to, size_t n_bytes)
-{
-    return false;
-}
-
-void gpu_inbox_put(struct gpu_inbox *inbox) {}
-
-bool gpu_inbox_can(const struct gpu_inbox *inbox, const struct gpu_slot *slot)
-{
-    return false;
-}
-
-void gpu_inbox_tell(struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes) {}
-
-void gpu_inbox_release(struct gpu_inbox *inbox) {}
-
-int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived,
-                    struct gpu_point *done)
-{
-    return unreachable();
-}
-
-void gpu_point_rest(struct gpu_point *point) {}
-
-void gpu_point_expect(struct gpu_point *point) {}
-
-void gpu_sync_watch(const struct gpu_sync *sync, struct gpu_watch *watch) {}
-
-uint64_t gpu_slot_count(void)
-{
-    return 0;
-}
-
-void gpu_slot_count_one(void) {}
-
-int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes)
-{
-    return unreachable();
-}
-
-bool gpu_graph_agree(struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second,
-                     size_t n_bytes)
-{
-    unreachable();
-    return false;
-}
-
-int gpu_graph_add(struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts,
-                  struct gpu_graph_end *const *waits, int n_waits)
-{
-    return unreachable();
-}
-
-void gpu_graph_release(struct gpu_graph_end *end) {}
-
-void gpu_graph_forget(struct gpu_graph_end *end) {}
-
-int gpu_watch_create(struct gpu_watch *watch)
-{
-    return unreachable();
-}
-
-void gpu_watch_destroy(struct gpu_watch *watch) {}
-
-void gpu_watch_begin(struct gpu_watch *watch) {}
-
-bool gpu_watch_can_use(int device, const void *addr, size_t n_bytes)
-{
-    return false;
-}
-
-int gpu_scheduler_blocks(int *n_multiprocessors_out, int *device_out)
-{
-    return unreachable();
-}
-
-int gpu_scheduler_create(struct gpu_scheduler *scheduler, size_t memory_bytes)
-{
-    return unreachable();
-}
-
-void gpu_scheduler_destroy(struct gpu_scheduler *scheduler) {}
-
-int gpu_scheduler_start(struct gpu_scheduler *scheduler)
-{
-    return unreachable();
-}
-
-int gpu_scheduler_post(struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_post *post)
-{
-    return unreachable();
-}
-
-int gpu_scheduler_drain(struct gpu_scheduler *scheduler)
-{
-    return unreachable();
-}
-
-int gpu_scheduler_rest(struct gpu_scheduler *scheduler)
-{
-    return unreachable();
-}
-
-void gpu_scheduler_stop(struct gpu_scheduler *scheduler) {}
 
 struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
 {
@@ -413,36 +122,15 @@ struct gpu_nccl *gpu_nccl_create(int device, bool makes_id)
     return NULL;
 }
 
-int gpu_nccl_state(struct gpu_nccl *nccl)
-{
-    return unreachable();
-}
-
-void gpu_nccl_get_card(const struct gpu_nccl *nccl, struct gpu_nccl_card *card_out) {}
-
 const char *gpu_nccl_compare(const struct gpu_nccl_card *cards, int n)
 {
     unreachable();
     return "this library was built without CUDA's headers";
 }
 
-void gpu_nccl_connect(struct gpu_nccl *nccl, const char *id, int n, int own) {}
-
-void gpu_nccl_cancel(struct gpu_nccl *nccl) {}
-
 void gpu_nccl_describe(char *text, size_t text_bytes)
 {
     snprintf(text, text_bytes, "none");
-}
-
-bool gpu_nccl_can(int op, int type)
-{
-    return false;
-}
-
-bool gpu_nccl_can_use(int device, const void *address)
-{
-    return false;
 }
 
 struct gpu_queue *gpu_nccl_queue(const struct gpu_nccl *nccl, int *error_out)
@@ -451,30 +139,95 @@ struct gpu_queue *gpu_nccl_queue(const struct gpu_nccl *nccl, int *error_out)
     return NULL;
 }
 
-int gpu_nccl_start(struct gpu_nccl *nccl, struct gpu_queue *queue, const struct gpu_nccl_call *call)
-{
-    return unreachable();
-}
-
-int gpu_nccl_ask(struct gpu_nccl *nccl)
-{
-    return unreachable();
-}
-
-bool gpu_nccl_may_be_loss(int error)
-{
-    return false;
-}
-
-void gpu_nccl_abort(struct gpu_nccl *nccl) {}
-
-void gpu_nccl_destroy(struct gpu_nccl *nccl) {}
-
-void gpu_nccl_settle(double limit_s) {}
-
-void gpu_nccl_leave(int exit_code, double limit_s) {}
-
-void gpu_queue_then(struct gpu_queue *queue, struct gpu_ticket *ticket)
-{
-    unreachable();
-}
+/* clang-format off */
+#define NONE(type, name, parameters) type name parameters { return 0; }
+#define NOTHING(name, parameters) void name parameters {}
+#define REFUSED(name, parameters) int name parameters { return unreachable(); }
+#define REFUSED_BOOL(name, parameters) bool name parameters { unreachable(); return false; }
+#define VAIN(name, parameters) void name parameters { unreachable(); }
+NONE(bool, gpu_monitor_watch, (void))
+NONE(bool, gpu_guard_notices_frees, (void))
+NONE(bool, gpu_driver_open, (const char *path))
+NONE(uint64_t, gpu_query_buffer, (uintptr_t addr))
+NONE(bool, gpu_is_built, (void))
+NONE(bool, gpu_is_possible, (void))
+NONE(int, gpu_device_count, (void))
+NONE(bool, gpu_resident_is_there, (int device))
+NONE(uint64_t, gpu_resident_times_sent_away, (void))
+NONE(size_t, gpu_guarded_count, (void))
+NONE(bool, gpu_can_hop, (const void *to, const void *from, size_t n_bytes))
+NONE(bool, gpu_can_combine, (int op, int type))
+NONE(bool, gpu_copies_can, (int device, const struct gpu_copy *copy, const struct gpu_facts *dst_facts, const struct gpu_facts *src_facts, struct gpu_known *known))
+NONE(bool, gpu_swap_can, (const struct gpu_swap *swap))
+NONE(bool, gpu_nccl_is_possible, (void))
+NONE(bool, gpu_sync_is_full, (const struct gpu_sync *sync))
+NONE(bool, gpu_inbox_take, (struct gpu_sync *sync, struct gpu_inbox *inbox, void *to, size_t n_bytes))
+NONE(bool, gpu_inbox_can, (const struct gpu_inbox *inbox, const struct gpu_slot *slot))
+NONE(uint64_t, gpu_slot_count, (void))
+NONE(bool, gpu_watch_can_use, (int device, const void *addr, size_t n_bytes))
+NONE(bool, gpu_nccl_can, (int op, int type))
+NONE(bool, gpu_nccl_can_use, (int device, const void *address))
+NONE(bool, gpu_nccl_may_be_loss, (int error))
+NOTHING(gpu_monitor_begin, (void))
+NOTHING(gpu_streams_choose, (bool are_private, bool is_suspending, bool are_graphs))
+NOTHING(gpu_streams_begin, (int n_ranks))
+NOTHING(gpu_layout_forget, (struct base_layout *layout))
+NOTHING(gpu_pinned_put, (void *block))
+NOTHING(gpu_staging_put, (void *block, size_t n_bytes))
+NOTHING(gpu_scratch_put, (int device, void *block, size_t n_bytes))
+NOTHING(gpu_sync_destroy, (struct gpu_sync *sync))
+NOTHING(gpu_sync_release, (struct gpu_sync *sync, struct gpu_hold *hold))
+NOTHING(gpu_sync_catch_up, (void))
+NOTHING(gpu_sync_make_room, (struct gpu_sync *sync))
+NOTHING(gpu_slot_put, (struct gpu_slot *slot))
+NOTHING(gpu_inbox_put, (struct gpu_inbox *inbox))
+NOTHING(gpu_inbox_tell, (struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes))
+NOTHING(gpu_inbox_release, (struct gpu_inbox *inbox))
+NOTHING(gpu_point_rest, (struct gpu_point *point))
+NOTHING(gpu_point_expect, (struct gpu_point *point))
+NOTHING(gpu_sync_watch, (const struct gpu_sync *sync, struct gpu_watch *watch))
+NOTHING(gpu_slot_count_one, (void))
+NOTHING(gpu_graph_release, (struct gpu_graph_end *end))
+NOTHING(gpu_graph_forget, (struct gpu_graph_end *end))
+NOTHING(gpu_watch_destroy, (struct gpu_watch *watch))
+NOTHING(gpu_watch_begin, (struct gpu_watch *watch))
+NOTHING(gpu_scheduler_destroy, (struct gpu_scheduler *scheduler))
+NOTHING(gpu_scheduler_stop, (struct gpu_scheduler *scheduler))
+NOTHING(gpu_nccl_get_card, (const struct gpu_nccl *nccl, struct gpu_nccl_card *card_out))
+NOTHING(gpu_nccl_connect, (struct gpu_nccl *nccl, const char *id, int n, int own))
+NOTHING(gpu_nccl_cancel, (struct gpu_nccl *nccl))
+NOTHING(gpu_nccl_abort, (struct gpu_nccl *nccl))
+NOTHING(gpu_nccl_destroy, (struct gpu_nccl *nccl))
+NOTHING(gpu_nccl_settle, (double limit_s))
+NOTHING(gpu_nccl_leave, (int exit_code, double limit_s))
+REFUSED(gpu_memory_alloc, (enum gpu_memory kind, size_t n_bytes, void **memory_out))
+REFUSED(gpu_memory_free, (enum gpu_memory kind, void *memory))
+REFUSED(gpu_work_of_stream, (struct gpu_work *work, void *stream))
+REFUSED(gpu_work_of_event, (struct gpu_work *work, void *event))
+REFUSED(gpu_move_wait, (const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes))
+REFUSED(gpu_move_now, (const struct gpu_data *dst, const struct gpu_data *src, size_t n_bytes))
+REFUSED(gpu_copies_start, (struct gpu_copies *copies))
+REFUSED(gpu_copies_now, (int device, const struct gpu_copy *copies, int n))
+REFUSED(gpu_combine_start, (struct gpu_combine *combine))
+REFUSED(gpu_combine_now, (const struct gpu_combine *combine))
+REFUSED(gpu_swap_now, (const struct gpu_swap *swap))
+REFUSED(gpu_sync_create, (void *stream, struct gpu_sync **sync_out))
+REFUSED(gpu_sync_add, (struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold *hold))
+REFUSED_BOOL(gpu_sync_is_captured, (struct gpu_sync *sync, uint64_t *id_out))
+REFUSED(gpu_slot_fill, (struct gpu_slot *slot, const void *data, struct gpu_point *point))
+REFUSED(gpu_inbox_empty, (struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived, struct gpu_point *done))
+REFUSED(gpu_graph_prepare, (struct gpu_sync *sync, struct gpu_graph_end *end, void *data, size_t n_bytes))
+REFUSED_BOOL(gpu_graph_agree, (struct gpu_graph_end *send, struct gpu_graph_end *recv, struct gpu_graph_end *second, size_t n_bytes))
+REFUSED(gpu_graph_add, (struct gpu_sync *sync, struct gpu_graph_end *const *starts, int n_starts, struct gpu_graph_end *const *waits, int n_waits))
+REFUSED(gpu_watch_create, (struct gpu_watch *watch))
+REFUSED(gpu_scheduler_blocks, (int *n_multiprocessors_out, int *device_out))
+REFUSED(gpu_scheduler_create, (struct gpu_scheduler *scheduler, size_t memory_bytes))
+REFUSED(gpu_scheduler_start, (struct gpu_scheduler *scheduler))
+REFUSED(gpu_scheduler_post, (struct gpu_scheduler *scheduler, struct HEDDLE_Handlers_post *post))
+REFUSED(gpu_scheduler_drain, (struct gpu_scheduler *scheduler))
+REFUSED(gpu_scheduler_rest, (struct gpu_scheduler *scheduler))
+REFUSED(gpu_nccl_state, (struct gpu_nccl *nccl))
+REFUSED(gpu_nccl_start, (struct gpu_nccl *nccl, struct gpu_queue *queue, const struct gpu_nccl_call *call))
+REFUSED(gpu_nccl_ask, (struct gpu_nccl *nccl))
+VAIN(gpu_move_start, (struct gpu_move *move))
+VAIN(gpu_queue_then, (struct gpu_queue *queue, struct gpu_ticket *ticket))

@@ -3,7 +3,7 @@
  * A capture affects only the capturing rank: two of three ranks of a PE capture in mode GLOBAL, interleaved
  * with other ranks, while each third rank allocates and frees memory, copies in its stream NULL and waits for
  * the GPU. The launched graphs then do the captured work. With the argument "refused": calls that CUDA
- * forbids to the capturing rank are refused. "destroyed": a rank that has destroyed a stream while it was
+ * forbids to the capturing rank are refused, and invalidate its captures or not as CUDA says. "destroyed": a rank that has destroyed a stream while it was
  * captured captures no longer: a free that waits for another rank's kernel lets that rank run.
  */
 #include "kernels.h"
@@ -117,6 +117,143 @@ static void run_beside(void)
 
 /* ---- What the rank itself may not do ---- */
 
+static CUstream used; /* NULL or CU_STREAM_LEGACY */
+
+static CUresult by_work(void)
+{
+    return cuMemsetD32Async(memory, 1, N, used);
+}
+
+static CUresult by_copy(void)
+{
+    static unsigned numbers[N];
+
+    return cuMemcpyDtoH(numbers, memory, sizeof numbers);
+}
+
+static CUresult by_query(void)
+{
+    return cuStreamQuery(used);
+}
+
+static CUresult by_wait(void)
+{
+    return cuStreamSynchronize(used);
+}
+
+static CUresult by_event(void)
+{
+    return cuEventRecord(joined, used);
+}
+
+static CUresult by_captured_event(void)
+{
+    GTEST_CU(cuEventRecord(forked, second));
+    return cuStreamWaitEvent(used, forked, 0);
+}
+
+static CUresult by_context(void)
+{
+    return cuCtxSynchronize();
+}
+
+static CUresult by_state(void)
+{
+    CUstreamCaptureStatus status;
+
+    return cuStreamIsCapturing(used, &status);
+}
+
+static CUresult by_info(void)
+{
+    CUstreamCaptureStatus status;
+
+    return cuStreamGetCaptureInfo(used, &status, NULL, NULL, NULL, NULL, NULL);
+}
+
+static CUresult by_flags(void)
+{
+    unsigned flags;
+
+    return cuStreamGetFlags(used, &flags);
+}
+
+static CUresult by_priority(void)
+{
+    int priority;
+
+    return cuStreamGetPriority(used, &priority);
+}
+
+static CUresult by_capture(void)
+{
+    return cuStreamBeginCapture(used, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+/* Calls beside the capture of a blocking stream and of a non-blocking one: their results, and whether they leave the
+ * captures valid (seen on an H200, driver 580). */
+static const struct {
+    const char *name;
+    CUresult (*call)(void);
+    CUresult blocking, other;
+    bool leaves_blocking, leaves_other;
+} calls[] = {
+    {"work", by_work, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"a copy", by_copy, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"a query", by_query, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"a wait", by_wait, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"an event", by_event, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"a capture", by_capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+     false, true},
+    {"its flags", by_flags, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"its priority", by_priority, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, false, true},
+    {"a question", by_state, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, true, true},
+    {"another question", by_info, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, true, true},
+    {"a wait for the context", by_context, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false, false},
+    {"a wait for a captured event", by_captured_event, CUDA_SUCCESS, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, true,
+     false},
+};
+
+/* An invalidated capture refuses more work until it ends, and yields nothing. */
+static void check_beside(CUstream captured, int i, CUresult wanted, bool is_left)
+{
+    CUstreamCaptureStatus status,
+        wanted_status = is_left ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    CUresult result, later = is_left ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    const char *of = captured == second ? "non-blocking" : "blocking";
+    CUgraph graph = NULL;
+
+    GTEST_CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    GTEST_CU(cuMemsetD32Async(memory, 1, N, captured));
+    if (i == 0)
+        let_others_run();
+    result = calls[i].call();
+    MTEST_CHECK(result == wanted, "%s beside the capture of a %s stream: %d", calls[i].name, of, result);
+    GTEST_CU(cuStreamIsCapturing(captured, &status));
+    MTEST_CHECK(status == wanted_status, "%s, %s: the status is %d", calls[i].name, of, status);
+    result = cuMemsetD32Async(memory, 1, N, captured);
+    MTEST_CHECK(result == later, "%s, %s: more work: %d", calls[i].name, of, result);
+    result = cuStreamEndCapture(captured, &graph);
+    MTEST_CHECK(result == later && !graph == !is_left, "%s, %s: the end: %d", calls[i].name, of, result);
+    if (graph)
+        GTEST_CU(cuGraphDestroy(graph));
+    GTEST_CU(cuMemsetD32Async(memory, 1, N, used));
+    GTEST_CU(cuStreamSynchronize(captured));
+    GTEST_CU(cuCtxSynchronize());
+}
+
+static void check_default_stream(CUstream blocking)
+{
+    for (int i = 0; i < (int)(sizeof calls / sizeof *calls); i++)
+        for (int k = 0; k < 2; k++) {
+            used = k ? CU_STREAM_LEGACY : NULL;
+            if (calls[i].call != by_captured_event)
+                check_beside(blocking, i, calls[i].blocking, calls[i].leaves_blocking);
+            check_beside(second, i, calls[i].other, calls[i].leaves_other);
+        }
+}
+
 static void check_refused(void)
 {
     CUgraph graph = NULL;
@@ -131,13 +268,7 @@ static void check_refused(void)
     result = cuStreamEndCapture(stream, &graph);
     MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was not invalid: %d", result);
     GTEST_CU(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
-    GTEST_CU(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_RELAXED));
-    let_others_run();
-    result = cuMemsetD32Async(memory, 1, N, NULL);
-    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-                "NULL has work beside a captured blocking stream: %d", result);
-    result = cuStreamEndCapture(blocking, &graph);
-    MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "the capture was not invalid: %d", result);
+    check_default_stream(blocking);
     result = cuStreamBeginCapture(NULL, CU_STREAM_CAPTURE_MODE_RELAXED);
     MTEST_CHECK(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "NULL could be captured: %d", result);
     GTEST_CU(cuMemsetD32Async(memory, 1, N, NULL));
@@ -207,10 +338,10 @@ int main(int argc, char **argv)
     }
     let_others_run();
     if (is_refused && mtest_rank % 3 == 2) {
-        use_everything();
-        let_others_run();
-        use_everything();
-        let_others_run();
+        for (int i = 0; i < 5; i++) { /* as check_refused */
+            use_everything();
+            let_others_run();
+        }
     } else if (is_refused) {
         check_refused();
     }

@@ -2,7 +2,7 @@
  *
  * A rank that sets CUDA_VISIBLE_DEVICES before its first call of CUDA sees these GPUs only, numbered from 0, also if the
  * process has several ranks and a list of its own (first argument): numbers, UUIDs and buses, the current context, peers, the
- * GPU of memory, pools and mapped memory. A list ends before the first entry that is not valid. Messages go between the
+ * GPU of memory, pools and mapped memory, the table from which CUDA's runtime has contexts. A list ends before the first entry that is not valid. Messages go between the
  * ranks' GPUs, and MPI's memory is on the rank's. Needs the fake driver with four GPUs.
  */
 #include "device.h"
@@ -43,6 +43,7 @@ static const struct {
              {"3,-1,2", "3"},
              {"", ""},
              {"1,1", ""},
+             {"GPU-", ""},
              {"GPU-fafafafa-fafa-fafa-fafa-fafafafafa02,GPU-fafafafa-fafa-fafa-fafa-fafafafafa01", "21"},
              {"GPU-fa", ""},
              {"none", ""}};
@@ -74,6 +75,21 @@ static void check_devices(const char *shown)
     MTEST_CHECK(device == 0, "the rank begins with its GPU %d", device);
 }
 
+/* The second function of the runtime's table gives primary contexts. */
+static void check_table(int n, CUcontext of_last)
+{
+    static const CUuuid id = {{0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a,
+                               (char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d,
+                               (char)0xf9}};
+    CUresult (*const *table)(CUcontext *, CUdevice);
+    CUcontext context = NULL;
+
+    GTEST_CU(cuGetExportTable((const void **)&table, &id));
+    GTEST_CU(table[2](&context, n - 1));
+    MTEST_CHECK(context == of_last, "the table has another context of GPU %d", n - 1);
+    MTEST_CHECK(table[2](&context, n) == CUDA_ERROR_INVALID_DEVICE, "the table has a GPU %d", n);
+}
+
 /* Memory of each kind on the rank's last GPU. */
 static void check_memory(int last)
 {
@@ -90,6 +106,7 @@ static void check_memory(int last)
 
     GTEST_CU(cuDevicePrimaryCtxRetain(&context, last));
     GTEST_CU(cuCtxSetCurrent(context));
+    check_table(last + 1, context);
     GTEST_CU(cuCtxGetDevice(&device));
     MTEST_CHECK(device == last, "the current GPU is %d instead of %d", device, last);
     GTEST_CU(cuMemAlloc(&memory, 4096));
@@ -159,7 +176,10 @@ int main(int argc, char **argv)
     setenv("CUDA_VISIBLE_DEVICES", list, 1);
     for (int i = 0; shown[i] && (argc < 2 || strchr(argv[1], shown[i])); i++)
         visible[i] = shown[i];
-    MTEST_CHECK(cuInit(0) == (visible[0] ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE), "cuInit with %s", list);
+    MTEST_CHECK(cuInit(0) == (visible[0]                 ? CUDA_SUCCESS
+                              : strcmp(list, "1,1") == 0 ? CUDA_ERROR_INVALID_DEVICE
+                                                         : CUDA_ERROR_NO_DEVICE),
+                "cuInit with %s", list);
     check_devices(visible);
     setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* too late */
     check_devices(visible);

@@ -258,10 +258,24 @@ static void by_queues_full_in_turn(CUstream stream)
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
+/* Not of all that wait for the GPU: the driver is called while others submit work. */
+static void by_instantiation(CUstream stream)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+
+    GTEST_CU(cuGraphCreate(&graph, 0));
+    GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+    GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuGraphExecDestroy(exec));
+    GTEST_CU(cuGraphDestroy(graph));
+}
+
 enum {
     NULL_ONLY = 1, /* it waits for the streams that NULL is ordered with */
     BRIEFLY = 2,   /* the driver waits for the copy itself, behind the kernel */
     OF_GPU = 4,    /* for the whole GPU, or for room: "gpu" instead of "all" */
+    BY_NAME = 8,   /* neither */
 };
 
 static const struct way {
@@ -296,6 +310,7 @@ static const struct way {
     {"full_queue", by_full_queue, OF_GPU},
     {"queue_full_of_kernels", by_queue_full_of_kernels, OF_GPU},
     {"queues_full_in_turn", by_queues_full_in_turn, OF_GPU},
+    {"instantiation", by_instantiation, BY_NAME},
 };
 
 /* ---- The ranks ---- */
@@ -366,7 +381,7 @@ static bool is_wanted(const char *names, const struct way *way)
     size_t length = strlen(way->name);
 
     if (strcmp(names, "all") == 0 || strcmp(names, "gpu") == 0)
-        return strcmp(names, "gpu") == 0 ? way->flags & OF_GPU : !(way->flags & OF_GPU);
+        return strcmp(names, "gpu") == 0 ? way->flags & OF_GPU : !(way->flags & (OF_GPU | BY_NAME));
     for (const char *i = names; i; i = strchr(i, ','), i = i ? i + 1 : NULL)
         if (strncmp(i, way->name, length) == 0 && (i[length] == ',' || i[length] == '\0'))
             return true;

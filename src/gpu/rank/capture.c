@@ -17,17 +17,16 @@
 #define real gpu_stream_real
 
 /* The stream of a call; NULL: it is the legacy default stream, which cannot be captured. */
-static CUresult stream_to_capture(struct gpu_rank_streams *rank, CUstream *stream, bool is_per_thread,
-                                  const void *caller)
+static CUresult stream_to_capture(CUstream *stream, bool is_per_thread, const void *caller)
 {
     struct gpu_call call;
     CUresult result = CUDA_SUCCESS;
 
-    if (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread))
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (gpu_kept_is_any())
         gpu_kept_pass(*stream, is_per_thread, caller);
     result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK, caller);
+    if (result == CUDA_SUCCESS && (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread)))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     *stream = call.stream;
     return result;
 }
@@ -74,31 +73,6 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin)
     atomic_fetch_sub(&gpu_drain_n_captures, 1);
 }
 
-/* The driver's function of this kind for a mapped stream: NULL no longer means a default stream. */
-#define BEGIN(twin, function, mapped_function, stream, arguments, mapped_arguments) \
-    struct gpu_rank_streams *rank;                                                  \
-    CUresult result;                                                                \
-    gpu_guard_prepare();                                                            \
-    rank = gpu_streams_of_self();                                                   \
-    if (!rank)                                                                      \
-        return real.function arguments;                                             \
-    result = stream_to_capture(rank, &stream, twin, GPU_CALLER);                    \
-    if (result == CUDA_SUCCESS)                                                     \
-        announce(GPU_CALLER);                                                       \
-    return result != CUDA_SUCCESS ? result : count(rank, stream, real.mapped_function mapped_arguments)
-
-CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream)
-{
-    BEGIN(false, r_cuStreamBeginCapture, r_cuStreamBeginCapture_v2, stream, (stream),
-          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-}
-
-CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream)
-{
-    BEGIN(true, r_cuStreamBeginCapture_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream),
-          (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-}
-
 static bool is_mode(CUstreamCaptureMode mode)
 {
     return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
@@ -111,63 +85,43 @@ static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
     return is_mode(mode) ? CU_STREAM_CAPTURE_MODE_RELAXED : mode;
 }
 
-CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode)
-{
-    BEGIN(false, r_cuStreamBeginCapture_v2, r_cuStreamBeginCapture_v2, stream, (stream, mode),
-          (stream, relaxed(mode)));
-}
+/* mapped: the driver's function of this kind for a mapped stream, whose NULL no longer means a default stream. */
+#define BEGIN(ours, twin, function, mapped, parameters, arguments, mapped_arguments)                \
+    CUresult CUDAAPI ours parameters                                                                \
+    {                                                                                               \
+        struct gpu_rank_streams *rank;                                                              \
+        CUresult result;                                                                            \
+        gpu_guard_prepare();                                                                        \
+        rank = gpu_streams_of_self();                                                               \
+        if (!rank)                                                                                  \
+            return real.function arguments;                                                         \
+        result = stream_to_capture(&stream, twin, GPU_CALLER);                                      \
+        if (result == CUDA_SUCCESS)                                                                 \
+            announce(GPU_CALLER);                                                                   \
+        return result != CUDA_SUCCESS ? result : count(rank, stream, real.mapped mapped_arguments); \
+    }
+#define BEGIN_TWINS(ours, name, mapped, parameters, arguments, mapped_arguments)      \
+    BEGIN(ours, false, r_##name, r_##mapped, parameters, arguments, mapped_arguments) \
+    BEGIN(ours##_ptsz, true, r_##name##_ptsz, r_##mapped##_ptsz, parameters, arguments, mapped_arguments)
 
-CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode)
-{
-    BEGIN(true, r_cuStreamBeginCapture_v2_ptsz, r_cuStreamBeginCapture_v2_ptsz, stream, (stream, mode),
-          (stream, relaxed(mode)));
-}
+BEGIN_TWINS(gpu_capture_begin_v1, cuStreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream), (stream),
+            (stream, CU_STREAM_CAPTURE_MODE_RELAXED))
 
-CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode)
-{
-    BEGIN(false, r_cuStreamBeginCaptureToGraph, r_cuStreamBeginCaptureToGraph, stream,
-          (stream, graph, nodes, edges, n_nodes, mode),
-          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
-}
+BEGIN_TWINS(gpu_capture_begin, cuStreamBeginCapture_v2, cuStreamBeginCapture_v2,
+            (CUstream stream, CUstreamCaptureMode mode), (stream, mode), (stream, relaxed(mode)))
 
-CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                           const CUgraphEdgeData *edges, size_t n_nodes,
-                                           CUstreamCaptureMode mode)
-{
-    BEGIN(true, r_cuStreamBeginCaptureToGraph_ptsz, r_cuStreamBeginCaptureToGraph_ptsz, stream,
-          (stream, graph, nodes, edges, n_nodes, mode),
-          (stream, graph, nodes, edges, n_nodes, relaxed(mode)));
-}
-
-/* True if use of the default stream invalidated this capture; if is_forgotten, the record is removed. Lock
- * held. */
-static bool take_spoiled(struct gpu_rank_streams *rank, cuuint64_t id, bool is_forgotten)
-{
-    for (int i = 0; i < GPU_SPOILED_MAX && i < rank->n_spoiled; i++)
-        if (rank->spoiled[i] == id) {
-            if (is_forgotten)
-                rank->spoiled[i] = 0;
-            return true;
-        }
-    return false;
-}
-
-static BASE_COLD void destroy_graph(CUgraph graph)
-{
-    CUresult(CUDAAPI * destroy)(CUgraph) = (CUresult(CUDAAPI *)(CUgraph))gpu_driver_find("cuGraphDestroy");
-
-    if (destroy)
-        destroy(graph);
-}
+BEGIN_TWINS(gpu_capture_begin_to, cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,
+            (CUstream stream, CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+             size_t n_nodes, CUstreamCaptureMode mode),
+            (stream, graph, nodes, edges, n_nodes, mode),
+            (stream, graph, nodes, edges, n_nodes, relaxed(mode)))
 
 static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
                     CUresult(CUDAAPI *function)(CUstream, CUgraph *))
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
-    bool was_captured, is_spoiled = false;
     struct gpu_call call;
-    cuuint64_t id = 0;
+    bool was_captured;
     CUresult result;
 
     if (!rank)
@@ -175,71 +129,29 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
     if (result != CUDA_SUCCESS)
         return result;
-    was_captured = gpu_stream_is_captured(call.stream, &id);
+    was_captured = gpu_stream_is_captured(call.stream, NULL);
     result = function(call.stream, graph_out);
     if (was_captured && !gpu_stream_is_captured(call.stream, NULL)) {
         pthread_mutex_lock(&rank->lock);
         gpu_capture_forget(rank, call.stream);
-        is_spoiled = take_spoiled(rank, id, true);
         rank->captured_last = call.stream;
-        pthread_mutex_unlock(&rank->lock);
-    }
-    if (!is_spoiled || result != CUDA_SUCCESS)
-        return result;
-    if (graph_out && *graph_out) {
-        destroy_graph(*graph_out);
-        *graph_out = NULL;
-    }
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-}
-
-CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out)
-{
-    gpu_guard_prepare();
-    return end(stream, graph_out, false, real.r_cuStreamEndCapture);
-}
-
-CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out)
-{
-    gpu_guard_prepare();
-    return end(stream, graph_out, true, real.r_cuStreamEndCapture_ptsz);
-}
-
-/* The default stream is never captured, but querying it while a blocking stream is captured is an error. */
-static CUresult ask(CUstream stream, CUstreamCaptureStatus *status_out, bool is_per_thread,
-                    CUresult(CUDAAPI *function)(CUstream, CUstreamCaptureStatus *))
-{
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
-    struct gpu_call call;
-    cuuint64_t id = 0;
-    CUresult result;
-
-    if (!rank)
-        return function(stream, status_out);
-    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_JOIN, NULL);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = function(call.stream, status_out);
-    if (result == CUDA_SUCCESS && gpu_stream_is_captured(call.stream, &id)) {
-        pthread_mutex_lock(&rank->lock);
-        if (take_spoiled(rank, id, false))
-            *status_out = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
         pthread_mutex_unlock(&rank->lock);
     }
     return result;
 }
 
-CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out)
+CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result)
 {
-    gpu_guard_prepare();
-    return ask(stream, status_out, false, real.r_cuStreamIsCapturing);
+    if (BASE_LIKELY(!call->orders || call->orders->n_captures == 0 || !call->face ||
+                    call->stream != call->face->base.stream) ||
+        result != CUDA_SUCCESS || !gpu_stream_is_captured(call->stream, NULL))
+        return result;
+    (void)gpu_driver.cuStreamQuery(call->stream); /* invalidates the capture */
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
-CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out)
-{
-    gpu_guard_prepare();
-    return ask(stream, status_out, true, real.r_cuStreamIsCapturing_ptsz);
-}
+GPU_TWINS(gpu_capture_end, cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph_out),
+          end(stream, graph_out, twin, driver))
 
 CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode)
 {

@@ -70,7 +70,7 @@ static CUresult call_face(struct gpu_rank_streams *rank, struct gpu_face *face, 
     CUresult result = CUDA_SUCCESS;
     CUcontext before;
 
-    if (rank->n_captures > 0 && gpu_streams_spoil(rank, face, true))
+    if (rank->n_captures > 0 && gpu_streams_are_captured(face, true, true))
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (gpu_context_enter(face->context, &before))
         return (CUresult)gpu_driver_last();

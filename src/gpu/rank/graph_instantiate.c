@@ -8,6 +8,7 @@
 #include "gpu/driver/module.h"
 #include "gpu/kernels/kernels.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
@@ -114,16 +115,43 @@ static void upload(CUgraphExec exec, CUgraph graph, const void *caller)
 
 /* ---- The functions ---- */
 
-CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
-                                                unsigned long long flags)
+/* The driver may wait for the GPU (memory for the graph), so the call is offloaded. The context stays open: most graphs need
+ * no memory, and are made while the GPU works. */
+struct instantiation {
+    struct gpu_offload offload;
+    CUgraphExec *exec_out;
+    CUgraph graph;
+    unsigned long long flags;
+    CUDA_GRAPH_INSTANTIATE_PARAMS *parameters; /* NULL: by flags */
+    CUresult(CUDAAPI *by_parameters)(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
+};
+
+static void run(struct gpu_offload *offload)
+{
+    const struct instantiation *call = BASE_CONTAINER(offload, struct instantiation, offload);
+
+    offload->result = call->parameters
+                          ? call->by_parameters(call->exec_out, call->graph, call->parameters)
+                          : real.r_cuGraphInstantiateWithFlags(call->exec_out, call->graph, call->flags);
+}
+
+static CUresult instantiate_and_upload(struct instantiation call, const void *caller)
 {
     CUresult result;
 
-    gpu_guard_prepare();
-    result = real.r_cuGraphInstantiateWithFlags(exec_out, graph, flags);
+    call.offload.run = run;
+    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(caller));
     if (result == CUDA_SUCCESS)
-        upload(*exec_out, graph, GPU_CALLER);
+        upload(*call.exec_out, call.graph, caller);
     return result;
+}
+
+CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
+                                                unsigned long long flags)
+{
+    gpu_guard_prepare();
+    return instantiate_and_upload(
+        (struct instantiation){.exec_out = exec_out, .graph = graph, .flags = flags}, GPU_CALLER);
 }
 
 /* The driver writes its results into the struct. */
@@ -136,12 +164,13 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
     CUstream stream;
     CUresult result;
 
-    if (!parameters || !(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)) {
-        result = function(exec_out, graph, parameters);
-        if (result == CUDA_SUCCESS)
-            upload(*exec_out, graph, caller);
-        return result;
-    }
+    if (!parameters)
+        return function(exec_out, graph, parameters);
+    if (!(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+        return instantiate_and_upload(
+            (struct instantiation){
+                .exec_out = exec_out, .graph = graph, .parameters = parameters, .by_parameters = function},
+            caller);
     stream = parameters->hUploadStream;
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, NULL);
     if (result != CUDA_SUCCESS)
@@ -153,17 +182,6 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
     return result;
 }
 
-CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
-                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
-{
-    gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, false, GPU_CALLER, real.r_cuGraphInstantiateWithParams);
-}
-
-CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
-                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters)
-{
-    gpu_guard_prepare();
-    return instantiate(exec_out, graph, parameters, true, GPU_CALLER,
-                       real.r_cuGraphInstantiateWithParams_ptsz);
-}
+GPU_TWINS(gpu_api_instantiate, cuGraphInstantiateWithParams, _ptsz,
+          (CUgraphExec * exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+          instantiate(exec_out, graph, parameters, twin, GPU_CALLER, driver))

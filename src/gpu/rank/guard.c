@@ -146,6 +146,12 @@ static void forget_kernels(void)
     gpu_repeats_forget();
 }
 
+/* True if objects are gone after the call; the compiler evaluates it. */
+static inline bool forgets(const char *after)
+{
+    return strstr(after, "forget") != NULL;
+}
+
 /* Each function is offloaded if it may. Before the first resident kernel there is nothing to evict. The
  * driver's function does not wait for kernels that start while it waits. */
 #define FUNCTION(name, version, n, parameters, device, drains, after, why)                                \
@@ -167,6 +173,8 @@ static void forget_kernels(void)
         const enum gpu_deferred_kind kind = deferred_kind(AS_TEXT(name));                                 \
         CUresult result;                                                                                  \
         gpu_guard_prepare();                                                                              \
+        if (forgets(#after))                                                                              \
+            gpu_repeats_cancel();                                                                         \
         if (kind == GPU_DEFERRED_NOT)                                                                     \
             result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));                  \
         else                                                                                              \

@@ -106,26 +106,8 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     return gpu_wait_for_stream(call.stream, caller);
 }
 
-CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes)
-{
-    gpu_guard_prepare();
-    return copy_to_host(to, from, n_bytes, false, GPU_CALLER, real.r_cuMemcpyDtoH_v2);
-}
+GPU_TWINS(gpu_api_copy_to_host, cuMemcpyDtoH_v2, _ptds, (void *to, CUdeviceptr from, size_t n_bytes),
+          copy_to_host(to, from, n_bytes, twin, GPU_CALLER, driver))
 
-CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_bytes)
-{
-    gpu_guard_prepare();
-    return copy_to_host(to, from, n_bytes, true, GPU_CALLER, real.r_cuMemcpyDtoH_v2_ptds);
-}
-
-CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes)
-{
-    gpu_guard_prepare();
-    return copy_from_host(to, from, n_bytes, false, GPU_CALLER, real.r_cuMemcpyHtoD_v2);
-}
-
-CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes)
-{
-    gpu_guard_prepare();
-    return copy_from_host(to, from, n_bytes, true, GPU_CALLER, real.r_cuMemcpyHtoD_v2_ptds);
-}
+GPU_TWINS(gpu_api_copy_from_host, cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void *from, size_t n_bytes),
+          copy_from_host(to, from, n_bytes, twin, GPU_CALLER, driver))

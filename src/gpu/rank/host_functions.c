@@ -98,41 +98,13 @@ static CUresult add(struct callback what, bool is_per_thread, unsigned flags, co
 
 /* ---- The functions; without a function to call, the driver returns the error ---- */
 
-CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags)
-{
-    struct callback what = {.function = callback, .stream = stream, .data = data};
+GPU_TWINS(gpu_api_add_callback, cuStreamAddCallback, _ptsz,
+          (CUstream stream, CUstreamCallback callback, void *data, unsigned flags),
+          (callback ? add((struct callback){.function = callback, .stream = stream, .data = data}, twin,
+                          flags, GPU_CALLER, (struct adder){.function = driver})
+                    : driver(stream, callback, data, flags)))
 
-    gpu_guard_prepare();
-    return callback
-               ? add(what, false, flags, GPU_CALLER, (struct adder){.function = real.r_cuStreamAddCallback})
-               : real.r_cuStreamAddCallback(stream, callback, data, flags);
-}
-
-CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
-                                           unsigned flags)
-{
-    struct callback what = {.function = callback, .stream = stream, .data = data};
-
-    gpu_guard_prepare();
-    return callback ? add(what, true, flags, GPU_CALLER,
-                          (struct adder){.function = real.r_cuStreamAddCallback_ptsz})
-                    : real.r_cuStreamAddCallback_ptsz(stream, callback, data, flags);
-}
-
-CUresult CUDAAPI gpu_api_launch_host(CUstream stream, CUhostFn function, void *data)
-{
-    struct callback what = {.host = function, .stream = stream, .data = data};
-
-    gpu_guard_prepare();
-    return function ? add(what, false, 0, GPU_CALLER, (struct adder){.host = real.r_cuLaunchHostFunc})
-                    : real.r_cuLaunchHostFunc(stream, function, data);
-}
-
-CUresult CUDAAPI gpu_api_launch_host_ptsz(CUstream stream, CUhostFn function, void *data)
-{
-    struct callback what = {.host = function, .stream = stream, .data = data};
-
-    gpu_guard_prepare();
-    return function ? add(what, true, 0, GPU_CALLER, (struct adder){.host = real.r_cuLaunchHostFunc_ptsz})
-                    : real.r_cuLaunchHostFunc_ptsz(stream, function, data);
-}
+GPU_TWINS(gpu_api_launch_host, cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void *data),
+          (function ? add((struct callback){.host = function, .stream = stream, .data = data}, twin, 0,
+                          GPU_CALLER, (struct adder){.host = driver})
+                    : driver(stream, function, data)))

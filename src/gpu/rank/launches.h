@@ -35,23 +35,4 @@ void gpu_launches_forget(void);
 
 /* ---- The program's functions ---- */
 
-CUresult CUDAAPI gpu_launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                   unsigned block_x, unsigned block_y, unsigned block_z,
-                                   unsigned shared_bytes, CUstream stream, void **parameters, void **extra);
-CUresult CUDAAPI gpu_launch_kernel_ptsz(CUfunction function, unsigned grid_x, unsigned grid_y,
-                                        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                                        unsigned shared_bytes, CUstream stream, void **parameters,
-                                        void **extra);
-CUresult CUDAAPI gpu_launch_cooperative(CUfunction function, unsigned grid_x, unsigned grid_y,
-                                        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                                        unsigned shared_bytes, CUstream stream, void **parameters);
-CUresult CUDAAPI gpu_launch_cooperative_ptsz(CUfunction function, unsigned grid_x, unsigned grid_y,
-                                             unsigned grid_z, unsigned block_x, unsigned block_y,
-                                             unsigned block_z, unsigned shared_bytes, CUstream stream,
-                                             void **parameters);
-CUresult CUDAAPI gpu_launch_ex(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                               void **extra);
-CUresult CUDAAPI gpu_launch_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                                    void **extra);
-
 #endif

@@ -108,7 +108,7 @@ static void run_call(struct gpu_offload *call)
     call->is_deferred = call->may_defer && !drain.is_closed;
     if (!drain.is_closed && !call->may_defer && call->drain_tries > 0)
         report_wait(call);
-    if (!call->is_deferred)
+    if (!call->is_deferred || !call->u)
         call->run(call);
     gpu_drain_end(&drain);
     gpu_resident_release(hold);

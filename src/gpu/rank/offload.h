@@ -22,7 +22,7 @@ struct gpu_offload {
     void (*run)(struct gpu_offload *offload); /* calls the driver and stores the result; any thread */
     const char *label;                        /* for reports; NULL: it is not made for the program */
     bool may_defer;   /* the caller defers the call if the GPU does not become idle ... */
-    bool is_deferred; /* ... and has to: `run` was not called */
+    bool is_deferred; /* ... and has to: `run` is not called, or has nothing to do if no rank waits */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
     CUcontext context; /* the rank's; private, like all fields below */
@@ -40,8 +40,8 @@ bool gpu_offload_is_wanted_in_mpi(void);
 /* Makes the call, offloaded or directly, and returns its result. May switch if is_wanted. */
 CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted);
 
-/* Offloads the call in this context, without a rank that waits for it. `run` frees the memory of the
- * call. On a PE; never switches. */
+/* Offloads the call in this context, without a rank that waits for it. `run` is called whatever happens, even if result, the
+ * context's, is an error; the call is not touched afterwards. On a PE; never switches. */
 void gpu_offload_post(struct gpu_offload *offload, CUcontext context);
 
 #endif

@@ -70,27 +70,7 @@ static inline struct ult *gpu_rank_of_self(void)
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
 
 /* The rank's view of these functions; on any thread. Calls on threads of no rank go to the driver, except
- * releases and resets. gpu_contexts_real has the driver's functions. */
-CUresult CUDAAPI gpu_rank_set_current(CUcontext context);
-CUresult CUDAAPI gpu_rank_push(CUcontext context);
-CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out);
-CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device);
-CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
-                                    unsigned flags, CUdevice device);
-CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags,
-                                    CUdevice device);
-CUresult CUDAAPI gpu_rank_destroy(CUcontext context);
-CUresult CUDAAPI gpu_rank_detach(CUcontext context);
-CUresult CUDAAPI gpu_rank_retain(CUcontext *context_out, CUdevice device);
-CUresult CUDAAPI gpu_rank_release(CUdevice device);
-CUresult CUDAAPI gpu_rank_reset(CUdevice device);
-CUresult CUDAAPI gpu_rank_set_device_flags(CUdevice device, unsigned flags);
-CUresult CUDAAPI gpu_rank_set_flags(unsigned flags);
-
-CUresult CUDAAPI gpu_rank_enable_peer(CUcontext peer, unsigned flags);
-CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
-
-/* X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
+ * releases and resets. X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose
  * cuGetProcAddress has it, replacement, why). CUDA's runtime 13 still uses the first versions of release
  * and reset, which have separate addresses in the driver. */
 #define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
@@ -117,6 +97,10 @@ CUresult CUDAAPI gpu_rank_disable_peer(CUcontext peer);
     X(enable_peer, (CUcontext, unsigned), "cuCtxEnablePeerAccess", 4000, gpu_rank_enable_peer,            \
       "is the rank's only")                                                                               \
     X(disable_peer, (CUcontext), "cuCtxDisablePeerAccess", 4000, gpu_rank_disable_peer, "is the rank's only")
+
+#define GPU_RANK_PROTOTYPE(member, parameters, name, version, ours, why) CUresult CUDAAPI ours parameters;
+GPU_RANK_CONTEXT_FUNCTIONS(GPU_RANK_PROTOTYPE)
+#undef GPU_RANK_PROTOTYPE
 
 /* The driver's functions; NULL: missing. Set by gpu_guard_prepare. */
 extern struct gpu_contexts_real {

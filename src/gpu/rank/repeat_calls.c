@@ -67,17 +67,9 @@ bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool 
 
 /* ---- Calls that must not overtake held-back work, or that invalidate graphs ---- */
 
-CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags)
-{
-    gpu_guard_prepare();
-    return real.r_cuStreamAttachMemAsync(stream, address, n_bytes, flags);
-}
-
-CUresult CUDAAPI gpu_repeat_attach_ptsz(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags)
-{
-    gpu_guard_prepare();
-    return real.r_cuStreamAttachMemAsync_ptsz(stream, address, n_bytes, flags);
-}
+GPU_TWINS(gpu_repeat_attach, cuStreamAttachMemAsync, _ptsz,
+          (CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags),
+          driver(stream, address, n_bytes, flags))
 
 static CUresult
 set_attribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value, bool is_per_thread,
@@ -90,19 +82,9 @@ set_attribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue
     return result == CUDA_SUCCESS ? function(call.stream, attribute, value) : result;
 }
 
-CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attribute,
-                                          const CUstreamAttrValue *value)
-{
-    gpu_guard_prepare();
-    return set_attribute(stream, attribute, value, false, real.r_cuStreamSetAttribute);
-}
-
-CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
-                                               const CUstreamAttrValue *value)
-{
-    gpu_guard_prepare();
-    return set_attribute(stream, attribute, value, true, real.r_cuStreamSetAttribute_ptsz);
-}
+GPU_TWINS(gpu_repeat_set_attribute, cuStreamSetAttribute, _ptsz,
+          (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
+          set_attribute(stream, attribute, value, twin, driver))
 
 CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags)
 {

@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "gpu/rank/stream_api.h"
-#include "gpu/rank/stream_stock.h"
 #include "gpu/rank/waits.h"
 
 /* Shorter sequences are submitted call by call. */
@@ -61,7 +60,7 @@ struct gpu_repeats {
     bool is_spoiled;   /* an operation failed: do not learn this sequence */
     bool is_off;       /* the rank has stopped using graphs */
     unsigned n_late;   /* submissions by the monitoring thread */
-    unsigned n_graphs; /* created so far */
+    unsigned n_graphs; /* ordered so far */
     unsigned n_vain, n_rest;
     uint64_t n_sequences;
     uint64_t generation; /* counts invalidations of recorded data */
@@ -71,13 +70,11 @@ struct gpu_repeats {
         uint64_t hash, n_times, at;
     } seen[SEEN];
     struct gpu_kernels kernels;
-    CUstream capture; /* for capturing graphs; NULL: not created yet */
-    CUcontext capture_context;
-    int capture_priority;
+    struct gpu_graph_job *job; /* a graph that is being made; NULL: none */
+    struct gpu_capture_stream capture;
 };
 
 bool gpu_repeats_are_on;
-static _Atomic uint64_t generation = 1;
 
 /* ---- Traces ---- */
 
@@ -164,51 +161,36 @@ static struct trace *place_for_trace(struct gpu_repeats *repeats)
     return oldest;
 }
 
-/* A stream for captures, which passes its priority and attributes on to captured operations; NULL: none.
- * The context is current. */
-static CUstream capture_of(struct gpu_repeats *repeats, CUcontext context, CUstream like)
-{
-    int priority = 0;
-
-    if (!gpu_stream_real.r_cuStreamGetPriority || !gpu_stream_real.r_cuStreamCopyAttributes ||
-        gpu_stream_real.r_cuStreamGetPriority(like, &priority) != CUDA_SUCCESS)
-        return NULL;
-    if (!repeats->capture || repeats->capture_context != context || repeats->capture_priority != priority) {
-        if (repeats->capture)
-            gpu_stream_real.r_cuStreamDestroy_v2(repeats->capture);
-        repeats->capture = gpu_stock_take(context, priority);
-        if (!repeats->capture && gpu_driver.cuStreamCreateWithPriority(
-                                     &repeats->capture, CU_STREAM_NON_BLOCKING, priority) != CUDA_SUCCESS)
-            return NULL;
-        repeats->capture_context = context;
-        repeats->capture_priority = priority;
-    }
-    return gpu_stream_real.r_cuStreamCopyAttributes(repeats->capture, like) == CUDA_SUCCESS ? repeats->capture
-                                                                                            : NULL;
-}
-
+/* Orders the graph of the current sequence. */
 static void make_graph(struct gpu_repeats *repeats)
 {
-    const struct gpu_sequence *sequence = &repeats->sequence;
-    CUgraphExec graph = NULL;
-    CUcontext before;
-    CUstream capture;
-    struct trace *trace;
-
-    if (gpu_context_enter(sequence->context, &before))
-        return;
-    capture = capture_of(repeats, sequence->context, sequence->stream);
-    if (capture)
-        graph = gpu_graph_of(sequence, capture);
-    gpu_context_leave(sequence->context, before);
-    if (!graph)
-        return;
-    trace = place_for_trace(repeats);
-    *trace = (struct trace){.graph = graph, .used = repeats->n_sequences};
-    trace->sequence = base_malloc(sizeof *sequence, "a sequence of launches");
-    memcpy(trace->sequence, sequence, sizeof *sequence);
+    repeats->job = gpu_graph_job_begin(&repeats->sequence, repeats->generation, &repeats->capture);
     repeats->n_graphs++;
-    repeats->n_vain = 0;
+}
+
+/* Takes the graph that was ordered, if it is made. A sequence that got none is counted anew. */
+static void take_graph(struct gpu_repeats *repeats)
+{
+    struct gpu_graph_job *job = repeats->job;
+    uint64_t hash;
+
+    if (!atomic_load_explicit(&job->is_done, memory_order_acquire))
+        return;
+    repeats->job = NULL;
+    if (job->graph && !job->is_cancelled && job->generation == repeats->generation) {
+        *place_for_trace(repeats) =
+            (struct trace){.sequence = job->sequence, .graph = job->graph, .used = repeats->n_sequences};
+        repeats->n_vain = 0;
+    } else {
+        if (job->graph)
+            gpu_graph_destroy(job->graph);
+        hash = gpu_sequence_hash(job->sequence);
+        for (int i = 0; i < SEEN; i++)
+            if (repeats->seen[i].hash == hash)
+                repeats->seen[i].n_times = 0;
+        free(job->sequence);
+    }
+    free(job);
 }
 
 static uint64_t times_needed(const struct gpu_repeats *repeats)
@@ -246,8 +228,8 @@ static void learn(struct gpu_repeats *repeats)
     }
     repeats->seen[place].at = repeats->n_sequences;
     if (repeats->seen[place].n_times + 1 == times_needed(repeats)) {
-        /* The driver's instantiation may wait for the GPU, thus for streams that wait for a PE: later. */
-        if (atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
+        /* Later if streams wait for a PE: the driver may wait for them; or if another graph is in the making. */
+        if (repeats->job || atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
             return;
         make_graph(repeats);
     }
@@ -267,6 +249,8 @@ static void begin(struct gpu_repeats *repeats, CUstream stream, CUcontext contex
     repeats->is_spoiled = false;
     repeats->matching = 0;
     repeats->n_sequences++;
+    if (BASE_UNLIKELY(repeats->job != NULL))
+        take_graph(repeats);
     for (int i = 0; i < TRACES; i++) {
         const struct gpu_sequence *sequence = repeats->traces[i].sequence;
         if (sequence && sequence->stream == stream && sequence->context == context)
@@ -457,7 +441,7 @@ static CUcontext context_of(struct gpu_rank_streams *rank, const struct gpu_call
 /* Called before the first operation of a sequence. False: ignore this sequence. */
 static bool is_to_begin(struct gpu_repeats *repeats)
 {
-    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    uint64_t now = gpu_graphs_generation();
 
     if (BASE_UNLIKELY(repeats->generation != now)) {
         pthread_mutex_lock(&repeats->lock);
@@ -550,6 +534,16 @@ void gpu_repeats_end_outside(void)
     pthread_mutex_unlock(&repeats->lock);
 }
 
+void gpu_repeats_cancel(void)
+{
+    struct gpu_rank_streams *rank = gpu_repeats_are_on ? gpu_streams_of_main() : NULL;
+
+    if (rank && rank->repeats && rank->repeats->job)
+        gpu_graph_job_cancel(rank->repeats->job);
+    else if (!rank && gpu_repeats_are_on)
+        gpu_graphs_forget_all();
+}
+
 void gpu_repeats_forget(void)
 {
     struct gpu_rank_streams *rank = gpu_repeats_are_on ? gpu_streams_of_main() : NULL;
@@ -557,8 +551,7 @@ void gpu_repeats_forget(void)
     gpu_count_change();
     if (rank && rank->repeats)
         rank->repeats->generation = 0;
-    else if (!rank && gpu_repeats_are_on)
-        atomic_fetch_add_explicit(&generation, 1, memory_order_acq_rel);
+    gpu_repeats_cancel();
 }
 
 void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream)
@@ -579,6 +572,8 @@ void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream)
             trace->sequence = NULL;
         }
     }
+    if (repeats->job && repeats->job->sequence->stream == stream)
+        gpu_graph_job_cancel(repeats->job);
     pthread_mutex_unlock(&repeats->lock);
 }
 

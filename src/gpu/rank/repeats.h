@@ -6,7 +6,7 @@
  * Each launch and each copy takes 1.5 to 3 us under a lock of the driver, for which the ranks of a GPU
  * queue up. The launch of a graph with all of them takes as long as one or two. So the consecutive launches
  * and copies of a rank into one stream are recorded. Such a sequence ends at any other CUDA call, at a
- * switch to another rank, and at a pause of the program. A sequence that is repeated often becomes a graph.
+ * switch to another rank, and at a pause of the program. A sequence that is repeated often becomes a graph (repeat_graph.c).
  * When it begins again, the rank's calls return at once as long as they match the sequence, and the last
  * one launches the graph. If a call differs, the operations held back are submitted one by one.
  *
@@ -25,6 +25,7 @@
 #include <cuda.h>
 
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/streams.h"
 
 #define GPU_SEQUENCE_OPS 64
@@ -113,6 +114,9 @@ bool gpu_repeats_are_held(struct gpu_repeats *repeats);
  * rank those of all ranks, and invalidates facts about memory (gpu_detect.h). */
 void gpu_repeats_forget(void);
 
+/* Called before that: no graph of them is being made any more. */
+void gpu_repeats_cancel(void);
+
 /* Called by the running rank before the stream is destroyed. */
 void gpu_repeats_forget_stream(struct gpu_rank_streams *rank, CUstream stream);
 
@@ -160,6 +164,39 @@ void gpu_repeats_load(int device, CUcontext context, CUresult (*load)(CUfunction
 
 /* True if the driver has the functions that graphs need. */
 bool gpu_graphs_can_be(void) BASE_COLD;
+
+/* ---- Graphs (repeat_graph.c) ---- */
+
+/* A rank's stream for capturing graphs. */
+struct gpu_capture_stream {
+    CUstream stream; /* NULL: not created yet */
+    CUcontext context;
+    int priority;
+};
+
+/* A graph that is made beside the rank. */
+struct gpu_graph_job {
+    struct gpu_offload offload;
+    struct gpu_sequence *sequence;
+    struct gpu_capture_stream *capture; /* the rank's */
+    uint64_t generation;                /* when the sequence was recorded */
+    CUgraphExec graph;                  /* NULL: none was made */
+    bool is_cancelled;
+    _Atomic bool is_done; /* nobody else uses this any more */
+};
+
+/* Begins to make a graph of the sequence, of which it takes a copy. There is no graph if the GPU is busy, or if objects are
+ * forgotten meanwhile. The caller frees the job and its sequence when it is done. On a PE; never switches. */
+struct gpu_graph_job *gpu_graph_job_begin(const struct gpu_sequence *sequence, uint64_t generation,
+                                          struct gpu_capture_stream *capture);
+
+/* Objects of the job's sequence, or of any sequence, are about to be destroyed; these return when no graph of them is being
+ * made. Never switch. */
+void gpu_graph_job_cancel(struct gpu_graph_job *job);
+void gpu_graphs_forget_all(void);
+
+/* Counts the calls of gpu_graphs_forget_all. */
+uint64_t gpu_graphs_generation(void);
 
 /* ---- The monitoring thread (repeat_watch.c) ---- */
 

@@ -67,6 +67,14 @@ static inline bool ends_memory(const char *name)
     return strncmp(name, free_async, sizeof free_async - 1) == 0;
 }
 
+/* True for the name of a wait for an event; the compiler evaluates it. */
+static inline bool waits_for_event(const char *name)
+{
+    static const char wait[] = "cuStreamWaitEvent";
+
+    return strncmp(name, wait, sizeof wait - 1) == 0;
+}
+
 #define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
     static CUresult CUDAAPI call_##name parameters                                        \
     {                                                                                     \
@@ -88,6 +96,8 @@ static inline bool ends_memory(const char *name)
         result = real.r_##name arguments;                                                 \
         gpu_submit_end();                                                                 \
         gpu_call_end(&call);                                                              \
+        if (waits_for_event(#name))                                                       \
+            result = gpu_capture_keep_out(&call, result);                                 \
         if (ends_memory(#name))                                                           \
             gpu_count_change();                                                           \
         return result;                                                                    \
@@ -185,17 +195,8 @@ static CUresult synchronize(CUstream stream, bool is_per_thread, const void *cal
     return function(call.stream);
 }
 
-CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream)
-{
-    gpu_guard_prepare();
-    return synchronize(stream, false, GPU_CALLER, real.r_cuStreamSynchronize);
-}
-
-CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream)
-{
-    gpu_guard_prepare();
-    return synchronize(stream, true, GPU_CALLER, real.r_cuStreamSynchronize_ptsz);
-}
+GPU_TWINS(gpu_api_stream_synchronize, cuStreamSynchronize, _ptsz, (CUstream stream),
+          synchronize(stream, twin, GPU_CALLER, driver))
 
 CUresult CUDAAPI gpu_api_event_synchronize(CUevent event)
 {
@@ -223,17 +224,8 @@ static CUresult query(CUstream stream, bool is_per_thread, const void *caller,
     return result;
 }
 
-CUresult CUDAAPI gpu_api_stream_query(CUstream stream)
-{
-    gpu_guard_prepare();
-    return query(stream, false, GPU_CALLER, real.r_cuStreamQuery);
-}
-
-CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream)
-{
-    gpu_guard_prepare();
-    return query(stream, true, GPU_CALLER, real.r_cuStreamQuery_ptsz);
-}
+GPU_TWINS(gpu_api_stream_query, cuStreamQuery, _ptsz, (CUstream stream),
+          query(stream, twin, GPU_CALLER, driver))
 
 CUresult CUDAAPI gpu_api_event_query(CUevent event)
 {
@@ -283,10 +275,7 @@ static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct
         awaited->streams[awaited->n_streams++] = face->base.stream;
     for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
         awaited->events[awaited->n_events++] = i->event;
-    for (int i = 0; i < awaited->n_streams && rank->n_captures > 0; i++)
-        if (gpu_stream_is_captured(awaited->streams[i], NULL))
-            return false;
-    return true;
+    return rank->n_captures == 0 || !gpu_streams_are_captured(face, true, true);
 }
 
 static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
@@ -393,17 +382,8 @@ static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_o
     return result;
 }
 
-CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out)
-{
-    gpu_guard_prepare();
-    return get_flags(stream, false, flags_out, real.r_cuStreamGetFlags);
-}
-
-CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out)
-{
-    gpu_guard_prepare();
-    return get_flags(stream, true, flags_out, real.r_cuStreamGetFlags_ptsz);
-}
+GPU_TWINS(gpu_api_stream_flags, cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags_out),
+          get_flags(stream, twin, flags_out, driver))
 
 static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
                                 CUresult(CUDAAPI *function)(CUstream, CUstream))
@@ -416,17 +396,8 @@ static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
     return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;
 }
 
-CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from)
-{
-    gpu_guard_prepare();
-    return copy_attributes(to, from, false, real.r_cuStreamCopyAttributes);
-}
-
-CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from)
-{
-    gpu_guard_prepare();
-    return copy_attributes(to, from, true, real.r_cuStreamCopyAttributes_ptsz);
-}
+GPU_TWINS(gpu_api_copy_attributes, cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from),
+          copy_attributes(to, from, twin, driver))
 
 /* ---- The list ---- */
 

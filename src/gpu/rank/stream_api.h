@@ -19,120 +19,13 @@ typedef void CUgraphEdgeData;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 #endif
 
-/* ---- Creation and destruction of streams (streams.c) ---- */
-
-CUresult CUDAAPI gpu_stream_create(CUstream *stream_out, unsigned flags);
-CUresult CUDAAPI gpu_stream_create_with_priority(CUstream *stream_out, unsigned flags, int priority);
-CUresult CUDAAPI gpu_stream_destroy(CUstream stream);
-
-/* ---- Streams of green contexts (thread_streams.c) ---- */
-
-CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green, unsigned flags,
-                                         int priority);
-CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green);
-
-/* ---- Captures (capture.c) ---- */
-
-CUresult CUDAAPI gpu_capture_begin_v1(CUstream stream);
-CUresult CUDAAPI gpu_capture_begin_v1_ptsz(CUstream stream);
-CUresult CUDAAPI gpu_capture_begin(CUstream stream, CUstreamCaptureMode mode);
-CUresult CUDAAPI gpu_capture_begin_ptsz(CUstream stream, CUstreamCaptureMode mode);
-CUresult CUDAAPI gpu_capture_begin_to(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                      const CUgraphEdgeData *edges, size_t n_nodes, CUstreamCaptureMode mode);
-CUresult CUDAAPI gpu_capture_begin_to_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-                                           const CUgraphEdgeData *edges, size_t n_nodes,
-                                           CUstreamCaptureMode mode);
-CUresult CUDAAPI gpu_capture_end(CUstream stream, CUgraph *graph_out);
-CUresult CUDAAPI gpu_capture_end_ptsz(CUstream stream, CUgraph *graph_out);
-CUresult CUDAAPI gpu_capture_ask(CUstream stream, CUstreamCaptureStatus *status_out);
-CUresult CUDAAPI gpu_capture_ask_ptsz(CUstream stream, CUstreamCaptureStatus *status_out);
-CUresult CUDAAPI gpu_capture_exchange_mode(CUstreamCaptureMode *mode);
-
-/* ---- Waits and queries (stream_api.c) ---- */
-
-CUresult CUDAAPI gpu_api_stream_synchronize(CUstream stream);
-CUresult CUDAAPI gpu_api_stream_synchronize_ptsz(CUstream stream);
-CUresult CUDAAPI gpu_api_stream_query(CUstream stream);
-CUresult CUDAAPI gpu_api_stream_query_ptsz(CUstream stream);
-CUresult CUDAAPI gpu_api_event_synchronize(CUevent event);
-CUresult CUDAAPI gpu_api_event_query(CUevent event);
-CUresult CUDAAPI gpu_api_context_synchronize(void);
-CUresult CUDAAPI gpu_api_context_synchronize_v2(CUcontext context);
-CUresult CUDAAPI gpu_api_stream_flags(CUstream stream, unsigned *flags_out);
-CUresult CUDAAPI gpu_api_stream_flags_ptsz(CUstream stream, unsigned *flags_out);
-CUresult CUDAAPI gpu_api_copy_attributes(CUstream to, CUstream from);
-CUresult CUDAAPI gpu_api_copy_attributes_ptsz(CUstream to, CUstream from);
-CUresult CUDAAPI gpu_api_launch_host(CUstream stream, CUhostFn function, void *data);
-CUresult CUDAAPI gpu_api_launch_host_ptsz(CUstream stream, CUhostFn function, void *data);
-CUresult CUDAAPI gpu_api_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned flags);
-CUresult CUDAAPI gpu_api_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data,
-                                           unsigned flags);
-CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph graph,
-                                                unsigned long long flags);
-CUresult CUDAAPI gpu_api_instantiate(CUgraphExec *exec_out, CUgraph graph,
-                                     CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
-CUresult CUDAAPI gpu_api_instantiate_ptsz(CUgraphExec *exec_out, CUgraph graph,
-                                          CUDA_GRAPH_INSTANTIATE_PARAMS *parameters);
-
 /* Waits for the calling rank's streams in a primary context; NULL: the current one. Returns false if the
  * rank has no streams of its own there: use the driver's function. May switch. */
 bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
 
-/* ---- Copies that may be repeated, and calls that concern graphs (repeat_calls.c) ---- */
-
-CUresult CUDAAPI gpu_repeat_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n_bytes, CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
-                                               CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n_bytes,
-                                                 CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void *from, size_t n_bytes,
-                                                      CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n_bytes, CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyDtoHAsync_v2_ptsz(void *to, CUdeviceptr from, size_t n_bytes,
-                                                      CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
-                                                 CUstream stream);
-CUresult CUDAAPI gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t n_bytes,
-                                                      CUstream stream);
-
-CUresult CUDAAPI gpu_repeat_attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
-CUresult CUDAAPI gpu_repeat_attach_ptsz(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags);
-CUresult CUDAAPI gpu_repeat_set_attribute(CUstream stream, CUstreamAttrID attribute,
-                                          const CUstreamAttrValue *value);
-CUresult CUDAAPI gpu_repeat_set_attribute_ptsz(CUstream stream, CUstreamAttrID attribute,
-                                               const CUstreamAttrValue *value);
-CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags);
-CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes);
-CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool);
-
 /* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller);
-
-/* ---- Events of a whole context (context_events.c) ---- */
-
-CUresult CUDAAPI gpu_api_context_record(CUcontext context, CUevent event);
-CUresult CUDAAPI gpu_api_context_wait(CUcontext context, CUevent event);
-
-/* ---- Memory of other processes, and of other ranks of this one (ipc.c) ---- */
-
-CUresult CUDAAPI gpu_ipc_get(CUipcMemHandle *handle_out, CUdeviceptr address);
-CUresult CUDAAPI gpu_ipc_open(CUdeviceptr *address_out, CUipcMemHandle handle, unsigned flags);
-CUresult CUDAAPI gpu_ipc_open_v1(CUdeviceptr *address_out, CUipcMemHandle handle, unsigned flags);
-CUresult CUDAAPI gpu_ipc_close(CUdeviceptr address);
-
-/* The same for events (ipc_events.c). */
-CUresult CUDAAPI gpu_ipc_get_event(CUipcEventHandle *handle_out, CUevent event);
-CUresult CUDAAPI gpu_ipc_open_event(CUevent *event_out, CUipcEventHandle handle);
-CUresult CUDAAPI gpu_ipc_destroy_event(CUevent event);
-CUresult CUDAAPI gpu_ipc_destroy_event_v1(CUevent event);
-
-/* ---- Copies from and to the host (host_copies.c) ---- */
-
-CUresult CUDAAPI gpu_api_copy_to_host(void *to, CUdeviceptr from, size_t n_bytes);
-CUresult CUDAAPI gpu_api_copy_to_host_ptds(void *to, CUdeviceptr from, size_t n_bytes);
-CUresult CUDAAPI gpu_api_copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes);
-CUresult CUDAAPI gpu_api_copy_from_host_ptds(CUdeviceptr to, const void *from, size_t n_bytes);
 
 /* Sets the thread's capture mode and returns the previous one. In relaxed mode, captures of the program (without ranks' own
  * streams, those in global mode) neither forbid the library's calls nor are ended by them. */
@@ -145,7 +38,9 @@ bool gpu_host_is_pageable(const void *address);
 #define GPU_LAUNCH_TYPES(...) \
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, __VA_ARGS__)
 
-/* X(name in libcuda, version of CUDA that introduced it, types of parameters, replacement, why) */
+/* X(name in libcuda, version of CUDA that introduced it, types of parameters, replacement, why). The replacements are in
+ * stream_api.c, streams.c, thread_streams.c (green contexts), capture.c, repeat_calls.c, launches.c, host_copies.c,
+ * host_functions.c, context_events.c, graph_instantiate.c, ipc.c and ipc_events.c. */
 #define GPU_STREAM_API_CALLS(X)                                                                              \
     X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
     X(cuStreamCreateWithPriority, 5050, (CUstream *, unsigned, int), gpu_stream_create_with_priority,        \
@@ -253,16 +148,31 @@ bool gpu_host_is_pageable(const void *address);
       gpu_capture_begin_to_ptsz, "is the rank's only")                                                       \
     X(cuStreamEndCapture, 10000, (CUstream, CUgraph *), gpu_capture_end, "is the rank's only")               \
     X(cuStreamEndCapture_ptsz, 10000, (CUstream, CUgraph *), gpu_capture_end_ptsz, "is the rank's only")     \
-    X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask,                      \
-      "is the rank's only")                                                                                  \
-    X(cuStreamIsCapturing_ptsz, 10000, (CUstream, CUstreamCaptureStatus *), gpu_capture_ask_ptsz,            \
-      "is the rank's only")                                                                                  \
     X(cuMemcpyDtoH_v2, 3020, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host, "waits")                   \
     X(cuMemcpyDtoH_v2_ptds, 7000, (void *, CUdeviceptr, size_t), gpu_api_copy_to_host_ptds, "waits")         \
     X(cuMemcpyHtoD_v2, 3020, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host, "waits")           \
     X(cuMemcpyHtoD_v2_ptds, 7000, (CUdeviceptr, const void *, size_t), gpu_api_copy_from_host_ptds, "waits") \
     X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *), gpu_capture_exchange_mode,          \
       "is the rank's, not the thread's")
+
+#define GPU_STREAM_API_PROTOTYPE(name, version, parameters, ours, why) CUresult CUDAAPI ours parameters;
+GPU_STREAM_API_CALLS(GPU_STREAM_API_PROTOTYPE)
+#undef GPU_STREAM_API_PROTOTYPE
+
+/* Defines a replacement and its twin, which the driver has with this suffix, for the default stream of the thread. The expression
+ * is their result; `twin` tells which of them it is, `driver` is the driver's function. */
+#define GPU_TWIN(ours, is_twin, function, parameters, expression) \
+    CUresult CUDAAPI ours parameters                              \
+    {                                                             \
+        const bool twin = is_twin;                                \
+        __typeof__(function) driver;                              \
+        gpu_guard_prepare();                                      \
+        (void)twin, driver = function;                            \
+        return expression;                                        \
+    }
+#define GPU_TWINS(ours, name, suffix, parameters, expression)               \
+    GPU_TWIN(ours, false, gpu_stream_real.r_##name, parameters, expression) \
+    GPU_TWIN(ours##suffix, true, gpu_stream_real.r_##name##suffix, parameters, expression)
 
 /* The driver's functions; NULL: missing. Members begin with r_, since cuda.h renames functions by macros.
  * Set by gpu_guard_prepare. */

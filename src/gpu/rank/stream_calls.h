@@ -9,7 +9,7 @@
 /* clang-format off */
 /* The lists:
  *      GPU_STREAM_CALLS    X(name in libcuda, version of CUDA that brought it, NULL means the thread's stream (1) or
- *                          the legacy one (0), SUBMIT: adds work or ASK: does not, parameters, arguments, address in
+ *                          the legacy one (0), kind (enum gpu_call_kind), parameters, arguments, address in
  *                          the host's memory that is read, that is written (NULL: none), bytes, ends)
  *      GPU_WAITING_CALLS   X(name, version, stream, parameters, arguments, the call that does the same and does not
  *                          wait, its arguments, address of the host that is read, that is written, address of a
@@ -73,14 +73,16 @@
     X(cuStreamBatchMemOp_v2_ptsz, 11070, 1, SUBMIT, (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags), (call.stream, count, paramArray, flags), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetAttribute, 11000, 0, ASK, (CUstream stream, CUstreamAttrID attr, CUstreamAttrValue_v1 *value), (call.stream, attr, value), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetAttribute_ptsz, 11000, 1, ASK, (CUstream stream, CUstreamAttrID attr, CUstreamAttrValue_v1 *value_out), (call.stream, attr, value_out), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetCaptureInfo, 10010, 0, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out), (call.stream, captureStatus_out, id_out), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetCaptureInfo_ptsz, 10010, 1, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out), (call.stream, captureStatus_out, id_out), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetCaptureInfo_v2, 11030, 0, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetCaptureInfo_v2_ptsz, 11030, 1, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo, 10010, 0, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out), (call.stream, captureStatus_out, id_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo_ptsz, 10010, 1, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out), (call.stream, captureStatus_out, id_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo_v2, 11030, 0, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo_v2_ptsz, 11030, 1, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetCtx, 9020, 0, ASK, (CUstream stream, CUcontext *pctx), (call.stream, pctx), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetCtx_ptsz, 9020, 1, ASK, (CUstream stream, CUcontext *pctx), (call.stream, pctx), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetPriority, 5050, 0, ASK, (CUstream stream, int *priority), (call.stream, priority), NULL, NULL, 0, (0, 0)) \
     X(cuStreamGetPriority_ptsz, 7000, 1, ASK, (CUstream stream, int *priority), (call.stream, priority), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamIsCapturing, 10000, 0, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus), (call.stream, captureStatus), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamIsCapturing_ptsz, 10000, 1, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus), (call.stream, captureStatus), NULL, NULL, 0, (0, 0)) \
     X(cuStreamUpdateCaptureDependencies, 11030, 0, ASK, (CUstream stream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags), (call.stream, dependencies, numDependencies, flags), NULL, NULL, 0, (0, 0)) \
     X(cuStreamUpdateCaptureDependencies_ptsz, 11030, 1, ASK, (CUstream stream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags), (call.stream, dependencies, numDependencies, flags), NULL, NULL, 0, (0, 0)) \
     X(cuStreamWaitEvent, 3020, 0, SUBMIT, (CUstream stream, CUevent hEvent, unsigned int Flags), (call.stream, hEvent, Flags), NULL, NULL, 0, (0, 0)) \
@@ -119,8 +121,8 @@
 #endif
 #if CUDA_VERSION >= 12030
 #define GPU_STREAM_CALLS_12030(X) \
-    X(cuStreamGetCaptureInfo_v3, 12030, 0, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetCaptureInfo_v3_ptsz, 12030, 1, ASK, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo_v3, 12030, 0, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
+    X(cuStreamGetCaptureInfo_v3_ptsz, 12030, 1, STATE, (CUstream stream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out), (call.stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out), NULL, NULL, 0, (0, 0)) \
     X(cuStreamUpdateCaptureDependencies_v2, 12030, 0, ASK, (CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags), (call.stream, dependencies, dependencyData, numDependencies, flags), NULL, NULL, 0, (0, 0)) \
     X(cuStreamUpdateCaptureDependencies_v2_ptsz, 12030, 1, ASK, (CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags), (call.stream, dependencies, dependencyData, numDependencies, flags), NULL, NULL, 0, (0, 0))
 #else

@@ -147,23 +147,21 @@ bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Invalidates the capture of a stream. False: it is not being captured. */
-static bool spoil(struct gpu_rank_streams *rank, CUstream stream)
+static bool is_captured(CUstream stream, bool is_refused)
 {
-    cuuint64_t id;
-
-    if (!gpu_stream_is_captured(stream, &id))
+    if (!stream || !gpu_stream_is_captured(stream, NULL))
         return false;
-    rank->spoiled[rank->n_spoiled++ % GPU_SPOILED_MAX] = id;
+    if (is_refused)
+        (void)gpu_driver.cuStreamQuery(stream); /* is refused, too */
     return true;
 }
 
-bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all)
+bool gpu_streams_are_captured(const struct gpu_face *face, bool are_all, bool is_refused)
 {
-    bool is_found = face->thread.stream && spoil(rank, face->thread.stream);
+    bool is_found = is_captured(face->thread.stream, is_refused);
 
-    for (struct gpu_stream *i = face->streams; i; i = i->next)
-        is_found |= (are_all || i->is_blocking) && spoil(rank, i->stream);
+    for (const struct gpu_stream *i = face->streams; i; i = i->next)
+        is_found |= (are_all || i->is_blocking) && is_captured(i->stream, is_refused);
     return is_found;
 }
 
@@ -212,12 +210,9 @@ static CUresult order_default(struct gpu_rank_streams *rank, struct gpu_face *fa
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (kind == GPU_CALL_ASK)
-        return CUDA_SUCCESS;
-    /* This invalidates captures of blocking streams (CUDA's rule). */
-    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_streams_spoil(rank, face, false))
+    if (BASE_UNLIKELY(rank->n_captures > 0) && gpu_streams_are_captured(face, false, kind != GPU_CALL_STATE))
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    if (BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
+    if (kind >= GPU_CALL_JOIN && BASE_UNLIKELY(face->n_blocking > 0 || face->orphans))
         result = join_all(face);
     return result;
 }

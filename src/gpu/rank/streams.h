@@ -78,7 +78,6 @@ struct gpu_capture {
 };
 
 #define GPU_STREAM_BUCKETS 64
-#define GPU_SPOILED_MAX 8
 
 /* The streams of a rank, which its threads may also use. */
 struct gpu_rank_streams {
@@ -91,9 +90,7 @@ struct gpu_rank_streams {
     _Atomic uint64_t devices;                     /* whose primary contexts it has retained, by bit */
     CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
     CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
-    cuuint64_t spoiled[GPU_SPOILED_MAX]; /* ids of captures invalidated by use of the default stream */
-    int n_spoiled;
-    struct gpu_repeats *repeats; /* repeats.h; NULL: not needed yet */
+    struct gpu_repeats *repeats;                  /* repeats.h; NULL: not needed yet */
     /* Used only by the rank's ULT: */
     struct gpu_launched launched; /* launches.h */
     struct gpu_flows flows;       /* flow.h */
@@ -118,8 +115,9 @@ struct gpu_call {
 };
 
 enum gpu_call_kind {
-    GPU_CALL_ASK,    /* queries the stream */
-    GPU_CALL_JOIN,   /* queries whether its work is done, or waits for it */
+    GPU_CALL_ASK,   /* queries the stream */
+    GPU_CALL_STATE, /* the same about its capture: where CUDA refuses this, it does not invalidate captures */
+    GPU_CALL_JOIN,  /* queries whether its work is done, or waits for it */
     GPU_CALL_SUBMIT, /* adds work */
 };
 
@@ -133,7 +131,7 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
 {
     *call = (struct gpu_call){.stream = stream};
     gpu_batch_start_now();
-    if (gpu_kept_is_any() && kind != GPU_CALL_ASK)
+    if (gpu_kept_is_any() && kind >= GPU_CALL_JOIN)
         gpu_kept_pass(stream, is_per_thread, caller);
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
 }
@@ -211,9 +209,13 @@ struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext conte
 /* Records the stream's mark: an event after its current work. Its context is current. */
 CUresult gpu_streams_mark(struct gpu_stream *stream);
 
-/* Invalidates the captures of all the face's streams, or of those ordered with the default stream. Returns
- * false if none is being captured. Lock held. */
-bool gpu_streams_spoil(struct gpu_rank_streams *rank, struct gpu_face *face, bool are_all);
+/* True if one of the face's streams is being captured: of all, or of those ordered with the default stream. is_refused: the
+ * program's call is refused for that, which invalidates these captures. Lock held. */
+bool gpu_streams_are_captured(const struct gpu_face *face, bool are_all, bool is_refused);
+
+/* CUDA refuses to make the default stream part of a capture, which a wait for an event would do here. The result
+ * of such a wait. (capture.c) */
+CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result);
 
 /* Forgets the capture that began in this stream, if there is one: it has ended, or the stream is destroyed.
  * Lock held. (capture.c) */

@@ -2,9 +2,10 @@
  *
  * visible.c: reads a rank's CUDA_VISIBLE_DEVICES as CUDA does. See visible.h.
  *
- * Seen with CUDA 12 and 13: the list ends before the first entry that is not valid; a number that comes twice makes it empty;
- * behind the digits of a number anything may follow; "GPU-" and "MIG-" are followed by the beginning of one device's UUID;
- * numbers and UUIDs are not mixed. Numbers mean the devices of the machine, so the list of the process is read, too.
+ * Seen with CUDA 13.0 on a machine with one H200: the list ends before the first entry that is not valid; a device that comes
+ * twice makes it empty, with an error of its own; behind the digits of a number anything may follow; "GPU-" is followed by the
+ * beginning of a UUID, of any case, but not of none. By CUDA's documentation: "MIG-" likewise, and the beginning must be that of
+ * one device; numbers mean the devices of the machine, so the list of the process is read, too. tests/gpu/visible.cu compares.
  */
 #include "gpu/rank/visible.h"
 
@@ -69,7 +70,7 @@ static int find_uuid(const char *entry, int n_devices)
     size_t length = strcspn(entry + 4, ",");
     int found = -1;
 
-    for (int i = 0; get && i < n_devices; i++) {
+    for (int i = 0; get && length > 0 && i < n_devices; i++) {
         char text[40];
         int end = 0;
         CUdevice device;
@@ -106,6 +107,7 @@ static void parse(struct gpu_visible *visible, const char *list, const char *pro
             return;
         if (memchr(visible->devices, device, (size_t)visible->n)) {
             visible->n = 0;
+            visible->error = CUDA_ERROR_INVALID_DEVICE;
             return;
         }
         visible->devices[visible->n++] = (signed char)device;
@@ -133,6 +135,7 @@ static const struct gpu_visible *make(const char *list, const char *process_list
         return &all;
     }
     made = base_calloc(1, sizeof *made, "the devices that a rank sees");
+    made->error = CUDA_ERROR_NO_DEVICE;
     parse(made, list, process_list, n_devices);
     if (process_list && made->n == 0 && read_number(list, &number))
         base_log(NAME "=%s of a rank names a GPU that the process does not see: %s", list, process_list);

@@ -17,6 +17,7 @@
 
 struct gpu_visible {
     int n;                                /* devices that the rank sees */
+    CUresult error;                       /* of cuInit if there are none */
     signed char devices[GPU_DEVICES_MAX]; /* the driver's number of each; -1 behind the last */
 };
 

@@ -4,8 +4,8 @@
  * Functions that are replaced for other reasons, too, translate in their own files (rank_context.c, stream_calls.h).
  *
  * CUDA's runtime 13.0 calls one such function that cuda.h does not have: the second of a table of cuGetExportTable gives the
- * primary context of a device. (Seen with a driver that prints the calls.) Ranks with numbers of their own get a copy of the
- * table. Not translated: places in nodes of graphs that allocate memory, and in batches of prefetches.
+ * primary context of a device. (Seen on an H200 with a driver that prints the calls.) Ranks with numbers of their own get a
+ * copy of the table. Not translated: places in nodes of graphs that allocate memory, and in batches of prefetches.
  */
 #include <pthread.h>
 #include <string.h>
@@ -246,7 +246,7 @@ static CUresult CUDAAPI call_init(unsigned flags)
     gpu_guard_find();
     result = real.init(flags);
     seen = result == CUDA_SUCCESS ? gpu_visible(GPU_CALLER) : NULL;
-    return seen && seen->n == 0 ? CUDA_ERROR_NO_DEVICE : result;
+    return seen && seen->n == 0 ? seen->error : result;
 }
 
 static CUresult CUDAAPI call_count(int *n_out)

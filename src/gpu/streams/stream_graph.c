@@ -163,7 +163,7 @@ bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out)
 
     if (gpu_context_enter(sync->context, &before))
         return false;
-    is_captured = gpu_call_begin(&call, sync->stream, false, GPU_CALL_ASK, NULL) == CUDA_SUCCESS &&
+    is_captured = gpu_call_begin(&call, sync->stream, false, GPU_CALL_STATE, NULL) == CUDA_SUCCESS &&
                   gpu_stream_is_captured(call.stream, &id);
     gpu_context_leave(sync->context, before);
     *id_out = id;

@@ -252,7 +252,7 @@ CUresult fake_capture_check_context(struct fake_context *context)
     return error;
 }
 
-CUresult fake_capture_check_legacy(struct fake_stream *stream)
+CUresult fake_capture_check_legacy(struct fake_stream *stream, bool is_question)
 {
     CUresult error = CUDA_SUCCESS;
 
@@ -260,7 +260,7 @@ CUresult fake_capture_check_legacy(struct fake_stream *stream)
         return CUDA_SUCCESS;
     for (struct fake_stream *i = stream->context->streams; i; i = i->next)
         if (i->capture && i->kind != FAKECUDA_NON_BLOCKING) {
-            i->capture->is_invalid = true;
+            i->capture->is_invalid |= !is_question;
             error = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
     return error;

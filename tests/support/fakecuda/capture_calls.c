@@ -16,7 +16,8 @@ static CUresult begin_capture(const char *function, CUstream handle, struct fake
     if (error)
         return error;
     if (stream->kind == FAKECUDA_LEGACY) {
-        error = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        error = fake_capture_check_legacy(stream, false);
+        error = error ? error : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     } else if (stream->capture) {
         error = CUDA_ERROR_ILLEGAL_STATE;
     } else if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
@@ -65,7 +66,7 @@ static CUresult begin_question(const char *function, CUstream handle, struct fak
 
     if (error)
         return error;
-    error = fake_capture_check_legacy(*stream_out);
+    error = fake_capture_check_legacy(*stream_out, true);
     if (error)
         pthread_mutex_unlock(&fake_lock);
     return error;

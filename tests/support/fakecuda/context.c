@@ -183,6 +183,24 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice devic
     return CUDA_SUCCESS;
 }
 
+/* The table of CUDA's runtime 13.0, with the one function in it that is known here; the first entry is its size. */
+FAKE_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+    static const unsigned char known[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                            0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+    static const void *entries[13];
+    CUresult error = fake_enter(__func__);
+
+    if (error)
+        return error;
+    if (memcmp(id->bytes, known, sizeof known) != 0)
+        return CUDA_ERROR_NOT_FOUND;
+    entries[0] = (const void *)sizeof entries;
+    entries[2] = (const void *)cuDevicePrimaryCtxRetain;
+    *table = entries;
+    return CUDA_SUCCESS;
+}
+
 FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
     CUresult error = check_device(__func__, device);

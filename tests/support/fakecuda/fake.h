@@ -422,7 +422,7 @@ CUresult fake_capture_wait(struct fake_stream *stream, struct fake_event *event)
  * captures become invalid. */
 CUresult fake_capture_check_unsafe(void);
 CUresult fake_capture_check_context(struct fake_context *context);
-CUresult fake_capture_check_legacy(struct fake_stream *stream);
+CUresult fake_capture_check_legacy(struct fake_stream *stream, bool is_question);
 
 /* As fake_enter_context, for calls that a capture may forbid. */
 CUresult fake_enter_unsafe(const char *function, struct fake_context **context_out);

@@ -492,7 +492,7 @@ CUresult fake_begin_work(const char *function, CUstream handle, struct fake_stre
         return error;
     fake_wait_for_lock();
     error = stream->capture && stream->capture->is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-                                                           : fake_capture_check_legacy(stream);
+                                                           : fake_capture_check_legacy(stream, false);
     if (error)
         pthread_mutex_unlock(&fake_lock);
     if (error || stream->capture || stream->n_queued < stream->n_done + FAKE_QUEUE_MAX)
@@ -511,7 +511,7 @@ CUresult fake_begin_wait(const char *function, CUstream handle, struct fake_stre
     if ((*stream_out)->capture)
         error = fake_capture_refuse(*stream_out, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     else
-        error = fake_capture_check_legacy(*stream_out);
+        error = fake_capture_check_legacy(*stream_out, false);
     if (!error)
         error = fake_capture_check_unsafe();
     if (error)

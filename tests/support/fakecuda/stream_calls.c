@@ -33,25 +33,27 @@ FAKE_EXPORT CUresult cuStreamSynchronize(CUstream handle)
     return error;
 }
 
-/* A function that tells something of its stream. */
-#define TELL(name, type, expression)                                        \
-    FAKE_EXPORT CUresult name(CUstream handle, type *told)                  \
-    {                                                                       \
-        struct fake_stream *stream;                                         \
-        CUresult error = fake_begin(__func__, FAKE_MEANT(handle), &stream); \
-                                                                            \
-        if (error)                                                          \
-            return error;                                                   \
-        *told = (expression);                                               \
-        pthread_mutex_unlock(&fake_lock);                                   \
-        return CUDA_SUCCESS;                                                \
+/* A function that tells something of its stream. refuses: as other uses of the stream NULL beside a captured blocking one. */
+#define TELL(name, type, expression, refuses)                                      \
+    FAKE_EXPORT CUresult name(CUstream handle, type *told)                         \
+    {                                                                              \
+        struct fake_stream *stream;                                                \
+        CUresult error = fake_begin(__func__, FAKE_MEANT(handle), &stream);        \
+                                                                                   \
+        if (error)                                                                 \
+            return error;                                                          \
+        error = refuses ? fake_capture_check_legacy(stream, false) : CUDA_SUCCESS; \
+        if (!error)                                                                \
+            *told = (expression);                                                  \
+        pthread_mutex_unlock(&fake_lock);                                          \
+        return error;                                                              \
     }
 
-TELL(cuStreamGetPriority, int, stream->priority)
-TELL(cuStreamGetFlags, unsigned, stream->flags)
-TELL(cuStreamGetId, unsigned long long, stream->id)
-TELL(cuStreamGetDevice, CUdevice, stream->context->device)
-TELL(cuStreamGetCtx, CUcontext, (CUcontext)stream->context)
+TELL(cuStreamGetPriority, int, stream->priority, true)
+TELL(cuStreamGetFlags, unsigned, stream->flags, true)
+TELL(cuStreamGetId, unsigned long long, stream->id, true)
+TELL(cuStreamGetDevice, CUdevice, stream->context->device, false)
+TELL(cuStreamGetCtx, CUcontext, (CUcontext)stream->context, false)
 
 FAKE_EXPORT CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgreenCtx *green)
 {
