@@ -33,6 +33,39 @@ int MPIX_Stream_comm_create_multiplex(MPI_Comm comm, int count, MPIX_Stream arra
 /* Stream idx of the communicator; MPIX_STREAM_NULL if it has none of that number. */
 int MPIX_Comm_get_stream(MPI_Comm comm, int idx, MPIX_Stream *stream);
 
+/* ---- Messages between streams, on communicators with several streams per rank. A message matches only receives for its
+ *      stream indices, tag and ranks, and none of ordinary calls on the communicator. Not in MPICH's header:
+ *      MPIX_ANY_INDEX, which a receive may have as its source_stream_index ---- */
+
+#define MPIX_ANY_INDEX (-1)
+
+int MPIX_Stream_send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                     int source_stream_index, int dest_stream_index);
+int MPIX_Stream_send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                       MPI_Comm comm, int source_stream_index, int dest_stream_index);
+int MPIX_Stream_isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+                      int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,
+                        MPI_Comm comm, int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                     int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                       int source_stream_index, int dest_stream_index, MPI_Status *status);
+int MPIX_Stream_irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                      int source_stream_index, int dest_stream_index, MPI_Request *request);
+int MPIX_Stream_irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+                        int source_stream_index, int dest_stream_index, MPI_Request *request);
+
+/* ---- Progress. The stream may be MPIX_STREAM_NULL; all streams of a PE make progress together ---- */
+
+/* Handles what has arrived, and lets the other ranks of the PE run. */
+int MPIX_Stream_progress(MPIX_Stream stream);
+
+/* Starts a thread that makes progress while the ranks of the PE compute, or counts one more user of it. It ends when it has
+ * been stopped as often. MPI_ERR_OTHER: it has not been started as often, or could not be started. */
+int MPIX_Start_progress_thread(MPIX_Stream stream);
+int MPIX_Stop_progress_thread(MPIX_Stream stream);
+
 /* ---- Operations in the stream of the communicator: the host does not wait for them. Buffers and statuses must
  *      exist until the stream has passed the operation, or the wait for its request. While the stream is captured, sends,
  *      receives and their waits become parts of the graph ---- */

@@ -54,10 +54,13 @@ struct ult_sharing {
     _Atomic(struct ult_waiter *) poller BASE_CACHE_ALIGNED;
 };
 
-/* A thread that makes progress while the carrier is in the program's code. */
+/* A thread that makes progress while the carrier is in the program's code. The PE's lock guards is_kept and n_users. */
 struct ult_progress {
     struct ult ult; /* its own, bound */
     pthread_t thread;
+    atomic_bool is_stopping; /* it ends */
+    bool is_kept;            /* until the end of the job */
+    int n_users;             /* calls of ult_progress_start that have not been undone */
 };
 
 struct ult_pe {
@@ -108,7 +111,6 @@ struct ult_job {
     int n_asleep;              /* PEs that sleep */
     _Atomic int n_threads;     /* OS threads that use PEs, if one is shared */
     int n_cores;               /* cores that this process may use */
-    atomic_bool is_stopping;   /* progress threads end */
 };
 extern struct ult_job ult_job;
 
@@ -199,8 +201,8 @@ void ult_watcher_notify(const struct ult_pe *pe);
 void ult_watchers_end(void);
 
 /* Blocks a progress thread's ULT until ult_sharing_stop, which any thread may call, without the lock, when
- * ult_job.is_stopping is set. */
-void ult_sharing_wait_for_stop(struct ult *self);
+ * *is_stopping is set. */
+void ult_sharing_wait_for_stop(struct ult *self, const atomic_bool *is_stopping);
 void ult_sharing_stop(struct ult *u);
 
 /* A bound ULT that is PARKED is ready. */

@@ -12,13 +12,15 @@
 
 static void *progress_thread(void *arg)
 {
-    struct ult *self = arg;
+    struct ult_progress *progress = arg;
+    struct ult *self = &progress->ult;
 
     ult_pe_name_thread(self->pe, "progress");
     if (ult_job.hooks.carrier_start)
         ult_job.hooks.carrier_start();
     ult_enter_bound(self);
-    ult_sharing_wait_for_stop(self);
+    ult_sharing_wait_for_stop(self, &progress->is_stopping);
+    atomic_fetch_add(&self->pe->sharing.n_active, 1); /* until ult_unbind */
     ult_leave_bound(self);
     return NULL;
 }
@@ -28,7 +30,14 @@ bool ult_progress_is_started(void)
     return ult_self()->pe->sharing.progress != NULL;
 }
 
-int ult_progress_start(void)
+bool ult_progress_is_kept(void)
+{
+    const struct ult_progress *progress = ult_self()->pe->sharing.progress;
+
+    return progress && progress->is_kept;
+}
+
+static int create(void)
 {
     const struct ult *self = ult_self();
     struct ult_pe *pe = self->pe;
@@ -47,7 +56,7 @@ int ult_progress_start(void)
     atomic_fetch_add(&ult_job.n_threads, 1);
     sigfillset(&all); /* the program's handlers run on its own threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = ult_pe_create_thread(&progress->thread, NULL, progress_thread, &progress->ult);
+    error = ult_pe_create_thread(&progress->thread, NULL, progress_thread, progress);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         ult_unbind(&progress->ult);
@@ -58,20 +67,52 @@ int ult_progress_start(void)
     return 0;
 }
 
+int ult_progress_start(bool is_kept)
+{
+    struct ult_sharing *sharing = &ult_self()->pe->sharing;
+    int error = sharing->progress ? 0 : create();
+
+    if (error)
+        return error;
+    sharing->progress->is_kept |= is_kept;
+    sharing->progress->n_users += !is_kept;
+    return 0;
+}
+
+bool ult_progress_drop(struct ult_progress **ends_out)
+{
+    struct ult_sharing *sharing = &ult_self()->pe->sharing;
+    struct ult_progress *progress = sharing->progress;
+
+    *ends_out = NULL;
+    if (!progress || progress->n_users == 0)
+        return false;
+    if (--progress->n_users == 0 && !progress->is_kept) {
+        *ends_out = progress;
+        sharing->progress = NULL;
+    }
+    return true;
+}
+
+void ult_progress_end(struct ult_progress *progress)
+{
+    atomic_store(&progress->is_stopping, true);
+    ult_sharing_stop(&progress->ult);
+    pthread_join(progress->thread, NULL);
+    ult_unbind(&progress->ult);
+    free(progress);
+}
+
 void ult_progress_stop(void)
 {
     const struct ult *self = ult_self();
 
     if (self)
         ult_sharing_leave(self->pe);
-    atomic_store(&ult_job.is_stopping, true);
     for (int i = 0; i < ult_job.n_pes; i++) {
         struct ult_sharing *sharing = &ult_job.pes[i].sharing;
-        if (!sharing->progress)
-            continue;
-        ult_sharing_stop(&sharing->progress->ult);
-        pthread_join(sharing->progress->thread, NULL);
-        free(sharing->progress);
+        if (sharing->progress)
+            ult_progress_end(sharing->progress);
         sharing->progress = NULL;
     }
 }

@@ -125,14 +125,14 @@ struct wait {
     struct ult_pe *pe;
     struct ult *u;   /* a bound ULT that waits to be READY; NULL: the carrier waits for any ready ULT ... */
     bool until_done; /* ... or for the end of all ULTs of the job */
-    bool until_stop; /* the progress thread waits to be stopped */
+    const atomic_bool *stop; /* the progress thread waits until it is set; NULL: another one waits */
     struct ult_waiter *waiter;
 };
 
 static bool is_over(const struct wait *wait)
 {
-    if (BASE_UNLIKELY(wait->until_stop))
-        return atomic_load(&ult_job.is_stopping);
+    if (BASE_UNLIKELY(wait->stop != NULL))
+        return atomic_load(wait->stop);
     if (wait->u)
         return wait->u->state == ULT_READY;
     return wait->pe->queue_first ||
@@ -248,7 +248,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
             if (spinner.has_news)
                 end_ns = ult_now_ns() + duration_ns; /* more events often follow */
         }
-        if ((wait->until_done || wait->until_stop) && is_over(wait))
+        if ((wait->until_done || wait->stop) && is_over(wait))
             break;
         ult_arch_relax();
         if (i % 16 != 0)
@@ -429,9 +429,9 @@ void ult_sharing_wait(struct ult *self)
     self->state = ULT_RUNNING;
 }
 
-void ult_sharing_wait_for_stop(struct ult *self)
+void ult_sharing_wait_for_stop(struct ult *self, const atomic_bool *is_stopping)
 {
-    const struct wait wait = {.pe = self->pe, .until_stop = true, .waiter = &self->waiter};
+    const struct wait wait = {.pe = self->pe, .stop = is_stopping, .waiter = &self->waiter};
 
     atomic_fetch_sub(&self->pe->sharing.n_active, 1);
     wait_until_over(&wait);

@@ -53,6 +53,8 @@
 #ifndef ULT_SHARING_H
 #define ULT_SHARING_H
 
+struct ult_progress;
+
 /* In ult.detours: the ULT is bound. */
 #define ULT_BOUND 0x80
 
@@ -96,9 +98,16 @@ void ult_leave_bound(struct ult *u);
 bool ult_spin_outside(bool (*is_done)(const void *arg), const void *arg);
 
 /* Starts a thread that polls the PE of the running ULT, or sleeps until events come, while the carrier is in the
- * program's code. The PE is shared from then on. On its carrier, once. Returns an error number. */
+ * program's code, unless there is one. The PE is shared from then on. is_kept: the thread stays until the end of the job.
+ * Returns an error number. */
+int ult_progress_start(bool is_kept) BASE_MUST_CHECK;
 bool ult_progress_is_started(void);
-int ult_progress_start(void) BASE_MUST_CHECK;
+bool ult_progress_is_kept(void);
+
+/* Undoes a start without is_kept. False: there is none. If the thread has no other user, *ends_out is set, and the caller
+ * ends it by ult_progress_end, outside of the PE. */
+bool ult_progress_drop(struct ult_progress **ends_out);
+void ult_progress_end(struct ult_progress *progress);
 
 /* Ends the progress threads of all PEs. No ULT runs any more except the caller's. */
 void ult_progress_stop(void);

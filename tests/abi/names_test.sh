@@ -35,12 +35,19 @@ done
 expect 'the standard ABI has none of them' 1 '' 'not CUDA-aware' "$build/bin/mpicc" -DHEDDLE_NO_MPI_COMPAT -c "$query"
 
 # How autoconf and CMake look for a function.
-for name in MPIX_Query_cuda_support MPIX_GPU_query_support MPIX_Stream_comm_create MPIX_Send_enqueue; do
+for name in MPIX_Query_cuda_support MPIX_GPU_query_support MPIX_Stream_comm_create MPIX_Send_enqueue MPIX_Stream_irecv MPIX_Start_progress_thread; do
     printf 'char %s(void);\nint main(void) { return %s(); }\n' $name $name >function.c
     expect "a symbol for configure: $name" 0 '' '' "$build/bin/mpicc" -w function.c -o function
 done
 printf '#include <mpi.h>\ntypedef int MPIX_Prequest;\nvoid MPIX_Send_enqueue(MPIX_Prequest p);\n' >own.c
 expect "names of another library's MPIX_ functions" 0 '' '' "$build/bin/mpicc" -DHEDDLE_NO_MPIX -c own.c
+# A library with functions of these names, as MPI-ACX: all ranks call it, not this library's.
+printf '#include <mpi.h>\nint MPIX_Send_enqueue(int n);\nint MPIX_Send_enqueue(int n) { return n + 40; }\n' >library.c
+printf '#include <mpi.h>\n#include <stdio.h>\nint MPIX_Send_enqueue(int n);\nint main(void) { MPI_Init(0, 0); printf("%%d ", MPIX_Send_enqueue(2)); return MPI_Finalize(); }\n' >calls.c
+# shellcheck disable=SC2086
+expect 'a library with MPIX_ functions of its own' 0 '' '' "$build/bin/mpicc" $strict -DHEDDLE_NO_MPIX -fPIC -shared library.c -o libown.so
+expect 'a program of that library' 0 '' '' "$build/bin/mpicc" -DHEDDLE_NO_MPIX calls.c -o calls -L. -lown -Wl,-rpath,"$PWD"
+expect "calls the library's functions" 0 '^(42 ){3}$' '' "$build/bin/mpirun" -n 3 ./calls
 printf 'char MPI_Comm_f2c(void);\nint main(void) { return MPI_Comm_f2c(); }\n' >function.c
 expect 'a symbol for configure' 0 '' '' "$build/bin/mpicc" -w function.c -o function
 

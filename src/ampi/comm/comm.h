@@ -60,7 +60,10 @@ struct ampi_comm_shared {
     struct ampi_comm_shared *next_context; /* next in the table of communicators across processes:
                                             * contexts.c */
     bool is_inter;
-    bool is_hidden;                 /* for internal messages of another communicator (ampi_comm_hidden) */
+    bool is_hidden;        /* for other messages of another communicator (ampi_comm_hidden_shared) */
+    int *n_streams_of;     /* of a communicator with several streams per rank: their number by rank; NULL:
+                                     * another one */
+    _Atomic int n_streams; /* the greatest of them; set last */
     struct ampi_comm_side side[2];  /* [1] is empty for an intracommunicator */
     struct ampi_coll_state *coll;   /* collectives in progress: coll/engine/slot.h */
     struct ampi_topo *topo;         /* process topology; NULL: none */
@@ -69,8 +72,7 @@ struct ampi_comm_shared {
     struct ampi_file_shared *file;  /* the open file that owns this communicator: io/file.h; NULL: none */
     struct ampi_comm_shared *next_watched; /* links of the list of communicators: comm_watch.c */
     struct ampi_comm_shared **link_watched;
-    _Atomic(struct ampi_comm_shared *)
-        hidden; /* for internal messages of the library; NULL: none yet (ampi_comm_hidden) */
+    _Atomic(struct ampi_comm_shared *) hidden[2]; /* by enum ampi_comm_hidden; NULL: none yet */
 };
 
 /* A blocked probe; on its stack. */
@@ -247,11 +249,19 @@ void ampi_comm_retire(struct ampi_comm_shared *shared);
 /* Frees its memory. */
 void ampi_comm_destroy(struct ampi_comm_shared *shared);
 
-/* The owner's handle of a second communicator with the same members, on which the library sends messages
- * that are invisible to the program's receives and probes. Created at first use, freed with the
- * communicator. NULL: no context id is left. */
+/* Communicators whose messages are invisible to the program's receives and probes. Created at first use, freed with the
+ * communicator that they belong to. INTERNAL: of the library, with the same members. BY_STREAM: between streams; member
+ * rank * n_streams + i is stream i of the rank (invariant 5 of match.h), and the streams that a rank has not are unused. */
+enum ampi_comm_hidden { AMPI_COMM_INTERNAL, AMPI_COMM_BY_STREAM };
+
+/* NULL: no context id is left; of BY_STREAM: n_streams is not set yet. */
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared, enum ampi_comm_hidden kind);
+
+/* The owner's handle of INTERNAL. */
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm);
-struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared);
+
+/* Sets n_streams_of of a new communicator, takes it over, and lets messages of BY_STREAM arrive. */
+void ampi_comm_set_n_streams(struct ampi_comm_shared *shared, int *n_streams_of);
 
 /* True if the process of any member has failed. (procs/failure.c) */
 bool ampi_comm_has_failed(const struct ampi_comm_shared *shared);

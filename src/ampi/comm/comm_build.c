@@ -189,7 +189,7 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
                                             uint64_t context_id)
 {
     struct ampi_comm_shared *shared;
-    bool is_hidden = context_id & AMPI_CONTEXT_HIDDEN;
+    bool is_hidden = context_id & AMPI_CONTEXT_ANY_HIDDEN;
     bool is_local =
         layout->n_local == layout->group->n_ranks && (!peer || peer->n_local == peer->group->n_ranks);
 
@@ -214,24 +214,69 @@ struct ampi_comm_shared *ampi_comm_build_as(struct ampi_layout *layout, struct a
         if (ampi_comm_clients[i]->create)
             ampi_comm_clients[i]->create(shared);
     if ((context_id & AMPI_CONTEXT_CROSS) &&
-        !(context_id & AMPI_CONTEXT_HIDDEN)) /* hidden ones are found through the communicator they belong
-                                              * to */
+        !is_hidden) /* hidden ones are found through the communicator they belong to */
         ampi_contexts_add(shared);
     return shared;
 }
 
-struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared)
+/* The layout of ampi_comm_hidden BY_STREAM: each member of the communicator n times. */
+static struct ampi_layout *repeat_members(const struct ampi_group *group, int n)
 {
-    struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden, memory_order_acquire);
+    int *world_ranks = base_malloc((size_t)group->n_ranks * (size_t)n * sizeof(int), "streams of ranks");
+    struct ampi_group *repeated;
+    struct ampi_layout *layout;
+
+    for (int i = 0; i < group->n_ranks * n; i++)
+        world_ranks[i] = ampi_group_world_rank(group, i / n);
+    repeated = ampi_group_create_list(world_ranks, group->n_ranks * n);
+    layout = ampi_layout_create(repeated);
+    ampi_group_unref(repeated);
+    free(world_ranks);
+    return layout;
+}
+
+static struct ampi_comm_shared *build_by_stream(struct ampi_comm_shared *shared)
+{
+    int n = atomic_load_explicit(&shared->n_streams, memory_order_acquire);
+    struct ampi_layout *layout;
+    struct ampi_comm_shared *made;
+
+    if (n == 0)
+        return NULL;
+    layout = repeat_members(shared->side[0].layout->group, n);
+    made = ampi_comm_build_as(layout, NULL, shared->context_id | AMPI_CONTEXT_BY_STREAM);
+    for (int k = 0; made && k < layout->n_local; k++)
+        made->side[0].handles[layout->part_members[k]].match.n_streams = n;
+    ampi_layout_unref(layout);
+    return made;
+}
+
+void ampi_comm_set_n_streams(struct ampi_comm_shared *shared, int *n_streams_of)
+{
+    int most = 0;
+
+    for (int i = 0; i < shared->side[0].n_ranks; i++)
+        most = n_streams_of[i] > most ? n_streams_of[i] : most;
+    shared->n_streams_of = n_streams_of;
+    atomic_store_explicit(&shared->n_streams, most, memory_order_release);
+    if (shared->context_id & AMPI_CONTEXT_CROSS)
+        ampi_contexts_changed();
+}
+
+struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared, enum ampi_comm_hidden kind)
+{
+    struct ampi_comm_shared *hidden = atomic_load_explicit(&shared->hidden[kind], memory_order_acquire);
 
     if (!hidden) {
         struct ampi_comm_shared *made =
-            ampi_comm_build_as(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL,
-                               shared->context_id | AMPI_CONTEXT_HIDDEN);
+            kind == AMPI_COMM_BY_STREAM
+                ? build_by_stream(shared)
+                : ampi_comm_build_as(shared->side[0].layout, shared->is_inter ? shared->side[1].layout : NULL,
+                                     shared->context_id | AMPI_CONTEXT_HIDDEN);
         if (!made)
             return NULL;
         atomic_init(&made->refs, 1); /* held by the communicator that it belongs to */
-        if (atomic_compare_exchange_strong(&shared->hidden, &hidden, made))
+        if (atomic_compare_exchange_strong(&shared->hidden[kind], &hidden, made))
             hidden = made;
         else
             ampi_comm_shared_unref(made); /* another PE was faster */
@@ -247,7 +292,7 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
 
 struct ampi_comm *ampi_comm_hidden(struct ampi_comm *comm)
 {
-    struct ampi_comm_shared *hidden = ampi_comm_hidden_shared(comm->shared);
+    struct ampi_comm_shared *hidden = ampi_comm_hidden_shared(comm->shared, AMPI_COMM_INTERNAL);
 
     return hidden ? &hidden->side[comm->local == &comm->shared->side[1]].handles[comm->rank] : NULL;
 }
@@ -284,17 +329,19 @@ void ampi_comm_shared_unref(struct ampi_comm_shared *shared)
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
     /* Must come first, because the hidden communicator is found through this one. */
-    if ((shared->context_id & AMPI_CONTEXT_CROSS) && !(shared->context_id & AMPI_CONTEXT_HIDDEN))
+    if ((shared->context_id & AMPI_CONTEXT_CROSS) && !shared->is_hidden)
         ampi_contexts_remove(shared);
-    if (!(shared->context_id & (AMPI_CONTEXT_CROSS | AMPI_CONTEXT_HIDDEN)))
+    if (!(shared->context_id & (AMPI_CONTEXT_CROSS | AMPI_CONTEXT_ANY_HIDDEN)))
         context_free(shared->context_id); /* no message within a process has this id any more */
     ampi_comm_retire(shared);
 }
 
 void ampi_comm_destroy(struct ampi_comm_shared *shared)
 {
-    if (shared->hidden)
-        ampi_comm_shared_unref(shared->hidden);
+    for (size_t i = 0; i < BASE_COUNT(shared->hidden); i++)
+        if (shared->hidden[i])
+            ampi_comm_shared_unref(shared->hidden[i]);
+    free(shared->n_streams_of);
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->destroy)
             ampi_comm_clients[i]->destroy(shared);

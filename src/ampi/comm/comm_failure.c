@@ -97,9 +97,6 @@ static void fail_side(struct ampi_comm_side *side, int pe_id)
 static void fail_members(struct ampi_comm_shared *shared, void *arg)
 {
     int pe_id = *(int *)arg;
-    /* Sequentially consistent: either this finds the hidden communicator, or its creator finds the
-     * failure. */
-    struct ampi_comm_shared *hidden = atomic_load(&shared->hidden);
 
     if (!ampi_comm_has_failed(shared))
         return;
@@ -108,8 +105,10 @@ static void fail_members(struct ampi_comm_shared *shared, void *arg)
     for (int i = 0; i < ampi_comm_n_clients; i++)
         if (ampi_comm_clients[i]->fail_shared)
             ampi_comm_clients[i]->fail_shared(shared, pe_id);
-    if (hidden)
-        fail_members(hidden, arg);
+    /* Sequentially consistent: either this finds a hidden communicator, or its creator finds the failure. */
+    for (size_t i = 0; i < BASE_COUNT(shared->hidden); i++)
+        if (atomic_load(&shared->hidden[i]))
+            fail_members(shared->hidden[i], arg);
 }
 
 static void look_again(int pe_id)

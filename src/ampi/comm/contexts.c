@@ -47,7 +47,7 @@ static void unlock(void)
 
 uint64_t ampi_contexts_propose(void)
 {
-    uint64_t count = atomic_fetch_add(&n_creations, 1) & ((1u << 28) - 1);
+    uint64_t count = atomic_fetch_add(&n_creations, 1) & ((1u << 27) - 1);
 
     return AMPI_CONTEXT_CROSS | (uint64_t)ampi_job.proc_id << 48 | count << 20;
 }
@@ -85,6 +85,12 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
         ult_wake_all(); /* messages to it may be waiting on other PEs */
 }
 
+void ampi_contexts_changed(void)
+{
+    atomic_fetch_add(&generation, 1);
+    ult_wake_all();
+}
+
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
                                                     struct ampi_comm_shared *(*make)(void *), void *arg)
 {
@@ -116,6 +122,7 @@ void ampi_contexts_forget(int pe_id, uint64_t context_id)
         return;
     forget(&all[pe_id], context_id);
     forget(&all[pe_id], context_id | AMPI_CONTEXT_HIDDEN);
+    forget(&all[pe_id], context_id | AMPI_CONTEXT_BY_STREAM);
 }
 
 void ampi_contexts_remove(struct ampi_comm_shared *shared)
@@ -144,10 +151,11 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id)
     lock();
     shared = find_locked(context_id);
     unlock();
-    if (!shared && (context_id & AMPI_CONTEXT_HIDDEN)) {
-        shared = ampi_contexts_find(pe_id, context_id & ~AMPI_CONTEXT_HIDDEN);
+    if (!shared && (context_id & AMPI_CONTEXT_ANY_HIDDEN)) {
+        shared = ampi_contexts_find(pe_id, context_id & ~AMPI_CONTEXT_ANY_HIDDEN);
         if (shared)
-            shared = ampi_comm_hidden_shared(shared);
+            shared = ampi_comm_hidden_shared(shared, context_id & AMPI_CONTEXT_HIDDEN ? AMPI_COMM_INTERNAL
+                                                                                      : AMPI_COMM_BY_STREAM);
     }
     if (shared && cache) {
         cache->shared[entry] = shared;

@@ -8,7 +8,8 @@
  *      bit 63      the hidden communicator of the one without this bit
  *      bit 62      set
  *      48..61      the process that assigned the number
- *      20..47      its count of creations
+ *      47          the communicator between the streams of the one without this bit
+ *      20..46      its count of creations
  *       0..19      index among the communicators of one creation (colors)
  */
 #ifndef AMPI_CONTEXTS_H
@@ -19,6 +20,8 @@
 struct ampi_comm_shared;
 
 #define AMPI_CONTEXT_HIDDEN ((uint64_t)1 << 63)
+#define AMPI_CONTEXT_BY_STREAM ((uint64_t)1 << 47)
+#define AMPI_CONTEXT_ANY_HIDDEN (AMPI_CONTEXT_HIDDEN | AMPI_CONTEXT_BY_STREAM)
 #define AMPI_CONTEXT_CROSS ((uint64_t)1 << 62)
 #define AMPI_CONTEXT_WORLD AMPI_CONTEXT_CROSS
 
@@ -28,7 +31,7 @@ uint64_t ampi_contexts_propose(void);
 void ampi_contexts_add(struct ampi_comm_shared *shared);
 void ampi_contexts_remove(struct ampi_comm_shared *shared);
 
-/* Removes a communicator that is not in the table any more, and its hidden one, from a PE's cache. */
+/* Removes a communicator that is not in the table any more, and its hidden ones, from a PE's cache. */
 void ampi_contexts_forget(int pe_id, uint64_t context_id);
 
 /* The communicator with this id; NULL: none (yet). */
@@ -39,8 +42,9 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
                                                     struct ampi_comm_shared *(*make)(void *), void *arg);
 
-/* Changes when a communicator is added. */
+/* Changes when a communicator is added, or by ampi_contexts_changed: then messages that wait for one are looked up again. */
 uint32_t ampi_contexts_generation(void);
+void ampi_contexts_changed(void);
 
 /* Calls fn for each communicator in the table, which stays alive meanwhile. */
 void ampi_contexts_each(void (*fn)(struct ampi_comm_shared *shared, void *arg), void *arg);

@@ -14,7 +14,8 @@ struct ampi_coll_plan;
 
 /* Creates the communicator(s) of a collective creation, in its middle stage: sets each member's args->extra
  * to its new handle, or args->error. */
-extern const struct ampi_coll_plan ampi_comm_dup_plan; /* the same members */
+extern const struct ampi_coll_plan
+    ampi_comm_dup_plan; /* the same members; args->key: 1 and the member's number of streams, or 0 */
 extern const struct ampi_coll_plan
     ampi_comm_split_plan; /* by args->key: color and key; MPI_UNDEFINED: extra stays NULL */
 

@@ -28,6 +28,21 @@ static void fail_all(struct ampi_coll_slot *slot, int error)
         slot->args[i]->error = error;
 }
 
+/* The members' numbers of streams: those of the old communicator, or key[1] if key[0] is true. */
+static void set_n_streams(const struct ampi_coll_slot *slot, struct ampi_comm_shared *made)
+{
+    const int *old = slot->state->shared->n_streams_of;
+    bool is_new = slot->args[0]->key[0] != 0;
+    int *n_streams_of;
+
+    if (!is_new && !old)
+        return;
+    n_streams_of = base_malloc((size_t)made->side[0].n_ranks * sizeof(int), "streams of ranks");
+    for (int i = 0; i < made->side[0].n_ranks; i++)
+        n_streams_of[i] = is_new ? slot->args[i]->key[1] : old[i];
+    ampi_comm_set_n_streams(made, n_streams_of);
+}
+
 static void dup_middle(struct ampi_coll_slot *slot)
 {
     struct ampi_comm_shared *old = slot->state->shared;
@@ -39,6 +54,7 @@ static void dup_middle(struct ampi_coll_slot *slot)
         return;
     }
     made->topo = ampi_topo_ref(old->topo);
+    set_n_streams(slot, made);
     hand_out(slot, &made->side[0], NULL, 0);
     hand_out(slot, &made->side[1], NULL, old->side[0].n_ranks);
 }

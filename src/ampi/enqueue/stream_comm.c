@@ -27,7 +27,8 @@ static int give_endpoint(struct ampi_comm *made, const struct ampi_stream *strea
 static int create(struct ampi_comm *old, struct ampi_stream *const *streams, int n, bool is_multiplex,
                   MPI_Comm *newcomm)
 {
-    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old};
+    struct ampi_coll_args args = {AMPI_COLL_PLAN(&ampi_comm_dup_plan), .comm = old,
+                                  .key = {is_multiplex, is_multiplex ? n : 0}};
     int error;
 
     for (int i = 0; i < n; i++)

@@ -2,8 +2,10 @@
  *
  * extensions.c: the functions of mpi-ext.h, and of heddle_mpi_gpu.h, which it includes.
  */
+#include "ampi/comm/comm_stream.h"
 #include "ampi/job/job.h"
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/object/rank.h"
 #include "gpu/gpu.h"
 
@@ -22,6 +24,23 @@ BASE_FLATTEN int AMPI_Yield(void)
         ult_leave(u);
     }
     return MPI_SUCCESS;
+}
+
+int MPIX_Stream_progress(MPIX_Stream stream)
+{
+    static const char call[] = "MPIX_Stream_progress";
+    struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0));
+    struct ampi_stream *object;
+    int error;
+
+    ampi_enter(call);
+    error = ampi_stream_find(stream, &object);
+    if (!error) {
+        ult_progress();
+        ult_yield();
+    }
+    ampi_gate_leave(gate);
+    return error;
 }
 
 int AMPI_World_rank(void)

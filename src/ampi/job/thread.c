@@ -17,6 +17,7 @@
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
+#include "ampi/comm/comm_stream.h"
 #include "base/settings.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
@@ -198,19 +199,65 @@ void ampi_thread_count_early(void)
     n_early_threads = count_threads() - 1;
 }
 
+static int start_progress(bool is_kept)
+{
+    bool is_new = !ult_progress_is_started();
+    int error;
+
+    __atomic_store_n(&ampi_gate_is_on, true, __ATOMIC_RELAXED);
+    error = ult_progress_start(is_kept);
+    if (!error && is_new && n_own_threads >= 0)
+        n_own_threads++;
+    return error;
+}
+
 void ampi_thread_start_progress(void)
 {
     int error;
 
-    if (BASE_LIKELY(!base_settings.progress_thread && !gpu_needs_progress) || ult_progress_is_started())
+    if (BASE_LIKELY(!base_settings.progress_thread && !gpu_needs_progress) || ult_progress_is_kept())
         return;
-    __atomic_store_n(&ampi_gate_is_on, true, __ATOMIC_RELAXED);
-    error = ult_progress_start();
+    error = start_progress(true);
     if (error)
         base_fatal(1, "PE %d cannot start its progress thread: %s; raise `ulimit -u`",
                    ult_pe_id(ult_self()->pe), strerror(error));
-    if (n_own_threads >= 0)
-        n_own_threads++;
+}
+
+int MPIX_Start_progress_thread(MPIX_Stream stream)
+{
+    static const char call[] = "MPIX_Start_progress_thread";
+    struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0));
+    struct ampi_stream *object;
+    int error;
+
+    ampi_enter(call);
+    error = ampi_stream_find(stream, &object);
+    if (!error && (error = start_progress(false)))
+        error =
+            ampi_raise_self(MPI_ERR_OTHER, "the progress thread could not be started: %s", strerror(error));
+    ampi_gate_leave(gate);
+    return error;
+}
+
+int MPIX_Stop_progress_thread(MPIX_Stream stream)
+{
+    static const char call[] = "MPIX_Stop_progress_thread";
+    struct ult *gate = ampi_gate_pass(call, __builtin_return_address(0));
+    struct ult_progress *ends = NULL;
+    struct ampi_stream *object;
+    int error;
+
+    ampi_enter(call);
+    error = ampi_stream_find(stream, &object);
+    if (!error && !ult_progress_drop(&ends))
+        error = ampi_raise_self(MPI_ERR_OTHER, "MPIX_Start_progress_thread has not been called on this PE");
+    ampi_gate_leave(gate);
+    if (ends) {
+        ult_progress_end(ends);
+        if (n_own_threads >= 0)
+            n_own_threads--;
+    }
+    return error;
 }
 
 /* True if pthread_create is this library's. It is the C library's if this library was loaded later. */

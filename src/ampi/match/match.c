@@ -126,7 +126,23 @@ void ampi_match_fini(struct ampi_match *match)
 
 static inline int wildcard_class(int source, int tag)
 {
-    return (source == MPI_ANY_SOURCE ? 1 : 0) | (tag == MPI_ANY_TAG ? 2 : 0);
+    return (source < 0 ? 1 : 0) | (tag == MPI_ANY_TAG ? 2 : 0);
+}
+
+/* The sources with which a receive of class 1 or 3 matches a message: MPI_ANY_SOURCE, and two more in an engine with
+ * n_streams. */
+static int open_source(const struct ampi_match *match, int source, int number)
+{
+    return number == 0   ? MPI_ANY_SOURCE
+           : number == 1 ? AMPI_MATCH_RANK(source / match->n_streams)
+                         : AMPI_MATCH_STREAM(source % match->n_streams);
+}
+
+static inline bool accepts(const struct ampi_match *match, int wanted, int source)
+{
+    return wanted == MPI_ANY_SOURCE || wanted == source ||
+           (BASE_UNLIKELY(wanted < 0) &&
+            (wanted == open_source(match, source, 1) || wanted == open_source(match, source, 2)));
 }
 
 /* The oldest posted receive among those with and without wildcards and bound ones. */
@@ -136,12 +152,14 @@ static BASE_COLD struct ampi_match_node *find_posted_of_any_class(const struct a
     struct ampi_match_node *oldest = NULL;
 
     for (int class = 0; class < 4; class ++) {
-        struct ampi_match_node *node;
-        if (!match->n_posted_of[class])
-            continue;
-        node = table_find(&match->posted, class & 1 ? MPI_ANY_SOURCE : source, class & 2 ? MPI_ANY_TAG : tag);
-        if (node && (!oldest || node->seq < oldest->seq))
-            oldest = node;
+        int n_sources = class & 1 && match->n_streams ? 3 : 1;
+        for (int i = 0; i < n_sources && match->n_posted_of[class]; i++) {
+            struct ampi_match_node *node =
+                table_find(&match->posted, class & 1 ? open_source(match, source, i) : source,
+                           class & 2 ? MPI_ANY_TAG : tag);
+            if (node && (!oldest || node->seq < oldest->seq))
+                oldest = node;
+        }
     }
     if (match->n_posted_of[AMPI_MATCH_BOUND]) {
         struct ampi_match_node *node = table_find(match->bound, source, tag);
@@ -274,7 +292,7 @@ struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *matc
     if (BASE_LIKELY(wildcard_class(source, tag) == 0))
         return table_find(&match->unexpected, source, tag);
     for (node = match->first_arrived; node; node = node->later)
-        if ((source == MPI_ANY_SOURCE || node->source == source) && (tag == MPI_ANY_TAG || node->tag == tag))
+        if (accepts(match, source, node->source) && (tag == MPI_ANY_TAG || node->tag == tag))
             break;
     return node;
 }

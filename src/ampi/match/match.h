@@ -13,7 +13,8 @@
  *      bound nodes; classes without a node are not looked up. n_posted is their sum, plus the one of the class
  *      AMPI_MATCH_WATCHED if matches are reported: then no message takes the short way.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
- *   5. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
+ *   5. An engine with n_streams has sources that are pairs: rank * n_streams + stream. Receives may leave one of the two open.
+ *   6. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
  *      while it is not posted.
  *
  * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
@@ -22,6 +23,9 @@
 #ifndef AMPI_P2P_MATCH_H
 #define AMPI_P2P_MATCH_H
 
+#include <limits.h>
+
+#include "ampi/object/handle.h"
 #include "base/base.h"
 
 struct ampi_match_node {
@@ -30,7 +34,7 @@ struct ampi_match_node {
     struct ampi_match_node *later;   /* next in the arrival list (unexpected nodes only) */
     struct ampi_match_node *earlier; /* previous in the arrival list */
     uint64_t seq;                    /* order of posting, from 1 (posted nodes only) */
-    int source;                      /* comm rank, or MPI_ANY_SOURCE */
+    int source;                      /* comm rank, MPI_ANY_SOURCE, or one of the AMPI_MATCH_ below */
     int tag;                         /* or MPI_ANY_TAG */
 };
 
@@ -46,6 +50,10 @@ struct ampi_match_table {
     uint32_t log2_chains;
 };
 
+/* Sources of receives in an engine with n_streams: any stream of this rank; this stream of any rank. */
+#define AMPI_MATCH_RANK(rank) (INT_MIN + (rank))
+#define AMPI_MATCH_STREAM(stream) (INT_MIN / 2 + (stream))
+
 /* After the wildcard classes. */
 #define AMPI_MATCH_BOUND 4
 #define AMPI_MATCH_WATCHED 5
@@ -56,6 +64,7 @@ struct ampi_match {
     struct ampi_match_table *bound; /* NULL: there has been none */
     uint32_t n_posted;              /* including bound ones, and 1 if watched */
     uint32_t n_posted_of[6];        /* by wildcard class: bit 0 any source, bit 1 any tag; bound; watched */
+    int n_streams;                  /* invariant 5; 0: sources are ranks */
     uint64_t next_seq;              /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;
@@ -64,6 +73,16 @@ struct ampi_match {
 
 /* Called for each match in an engine that is watched (ampi_match_set_watched). was_unexpected: the receive came last. */
 extern void (*ampi_match_watcher)(struct ampi_match *match, int source, int tag, bool was_unexpected);
+
+/* The rank in a source of an engine with n_streams, or MPI_ANY_SOURCE or MPI_PROC_NULL. */
+static inline int ampi_match_rank_of(const struct ampi_match *match, int source)
+{
+    if (source >= 0)
+        return source / match->n_streams;
+    return source < AMPI_MATCH_STREAM(0) ? source - AMPI_MATCH_RANK(0)
+           : source < INT_MIN / 4        ? MPI_ANY_SOURCE
+                                         : source;
+}
 
 void ampi_match_init(struct ampi_match *match);
 

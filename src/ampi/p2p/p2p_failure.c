@@ -14,8 +14,10 @@ bool ampi_p2p_is_failed(const struct ampi_comm *comm, int source)
 {
     const struct ampi_group *senders = comm->peer->layout->group;
 
-    return source == MPI_ANY_SOURCE ? ampi_failed_in_group(senders)
-                                    : ampi_failed_is_rank(ampi_group_world_rank(senders, source));
+    if (source < 0 && comm->match.n_streams && ampi_match_rank_of(&comm->match, source) >= 0)
+        source = ampi_match_rank_of(&comm->match, source) * comm->match.n_streams;
+    return source < 0 ? ampi_failed_in_group(senders)
+                      : ampi_failed_is_rank(ampi_group_world_rank(senders, source));
 }
 
 static bool is_failed_source(int source, void *arg)
