@@ -59,11 +59,14 @@ static void find_all(const char *way)
 
 /* ---- Messages ---- */
 
-static void exchange(char *buffer)
+enum call { SYNCHRONIZE, FREE_DEVICE, FREE_HOST, UNREGISTER, N_CALLS };
+
+/* One pair at a time: copies that start together do not call the kernel. */
+static void exchange(char *buffer, int round)
 {
     int partner = mtest_rank ^ 1;
 
-    if (partner >= mtest_size)
+    if (mtest_rank / 2 != round / N_CALLS % (mtest_size / 2))
         return;
     for (int i = 0; i < TRIPS; i++) {
         if (mtest_rank % 2 == 0) {
@@ -77,8 +80,6 @@ static void exchange(char *buffer)
 }
 
 /* ---- Calls ---- */
-
-enum call { SYNCHRONIZE, FREE_DEVICE, FREE_HOST, UNREGISTER, N_CALLS };
 
 /* Is it to send kernels away? */
 static int must_send[N_CALLS] = {1, 1, 1, 1};
@@ -121,12 +122,13 @@ int main(int argc, char **argv)
     buffer = gtest_alloc(GTEST_GPU0, N_BYTES, mtest_rank % 2 ? NULL : image);
     for (int round = 0; !is_over; round++) {
         enum call call = round % N_CALLS;
-        exchange(buffer.data);
+        exchange(buffer.data, round);
         if (mtest_rank == 0 && sends_away(call) && !seen[call]) {
             seen[call] = 1;
             n_seen += must_send[call];
         }
-        is_over = n_seen == N_CALLS - !must_send[SYNCHRONIZE] || round == ROUNDS_MAX;
+        is_over = (n_seen == N_CALLS - !must_send[SYNCHRONIZE] && round >= N_CALLS * (mtest_size / 2)) ||
+                  round == ROUNDS_MAX;
         MTEST_OK(MPI_Bcast(&is_over, 1, MPI_INT, 0, MPI_COMM_WORLD));
     }
     for (int i = 0; i < N_CALLS && mtest_rank == 0; i++)

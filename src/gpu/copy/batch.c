@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"
 #include "gpu/copy/jobs.h"
+#include "gpu/copy/resident.h"
 
 /* Size limit of a batched move: larger ones lose nothing on their own. */
 #define MOVE_MAX ((size_t)1 << 20)
@@ -104,17 +105,20 @@ static bool examine(struct gpu_move *move)
            (move->n_bytes <= MOVE_MAX || (move->batch.n_layouts == 2 && is_local));
 }
 
-/* True if neither side has a layout, and the move is better done in another way. */
-static bool is_other_block(const struct gpu_move *move)
+static bool is_block(const struct gpu_move *move)
 {
-    return !move->src.layout && !move->dst.layout &&
-           (move->n_bytes > MOVE_MAX || (move->n_bytes <= GPU_RESIDENT_MAX && gpu_resident_us > 0));
+    return !move->src.layout && !move->dst.layout;
 }
 
 static bool is_mergeable(struct gpu_move *move)
 {
-    return !is_other_block(move) && gpu_has_kernels() && examine(move) &&
-           (move->batch.n_layouts > 0 || move->n_bytes > GPU_RESIDENT_MAX || gpu_resident_us == 0);
+    return !(is_block(move) && move->n_bytes > MOVE_MAX) && gpu_has_kernels() && examine(move);
+}
+
+/* True if a resident kernel that is there takes the move sooner. */
+static bool is_for_resident(const struct gpu_move *move)
+{
+    return move->n_bytes <= GPU_RESIDENT_MAX && is_block(move) && gpu_resident_is_near();
 }
 
 /* The same, from the memo if that still holds. */
@@ -139,7 +143,7 @@ bool gpu_batch_take(struct gpu_move *move)
 {
     struct gpu_pe *pe = gpu_pe_self();
 
-    if (!(move->memo ? is_mergeable_again(move) : is_mergeable(move)))
+    if (is_for_resident(move) || !(move->memo ? is_mergeable_again(move) : is_mergeable(move)))
         return false;
     move->next = NULL;
     *pe->gathered_end = move;

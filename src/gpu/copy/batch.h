@@ -9,7 +9,8 @@
  * exchange halos start many within microseconds. So the PE first gathers the moves. They start when the PE next
  * polls, or when one of its ranks next calls CUDA: all gathered moves of a GPU are one launch. If only one was
  * gathered, it starts like any other move, unless both sides have layouts: then the kernel copies from layout to
- * layout, without packed data in between.
+ * layout, without packed data in between. Small copies are not gathered while a resident kernel is there, which takes
+ * them at once. Only those that start alone call it (resident.h): together, one launch is as good for them.
  */
 #ifndef GPU_BATCH_H
 #define GPU_BATCH_H

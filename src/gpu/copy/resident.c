@@ -24,9 +24,10 @@
  * multiples of 16); 128 KiB would take two rounds of loads. Orders check themselves (16 bits of the order's
  * number in each word), so the kernel relies on no order of writes over PCIe. It reads past its
  * multiprocessor's cache, because others write new data while it runs. Launching and evicting it costs as
- * much as four orders save: if it did fewer, twice as many copies must come before the next launch, up to
- * 64. It is loaded just after the primary context is created, because loading a module waits for all work
- * of the GPU.
+ * much as four orders save, and holds up the launches of all PEs that use the GPU: if it did fewer than
+ * four for each PE that has such a kernel there, twice as many copies must come before the next launch, up
+ * to 64. Copies that start together do not call it: one launch makes them all (batch.h). It is loaded just
+ * after the primary context is created, because loading a module waits for all work of the GPU.
  *
  * Measured on H200s: 3.7 to 4.6 us for half a round trip of 8 bytes to 8 KiB within a GPU, 3.8 to 5.1
  * between two, where driver calls take 8 to 10. cudaDeviceSynchronize just after a message takes 6 us, 104
@@ -52,7 +53,7 @@
 /* Time that it stays after an order, unless +gpu-service sets another. */
 #define USUAL_US 100
 
-/* Launching and evicting it costs as much as this many orders save. */
+/* Launching and evicting it costs as much as this many orders save, on each PE that uses the GPU. */
 #define WORTH_ORDERS 4
 
 /* Cap of the launch back-off. */
@@ -109,6 +110,7 @@ static struct {
     pthread_mutex_t lock;
     struct gpu_resident *first;
     int n_holds[GPU_DEVICES_MAX + 1]; /* by device; last: all devices */
+    _Atomic int n[GPU_DEVICES_MAX];   /* kernels, by device */
     atomic_bool is_any;
     atomic_uint_fast64_t n_sent_away;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -132,6 +134,7 @@ static void enlist(struct gpu_resident *resident)
     set_leave(resident, resident->n_holds > 0);
     resident->next_of_all = all.first;
     all.first = resident;
+    atomic_fetch_add_explicit(&all.n[resident->device], 1, memory_order_relaxed);
     atomic_store(&all.is_any, true);
     pthread_mutex_unlock(&all.lock);
 }
@@ -248,17 +251,7 @@ static const char *find_obstacle(void)
 /* True if the kernel was loaded before any work could run. */
 static atomic_bool is_loaded[GPU_DEVICES_MAX];
 
-/* On GPUs without machine code (src/CMakeLists.txt) the driver has to compile the kernel, which takes
- * seconds the first time: too much for a program that may never send a GPU buffer. */
-static bool has_machine_code(int device)
-{
-    int major = 0;
-
-    gpu_call(cuDeviceGetAttribute, (&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
-    return major == 9;
-}
-
-bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction))
+void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction))
 {
     CUcontext before;
     CUfunction kernel;
@@ -266,8 +259,8 @@ bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunctio
     int error;
 
     if (gpu_resident_us == 0 || find_obstacle() || device >= GPU_DEVICES_MAX ||
-        (!is_asked_for && !has_machine_code(device)) || gpu_context_enter(context, &before))
-        return false;
+        (!is_asked_for && !gpu_module_has_machine_code(device)) || gpu_context_enter(context, &before))
+        return;
     error = gpu_module_function(device, GPU_KERNEL_RESIDENT, &kernel);
     if (!error && load) /* otherwise its first launch would load it */
         error = load(kernel) != CUDA_SUCCESS;
@@ -275,7 +268,6 @@ bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunctio
     atomic_store(&is_loaded[device], !error);
     base_log_verbose(2, "the kernel of +gpu-service was loaded on GPU %d in %.1f ms", device,
                      (double)(ult_now_ns() - begin_ns) / 1e6);
-    return !error;
 }
 
 /* If it cannot be created, the entry exists in state BROKEN: it is not tried again. */
@@ -365,8 +357,10 @@ static void launch(struct gpu_resident *resident)
 /* The kernel has left: adapts the launch back-off to the number of orders that it has done. */
 static void mark_left(struct gpu_resident *resident)
 {
+    int worth = WORTH_ORDERS * atomic_load_explicit(&all.n[resident->device], memory_order_relaxed);
+
     atomic_store_explicit(&resident->is_launched, false, memory_order_relaxed);
-    if ((int32_t)(resident->mailbox->done - resident->first_of_launch) + 1 >= WORTH_ORDERS)
+    if ((int32_t)(resident->mailbox->done - resident->first_of_launch) + 1 >= worth)
         resident->reluctance = 1;
     else if (resident->reluctance < RELUCTANCE_MAX)
         resident->reluctance *= 2;
@@ -381,6 +375,15 @@ static bool is_there(const struct gpu_resident *resident)
 bool gpu_resident_is_there(int device)
 {
     return gpu_resident_us > 0 && is_there(resident_of(device));
+}
+
+bool gpu_resident_is_near(void)
+{
+    const struct gpu_resident *resident = gpu_pe_self()->residents;
+
+    while (resident && !is_there(resident))
+        resident = resident->next;
+    return resident != NULL;
 }
 
 void gpu_resident_call(int device)

@@ -19,9 +19,12 @@
 bool gpu_resident_copy(const struct gpu_move_side *from, const struct gpu_move_side *to, size_t n_bytes,
                        struct gpu_ticket *ticket);
 
-/* Called after gpu_resident_copy returned false and the copy was started another way: launches the device's
+/* Called after gpu_resident_copy returned false and the copy was started another way, alone: launches the device's
  * kernel if copies come often enough to make it worthwhile. */
 void gpu_resident_call(int device);
+
+/* True if a kernel of this PE is there, on any device. */
+bool gpu_resident_is_near(void);
 
 /* Handles completed orders. Returns their number. */
 int gpu_resident_poll(struct gpu_pe *pe);
@@ -34,9 +37,9 @@ uint64_t gpu_resident_count(void);
 
 /* ---- Contexts and waiting calls of the program: any thread (gpu/rank/guard.h) ---- */
 
-/* Loads the kernel on a device whose primary context has just been created: loading waits for work that
- * runs there. load: cuFuncLoad; NULL: the driver has none. Returns false if the kernel is not wanted, or cannot be loaded. */
-bool gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
+/* Loads the kernel, if it is wanted, on a device whose primary context has just been created: loading waits for work that
+ * runs there. load: cuFuncLoad; NULL: the driver has none. */
+void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
 
 #define GPU_RESIDENT_ALL (-1)     /* devices */
 #define GPU_RESIDENT_NONE (-2)    /* no device */

@@ -47,6 +47,14 @@ static BASE_COLD int load(int device)
     return error;
 }
 
+bool gpu_module_has_machine_code(int device)
+{
+    int major = 0;
+
+    gpu_call(cuDeviceGetAttribute, (&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+    return major == 9;
+}
+
 int gpu_module_function(int device, int kernel, CUfunction *function_out)
 {
     int error = 0;

@@ -275,8 +275,8 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
     result = gpu_contexts_real.retain(context, device);
     if (result != CUDA_SUCCESS || is_there)
         return result;
-    if (gpu_resident_load(device, *context, real.cuFuncLoad))
-        gpu_repeats_load(device, *context, real.cuFuncLoad);
+    gpu_resident_load(device, *context, real.cuFuncLoad);
+    gpu_repeats_load(device, *context, real.cuFuncLoad);
     if (gpu_streams_are_private)
         gpu_stock_fill(device, *context, gpu_streams_n_ranks);
     return result;

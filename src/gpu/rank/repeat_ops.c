@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/copy/gpu_pack.h"
 #include "gpu/driver/driver_symbols.h"
 #include "gpu/driver/module.h"
 #include "gpu/kernels/kernels.h"
@@ -227,7 +228,7 @@ void gpu_repeats_load(int device, CUcontext context, CUresult (*load)(CUfunction
     CUcontext before;
     CUfunction kernel;
 
-    if (gpu_context_enter(context, &before))
+    if (!gpu_has_kernels() || !gpu_module_has_machine_code(device) || gpu_context_enter(context, &before))
         return;
     if (gpu_module_function(device, GPU_KERNEL_COPY, &kernel) == 0 && load && load(kernel) == CUDA_SUCCESS)
         atomic_store(&copy_kernels[device], kernel);
