@@ -18,6 +18,9 @@ struct base_settings {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: decided by their folders */
     bool check_usage;         /* +check usage */
+    bool is_random;           /* +schedule random */
+    long long seed;           /* +schedule random:SEED */
+    bool has_seed;            /* a seed was given */
     const char *stats;        /* +stats: "table", or a file; NULL: none */
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */

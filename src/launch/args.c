@@ -25,6 +25,7 @@ enum effect {
     EXPORT_LIST, /* -genvlist VAR,VAR */
     CHANGE_DIR,
     SET_TIMEOUT,
+    EXPLORE,
     BE_QUIET,
     BE_VERBOSE,
     SET_PROCS,
@@ -62,6 +63,8 @@ static const struct option options[] = {
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
     {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "the same for variables that are set"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
+    {"--explore", "N", EXPLORE,
+     "run the program in N random orders of its ranks and messages; report the first that ends differently"},
     {"--procs -procs", "P", SET_PROCS,
      "distribute the ranks over P processes (default 1; with hosts: one each)"},
     {"--hosts -hosts --host -host -H", "LIST", SET_HOSTS,
@@ -403,6 +406,9 @@ static void apply(struct launch_command *command, const struct option *option, c
     switch (option->effect) {
     case SET_TIMEOUT:
         command->timeout_s = read_seconds(name, values[0]);
+        break;
+    case EXPLORE:
+        command->num_explored = read_count(name, values[0]);
         break;
     case BE_QUIET:
         command->is_quiet = true;

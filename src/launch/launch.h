@@ -30,6 +30,7 @@ struct launch_command {
     char *rank_options;        /* the library's +options, separated by blanks; NULL: none */
     int ranks_per_node;        /* -N; 0: unspecified */
     int num_procs;             /* --procs; 0: unspecified */
+    int num_explored;          /* --explore; 0: run the program once */
     double timeout_s;          /* --timeout; 0: none */
     char *hosts;               /* --hosts, malloc'ed; NULL: none */
     const char *hostfile;      /* --hostfile; NULL: none */
@@ -67,6 +68,9 @@ void launch_args_read_part(char **words, struct launch_command *part_out);
 
 /* Puts a library in front of LD_PRELOAD, on all nodes. option: what needs it, for error messages. Exits if that is impossible. */
 void launch_preload(struct launch_command *command, const char *option, const char *file);
+
+/* Runs the command with many schedules, prints the first one that ends differently, and exits (explore.c). argv: of mpirun. */
+_Noreturn void launch_explore(const struct launch_command *command, char **argv);
 
 /* The number of ranks requested (-n, or +vp); 0: unspecified. */
 int launch_num_ranks(const struct launch_command *command);

@@ -25,6 +25,8 @@ int main(int argc, char **argv)
 
     struct launch_command command;
     launch_args_read(argc, argv, &command);
+    if (command.num_explored > 0)
+        launch_explore(&command, argv);
 
     struct launch_program program;
     launch_program_find(&command, &program);

@@ -28,7 +28,7 @@ void ult_exclusive_let_go(void)
 
 void ult_exclusive_leave(struct ult *self)
 {
-    if (self->detours & ~ULT_BOUND)
+    if (self->detours & ULT_EXCLUSIVE)
         ult_exclusive_let_go();
 }
 
@@ -38,8 +38,8 @@ void ult_exclusive_begin(void)
 
     if (!self)
         return;
-    BASE_ASSERT((self->detours & ~ULT_BOUND) < ULT_BOUND - 1);
-    if ((self->detours & ~ULT_BOUND) == 0)
+    BASE_ASSERT((self->detours & ULT_EXCLUSIVE) < ULT_EXCLUSIVE);
+    if ((self->detours & ULT_EXCLUSIVE) == 0)
         ult_exclusive_take(self);
     self->detours++;
 }
@@ -50,6 +50,6 @@ void ult_exclusive_end(void)
 
     if (!self)
         return;
-    if ((--self->detours & ~ULT_BOUND) == 0)
+    if ((--self->detours & ULT_EXCLUSIVE) == 0)
         ult_exclusive_let_go();
 }

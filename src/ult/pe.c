@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "ult/arch/ult_arch.h"
 #include "ult/asan.h"
+#include "ult/shuffle.h"
 #include "ult/tls.h"
 
 /* A PE polls its inbox at every switch, and its other sources this often. */
@@ -150,19 +151,28 @@ bool ult_pe_let_others_run(struct ult *self)
         return false;
     self->state = ULT_READY;
     queue_push(pe, self);
+    if (self->detours & ULT_SHUFFLED)
+        ult_shuffle_queue(pe);
     run_next(pe, self);
     return true;
 }
 
-/* Called if the caller holds the exclusive turn: others may take it until the caller runs again. */
-static BASE_COLD void run_next_exclusively(struct ult_pe *pe, struct ult *self)
+/* Called if the next ULT is chosen at random, or the caller holds the exclusive turn: others may take it until the caller runs
+ * again. */
+static BASE_COLD void run_next_specially(struct ult_pe *pe, struct ult *self)
 {
-    ult_exclusive_let_go();
+    bool is_exclusive = self->detours & ULT_EXCLUSIVE;
+
+    if (is_exclusive)
+        ult_exclusive_let_go();
+    if (!ult_is_bound(self) && (self->detours & ULT_SHUFFLED))
+        ult_shuffle_queue(pe);
     if (ult_is_bound(self))
         ult_sharing_wait(self);
     else
         run_next(pe, self);
-    ult_exclusive_take(self);
+    if (is_exclusive)
+        ult_exclusive_take(self);
 }
 
 /* Runs the next ready ULT instead of the caller, which is queued, blocked or ended; waits if none is ready.
@@ -174,7 +184,7 @@ static inline void switch_away(struct ult_pe *pe, struct ult *self)
     else if (self->detours == ULT_BOUND)
         ult_sharing_wait(self);
     else
-        run_next_exclusively(pe, self);
+        run_next_specially(pe, self);
 }
 
 void ult_errands_run(struct ult *self)
@@ -338,7 +348,7 @@ void ult_create(struct ult *u, struct ult_pe *pe, char *stack_lo, char *stack_hi
     u->state = ULT_READY;
     u->alert = 0;
     u->is_ready_too = false;
-    u->detours = 0;
+    u->detours = ult_shuffles ? ULT_SHUFFLED : 0;
     u->depth = 1;
     u->errands = NULL;
     u->entry = entry;
@@ -464,6 +474,7 @@ void ult_pe_attach(struct ult_carrier *carrier)
     carrier->base.world_rank = -1;
     carrier->base.depth = 1;
     carrier->base.state = ULT_RUNNING;
+    carrier->base.detours = ult_shuffles ? ULT_SHUFFLED : 0;
     carrier->base.tls_save = NULL;
     carrier->base.thread_pointer = NULL;
     carrier->thread_pointer = __builtin_thread_pointer();

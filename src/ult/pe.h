@@ -73,6 +73,7 @@ struct ult_pe {
     void **cxa_globals;         /* this thread's exception state, two words; NULL: no libstdc++ */
     unsigned n_yields;          /* since the sources were last polled */
     unsigned n_until_lend;      /* yields of ULTs since the start, if there are more PEs than cores */
+    uint32_t n_random;          /* random numbers drawn so far (shuffle.c) */
     int n_live;                 /* ULTs that have not ended */
     struct ult_source *sources; /* other event sources to poll */
     struct ult *timer_first;    /* sleepers by wake_at_ns */

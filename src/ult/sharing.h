@@ -58,6 +58,10 @@ struct ult_progress;
 /* In ult.detours: the ULT is bound. */
 #define ULT_BOUND 0x80
 
+/* In ult.detours: the ULT that runs after it is chosen at random (shuffle.h). The rest counts calls of ult_exclusive_begin. */
+#define ULT_SHUFFLED 0x40
+#define ULT_EXCLUSIVE 0x3f
+
 /* The calling thread may not poll some sources: other threads that wait do not rely on it. It runs no ULT but its own. */
 extern __thread bool ult_polls_in_part __attribute__((tls_model("initial-exec")));
 

@@ -67,8 +67,8 @@ struct ult {
         };
         uint16_t alert; /* either of these: one comparison for both */
     };
-    bool is_ready_too;          /* ult_ready came while is_called: becomes ready after the errands */
-    uint8_t detours;            /* ULT_BOUND, and the number of open calls of ult_exclusive_begin */
+    bool is_ready_too; /* ult_ready came while is_called: becomes ready after the errands */
+    uint8_t detours;   /* ULT_BOUND, ULT_SHUFFLED, and the number of open calls of ult_exclusive_begin */
     struct ult_errand *errands; /* in order */
     unsigned depth;             /* nesting of calls into the library (ult_enter) */
     int world_rank;             /* for messages: the rank that this ULT is; -1: none */

@@ -15,7 +15,8 @@ mkdir -p "$work" && cd "$work" || exit 1
 "$build/bin/mpicc" -g -O1 -Wall -fopenmp "$here/openmp_settings.c" -o openmp_settings || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx.cc" -o cxx || exit 1
 "$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/cxx_join.cc" -o cxx_join || exit 1
-"$build/bin/mpicxx" -g -O1 -Wall -pthread "$here/waits.cc" -o waits || exit 1
+"$build/bin/mpicxx" -g -O1 -Wall -pthread -std=c++20 "$here/waits.cc" -o waits || exit 1
+"$build/bin/mpicc" -g -O1 -Wall -pthread "$here/ended_waits.c" -o ended_waits || exit 1
 cc -g -O1 -Wall -fPIC -shared -pthread -Wl,-z,lazy "$here/starter.c" -o libstarter.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/starts.c" -o starts ./libstarter.so || exit 1
 cc -g -O1 -Wall -D_GNU_SOURCE -fPIC -shared "$here/refuse.c" -o librefuse.so || exit 1
@@ -46,8 +47,17 @@ for program in "${programs[@]}"; do
 done
 check -n 2 ./cxx_join +p 1
 for how in condition pthread for any semaphore semaphore_clock barrier mutex recursive checking timed timed_until read read_for \
-    read_until write write_for write_until results future join; do
+    read_until write write_for write_until results future join condition_recursive condition_checking c11 c11_timed join_timed \
+    join_clock spin atomic std_semaphore_for; do
     check -n 2 ./waits $how +p 1
+done
+for how in condition semaphore join sleep read poll barrier; do
+    check -n 2 ./ended_waits cancel $how +p 1
+    check -n 2 ./ended_waits cancel $how +p 2
+done
+for how in semaphore semaphore_timed sleep poll select; do
+    check -n 2 ./ended_waits signal $how +p 1
+    check -n 2 ./ended_waits signal $how +p 2
 done
 # One PE has fewer threads than ranks.
 expect "threads run out" 0 '^ok $' "not enough threads for the thread_local variables of PE [01]'s ranks" \

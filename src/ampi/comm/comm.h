@@ -121,9 +121,11 @@ struct ampi_comm {
     _Atomic bool is_direct;             /* its lock guards `match`, not the PE */
 } BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
 
-/* The communicator has streams, whose operations may have to start first; its events are wanted (object/event.h). */
+/* The communicator has streams, whose operations may have to start first; its events are wanted (object/event.h); standard sends
+ * may wait for their receive (+schedule random). */
 #define AMPI_AT_POST_STREAMS 1
 #define AMPI_AT_POST_EVENTS 2
+#define AMPI_AT_POST_SHUFFLED 4
 
 static inline void ampi_comm_set_streams(struct ampi_comm *comm, struct ampi_comm_streams *streams)
 {

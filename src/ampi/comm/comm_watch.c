@@ -10,6 +10,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
+#include "ult/shuffle.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ampi_comm_shared *all;
@@ -38,10 +39,19 @@ static void watch_side(struct ampi_comm_side *side, int pe_id, bool on)
         watch_handle(&side->handles[layout->part_members[i]], on);
 }
 
+static void shuffle_side(struct ampi_comm_side *side)
+{
+    for (int i = 0; i < side->n_ranks; i++)
+        if (side->handles[i].owner)
+            side->handles[i].at_post |= AMPI_AT_POST_SHUFFLED;
+}
+
 static void add(struct ampi_comm_shared *shared)
 {
     if (shared->is_hidden)
         return;
+    for (int i = 0; ult_shuffles && i < 2; i++)
+        shuffle_side(&shared->side[i]);
     pthread_mutex_lock(&lock);
     shared->next_watched = all;
     shared->link_watched = &all;

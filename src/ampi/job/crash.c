@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
+#include "ult/shuffle.h"
 
 #define SIGNAL_STACK_BYTES (256 << 10)
 
@@ -335,6 +336,12 @@ static void write_report(struct crash *crash, void *context)
     }
     write_first_line();
     ampi_backtrace_write(&report.frames);
+    if (ult_shuffles) {
+        *line = base_text_in(report.bytes, sizeof report.bytes);
+        base_text_add(line, "this run had +schedule random:");
+        base_text_add_number(line, (long long)ult_shuffle_seed());
+        base_text_write_line(line);
+    }
 }
 
 static void handle_crash(int signal_number, siginfo_t *info, void *context)

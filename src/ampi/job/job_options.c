@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "ampi/coll/engine/selection.h"
 #include "ampi/object/gate.h"
@@ -15,6 +16,7 @@
 #include "base/settings.h"
 #include "gpu/gpu.h"
 #include "gpu/nccl/nccl.h"
+#include "ult/shuffle.h"
 
 static void print_help(const char *topic) BASE_NORETURN;
 static void print_help(const char *topic)
@@ -53,6 +55,17 @@ static void refuse_options(int argc, char **argv, const char *text)
             "%s: refused: this program has rights that its caller lacks (setuid, setgid or capabilities), so "
             "it accepts no options of Heddle, neither as arguments nor from HEDDLE_OPTIONS",
             refused);
+}
+
+static void shuffle(void)
+{
+    uint32_t chosen = 0;
+    bool is_chosen = !base_settings.has_seed && getrandom(&chosen, sizeof chosen, GRND_NONBLOCK) > 0;
+
+    ult_shuffle(is_chosen ? chosen : (uint64_t)base_settings.seed);
+    if (is_chosen)
+        base_log("+schedule random:%u", chosen);
+    ampi_gate_is_on = true; /* a rank may give way to another one in each call */
 }
 
 void ampi_options_read(int *argc, char **argv)
@@ -94,6 +107,8 @@ void ampi_options_read(int *argc, char **argv)
     gpu_nccl_library = base_settings.nccl;
     if (base_settings.progress_thread)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
+    if (base_settings.is_random)
+        shuffle();
     if (base_settings.help_topic)
         print_help(base_settings.help_topic);
     base_log_set_verbosity((int)base_settings.verbosity);

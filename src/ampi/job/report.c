@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
+#include "ult/shuffle.h"
 
 /* Maximum number of ranks that a deadlock report lists. */
 #define DEADLOCK_RANKS_MAX 32
@@ -270,6 +271,8 @@ void ampi_report_deadlock(void)
     fflush(stdout);
     base_log("deadlock: every rank is blocked and no message is under way");
     ampi_report_blocked();
+    if (ult_shuffles)
+        base_log("this run had +schedule random:%llu", (unsigned long long)ult_shuffle_seed());
     ampi_job_flush_output();
     _exit(1);
 }

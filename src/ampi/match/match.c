@@ -6,6 +6,7 @@
 
 #include "ampi/object/handle.h"
 #include "base/log.h"
+#include "ult/shuffle.h"
 
 /* A table grows when its chains have this many nodes on average. */
 #define NODES_PER_CHAIN 2
@@ -283,6 +284,34 @@ void ampi_match_add_unexpected(struct ampi_match *match, struct ampi_match_node 
     table_add(&match->unexpected, node);
 }
 
+static inline bool is_wanted(const struct ampi_match *match, const struct ampi_match_node *node, int source,
+                             int tag)
+{
+    return accepts(match, source, node->source) && (tag == MPI_ANY_TAG || node->tag == tag);
+}
+
+/* Messages among which a receive chooses. */
+#define CHOICE_MAX 256
+
+/* One of the messages that a receive from any source may get, at random: the first one of a source. first: the first of all;
+ * NULL: there are none. */
+static BASE_COLD struct ampi_match_node *choose_source(const struct ampi_match *match,
+                                                       struct ampi_match_node *first, int tag)
+{
+    struct ampi_match_node *chosen = first;
+    uint32_t salt = ult_random(UINT32_MAX), least = UINT32_MAX;
+    int n_left = CHOICE_MAX;
+
+    for (struct ampi_match_node *node = first; node && n_left-- > 0; node = node->later) {
+        uint32_t key = (uint32_t)(((uint64_t)(uint32_t)node->source + salt) * 0x9e3779b97f4a7c15u >> 33);
+        if (key < least && is_wanted(match, node, MPI_ANY_SOURCE, tag)) {
+            least = key;
+            chosen = node;
+        }
+    }
+    return chosen;
+}
+
 struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag)
 {
     struct ampi_match_node *node;
@@ -291,10 +320,9 @@ struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *matc
         return NULL;
     if (BASE_LIKELY(wildcard_class(source, tag) == 0))
         return table_find(&match->unexpected, source, tag);
-    for (node = match->first_arrived; node; node = node->later)
-        if (accepts(match, source, node->source) && (tag == MPI_ANY_TAG || node->tag == tag))
-            break;
-    return node;
+    for (node = match->first_arrived; node && !is_wanted(match, node, source, tag); node = node->later)
+        ;
+    return BASE_UNLIKELY(ult_shuffles) && source == MPI_ANY_SOURCE ? choose_source(match, node, tag) : node;
 }
 
 struct ampi_match_node *ampi_match_first_unexpected(const struct ampi_match *match, int source, int tag)

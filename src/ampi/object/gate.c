@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "gpu/gpu.h"
 #include "gpu_detect.h"
+#include "ult/shuffle.h"
 
 bool ampi_gate_is_on;
 
@@ -133,6 +134,8 @@ struct ult *ampi_gate_enter(const char *call, const void *from)
     ult_enter(u);
     if (u->depth == 1) {
         u->called_from = from;
+        if (BASE_UNLIKELY(ult_shuffles))
+            ult_shuffle_preempt();
         if (ult_pe_is_shared(u->pe))
             count_in(u->owner, u, call);
     }

@@ -10,6 +10,7 @@
 #include "ampi/p2p/channel.h"
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_watch.h"
+#include "ult/shuffle.h"
 
 /* Starts after which a persistent send no longer looks for a receive to be bound to. */
 #define BIND_TRIES 64
@@ -292,6 +293,17 @@ static inline __attribute__((always_inline)) struct ampi_request *start(struct a
     (args)->buf, (args)->count, (args)->type, (args)->comm, (struct where){(args)->dest, (args)->tag}, \
         (args)->mode
 
+/* A standard send may wait for its receive. Programs rely on that it does not if the message is short. The seed chooses how many
+ * do: none, some or all. */
+static void choose_mode(struct ampi_send_args *args)
+{
+    static const uint32_t one_in[] = {UINT32_MAX, 4, 1};
+
+    if ((args->comm->at_post & AMPI_AT_POST_SHUFFLED) && args->mode == AMPI_SEND_STANDARD &&
+        ult_random(one_in[ult_random_trait(1, BASE_COUNT(one_in))]) == 0)
+        args->mode = AMPI_SEND_SYNCHRONOUS;
+}
+
 static BASE_COLD struct ampi_request *start_specially(const void *buf, MPI_Count count,
                                                       struct ampi_type *type, struct ampi_comm *comm,
                                                       struct where where, enum ampi_send_mode mode)
@@ -299,6 +311,7 @@ static BASE_COLD struct ampi_request *start_specially(const void *buf, MPI_Count
     struct ampi_send_args args = {buf, count, type, where.dest, where.tag, comm, mode};
     struct ampi_request *request;
 
+    choose_mode(&args);
     ampi_p2p_before_send(&args);
     request = start(comm->owner, &args);
     if (request == &ampi_request_done)
@@ -334,6 +347,7 @@ static BASE_COLD int run_specially(const void *buf, MPI_Count count, struct ampi
     struct ampi_send_args args = {buf, count, type, where.dest, where.tag, comm, mode};
     int error;
 
+    choose_mode(&args);
     ampi_p2p_before_send(&args);
     error = run(comm->owner, &args);
     if (!error)

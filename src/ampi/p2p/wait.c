@@ -8,6 +8,7 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
+#include "ult/shuffle.h"
 
 /* Longest array of requests that is stored on the stack. */
 #define REQUESTS_ON_STACK 64
@@ -308,11 +309,13 @@ ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int 
 
 /* ---- Any ---- */
 
-/* Retires the first complete request; false: there is none. */
+/* Retires the first complete request, of schedules at random any; false: there is none. */
 static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status,
                        int *error_out)
 {
-    for (int i = 0; i < set->n_requests; i++)
+    int first = BASE_UNLIKELY(ult_shuffles) ? (int)ult_random((uint32_t)set->n_requests) : 0;
+
+    for (int k = 0, i = first; k < set->n_requests; k++, i = i + 1 < set->n_requests ? i + 1 : 0)
         if (is_complete(set->requests[i])) {
             *index = i;
             *error_out = retire_one(&handles[i], set->requests[i], status);

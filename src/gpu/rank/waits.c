@@ -40,7 +40,8 @@ static bool may_switch(void)
 {
     const struct ult *self = ult_self();
 
-    return gpu_waits_suspend && self && self->world_rank >= 0 && !self->detours && !self->is_called;
+    return gpu_waits_suspend && self && self->world_rank >= 0 && !(self->detours & ~ULT_SHUFFLED) &&
+           !self->is_called;
 }
 
 bool gpu_wait_may_suspend_in_mpi(void)

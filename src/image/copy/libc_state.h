@@ -79,8 +79,9 @@ struct image_thread {
     struct _Unwind_Exception exception; /* used to unwind its stack */
     void *cleanup;                      /* its innermost buffer of pthread_cleanup_push; NULL: none */
     atomic_bool is_cancelled;           /* pthread_cancel was called on it */
-    bool is_cancel_disabled;            /* pthread_setcancelstate */
+    atomic_bool is_cancel_disabled;     /* pthread_setcancelstate */
     bool is_cancel_asynchronous;        /* pthread_setcanceltype */
+    pthread_cond_t *condition; /* the C library waits for it; guarded by the rank's lock; NULL: none */
 };
 
 /* getopt's state, as in glibc's getopt_r. */
@@ -105,6 +106,9 @@ struct image_libc {
     struct image_thread main_thread;   /* of the rank's ULT */
     atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */
     atomic_int n_threads;              /* threads of pthread_create that have not ended */
+    atomic_bool has_handlers;          /* the rank has, or once had, handlers of other signals than faults */
+    atomic_uint n_handled;             /* calls of these ... */
+    atomic_uint n_interrupts;          /* ... that were set without SA_RESTART */
     _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
     pthread_mutex_t lock;              /* guards the generators and the creation of the buffers */
     pthread_mutex_t critical;          /* of OpenMP's critical sections without a name */

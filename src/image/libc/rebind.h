@@ -72,11 +72,18 @@ void image_zone_unlock(void);
 
 /* ---- rebind_wait.c ---- */
 
+/* How many handlers of signals the rank has run: all, and those that were set without SA_RESTART. */
+struct image_handled {
+    unsigned n_handled, n_interrupts;
+};
+struct image_handled image_handled_now(void);
+
 /* A rank's wait for a condition that it has to poll. */
 struct image_wait {
-    const char *call;  /* for the message after a minute; NULL: none */
-    int fd;            /* for that message */
-    uint64_t limit_ns; /* upper limit of the next pause; 0: no limit */
+    struct image_handled handled; /* before the first pause */
+    const char *call;             /* for the message after a minute; NULL: none */
+    int fd;                       /* for that message */
+    uint64_t limit_ns;            /* upper limit of the next pause; 0: no limit */
     uint64_t paused_ns;
     unsigned n_pauses;
     bool is_reported;
@@ -87,6 +94,10 @@ bool image_can_wait(void);
 
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);
+
+/* True, with errno EINTR, if a handler of the rank has run since the first pause. may_restart: one with SA_RESTART does not end
+ * the wait. Never switches. */
+bool image_wait_is_interrupted(const struct image_wait *wait, bool may_restart);
 
 /* True if the C library's function on a descriptor returns by itself: the descriptor is nonblocking, or a socket with a time
  * limit. option: SO_RCVTIMEO or SO_SNDTIMEO. Never switches. */
@@ -100,10 +111,10 @@ void image_wait_until_ready(int fd, short events, const char *call);
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);
 
 /* Starts a thread that belongs to no rank and gets no signals; its stack is small. Returns an error number. Never switches. */
-int image_start_helper(void *(*function)(void *arg), void *arg);
+int image_start_helper(pthread_t *thread_out, void *(*function)(void *arg), void *arg);
 
-/* The result of function(arg), which blocks: a thread calls it, and other ranks run meanwhile. If no thread can be started, the
- * caller blocks. Switches. */
+/* The result of function(arg), which blocks: a thread calls it, and other ranks run meanwhile. ECANCELED: the rank's main thread
+ * was cancelled, which has cancelled the function. If no thread can be started, the caller blocks. Switches. */
 int image_wait_on_thread(int (*function)(void *arg), void *arg);
 
 /* ---- rebind_buffers.c ---- */
@@ -118,8 +129,12 @@ void image_end(struct image_libc *libc, int status) BASE_NORETURN;
 
 /* ---- rebind_thread_exit.c, rebind_locks.c ---- */
 
-/* Ends the calling rank if its main thread was cancelled. */
+/* Ends the calling rank if its main thread was cancelled; true if it would. */
 void image_cancel_point(void);
+bool image_cancel_is_due(void);
+
+/* The rank's main thread waits in the C library for this condition variable (NULL: no longer): cancelling it wakes it. */
+void image_cancel_watch(pthread_cond_t *condition);
 
 /* Releases the rank's file locks. */
 void image_locks_release(struct image_libc *libc);
@@ -250,6 +265,9 @@ int image_libc_cancel(pthread_t target);
 int image_libc_setcancelstate(int state, int *old);
 int image_libc_setcanceltype(int type, int *old);
 int image_libc_join(pthread_t thread, void **value_out);
+int image_libc_tryjoin(pthread_t thread, void **value_out);
+int image_libc_clockjoin(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end);
+int image_libc_timedjoin(pthread_t thread, void **value_out, const struct timespec *end);
 int image_libc_pthread_kill(pthread_t target, int number);
 int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value);
 int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out);
@@ -430,6 +448,13 @@ int image_libc_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const
 int image_libc_sem_wait(sem_t *semaphore);
 int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end);
 int image_libc_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *end);
+int image_libc_spin_lock(pthread_spinlock_t *lock);
+int image_libc_mtx_lock(mtx_t *mutex);
+int image_libc_mtx_timedlock(mtx_t *mutex, const struct timespec *end);
+int image_libc_cnd_wait(cnd_t *condition, mtx_t *mutex);
+int image_libc_cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *end);
+/* The same as libc's functions do: true if the time has come, or the arguments are wrong. */
+bool image_is_over(clockid_t clock, const struct timespec *end);
 int image_libc_barrier_wait(pthread_barrier_t *barrier);
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end);

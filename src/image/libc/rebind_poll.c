@@ -39,17 +39,19 @@ static struct limit after(const struct timespec *timeout)
         !timeout, timeout ? now_ns() + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec : 0};
 }
 
-/* Pauses until the limit at most. Returns false if the time is over. */
-static bool pause_until(struct image_wait *wait, const struct limit *limit)
+/* Pauses until the limit at most. Returns 1: go on, or the call's result: 0 if the time is over, -1 after a handler. */
+static int pause_until(struct image_wait *wait, const struct limit *limit)
 {
     uint64_t now = limit->is_none ? 0 : now_ns();
 
     image_cancel_point();
+    if (image_wait_is_interrupted(wait, false))
+        return -1;
     if (!limit->is_none && now >= limit->end_ns)
-        return false;
+        return 0;
     wait->limit_ns = limit->is_none ? 0 : limit->end_ns - now;
     image_wait_pause(wait);
-    return true;
+    return 1;
 }
 
 /* True if the call has to wait by itself, because the caller is no rank, or need not wait at all, or fails. */
@@ -71,9 +73,9 @@ int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *tim
     if (is_left_to_libc(timeout))
         return ppoll(fds, nfds, timeout, mask);
     limit = after(timeout);
-    while ((n = ppoll(fds, nfds, &no_time, mask)) == 0)
-        if (!pause_until(&wait, &limit))
-            break;
+    do
+        n = ppoll(fds, nfds, &no_time, mask);
+    while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
     return n;
 }
 
@@ -83,11 +85,8 @@ int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 
     if (timeout_ms == 0 || !image_can_wait())
         return poll(fds, nfds, timeout_ms);
-    if (nfds == 0 && timeout_ms > 0) {
-        image_cancel_point();
-        image_rebind_client.sleep_ns((uint64_t)timeout_ms * NS_PER_MS);
-        return 0;
-    }
+    if (nfds == 0 && timeout_ms > 0)
+        return image_libc_nanosleep(&timeout, NULL);
     return image_libc_ppoll(fds, nfds, timeout_ms < 0 ? NULL : &timeout, NULL);
 }
 
@@ -123,9 +122,9 @@ static int wait_for_epoll(int epoll_fd, struct epoll_event *events, int max_even
     struct image_wait wait = {0};
     int n;
 
-    while ((n = epoll_now(epoll_fd, events, max_events, mask)) == 0)
-        if (!pause_until(&wait, limit))
-            break;
+    do
+        n = epoll_now(epoll_fd, events, max_events, mask);
+    while (n == 0 && (n = pause_until(&wait, limit)) > 0);
     return n;
 }
 
@@ -195,9 +194,9 @@ int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exc
     copy_set(&asked.writable, writable);
     copy_set(&asked.exceptional, exceptional);
     limit = after(timeout);
-    while ((n = select_now(nfds, &asked, readable, writable, exceptional, mask)) == 0)
-        if (!pause_until(&wait, &limit))
-            break;
+    do
+        n = select_now(nfds, &asked, readable, writable, exceptional, mask);
+    while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
     return n;
 }
 

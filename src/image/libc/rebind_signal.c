@@ -6,7 +6,8 @@
  * and each rank's handler is code of its own copy. But a process has one handler per signal. So the kernel
  * gets a handler of this file, which calls the running rank's handler or, for a rank without one, the
  * handler installed before the ranks' (the crash report). Other signals (SIGTERM, SIGUSR1, timers) concern
- * the process: the handler that any rank set last is in effect.
+ * the process: the handler that any rank set last is in effect. A function of this file calls it and counts the calls, because
+ * the rank's waits (rebind_wait.c) end then.
  *
  * Flags and mask of a fault's handler are per process: those that a rank set last apply to all.
  */
@@ -145,6 +146,47 @@ static void on_fault(int number, siginfo_t *info, void *context)
         do_as_before(index, info, context);
 }
 
+/* ---- Other signals ---- */
+
+/* The handlers that ranks set last. Guarded by the lock, except for on_signal. */
+static struct {
+    struct sigaction action;
+    struct image_libc *libc; /* of the rank */
+} handlers[NSIG];
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    struct sigaction action = handlers[number].action;
+    struct image_libc *libc = handlers[number].libc;
+
+    call(&action, number, info, context);
+    atomic_fetch_add(&libc->n_handled, 1);
+    if (!(action.sa_flags & SA_RESTART))
+        atomic_fetch_add(&libc->n_interrupts, 1);
+}
+
+/* sigaction for such a signal. With the lock held. */
+static int set_counted(struct image_libc *libc, int number, const struct sigaction *wanted,
+                       struct sigaction *old_out)
+{
+    struct sigaction old = handlers[number].action, ours, now;
+    bool is_handler = wanted && wanted->sa_handler != SIG_DFL && wanted->sa_handler != SIG_IGN;
+    int result;
+
+    if (is_handler) {
+        ours = *wanted;
+        ours.sa_sigaction = on_signal;
+        ours.sa_flags |= SA_SIGINFO;
+        handlers[number].action = *wanted;
+        handlers[number].libc = libc;
+        atomic_store(&libc->has_handlers, true);
+    }
+    result = sigaction(number, is_handler ? &ours : wanted, &now);
+    if (result == 0 && old_out)
+        *old_out = now.sa_sigaction == on_signal ? old : now;
+    return result;
+}
+
 /* ---- Setting a handler ---- */
 
 /* Installs on_fault with the flags and mask that the rank asked for. */
@@ -188,9 +230,14 @@ int image_libc_sigaction(int number, const struct sigaction *wanted, struct siga
     struct sigaction old = {.sa_handler = SIG_DFL};
     int result = 0;
 
-    if (index < 0)
+    if (!libc || number <= 0 || number >= NSIG)
         return sigaction(number, wanted, old_out);
     pthread_mutex_lock(&lock);
+    if (index < 0) {
+        result = set_counted(libc, number, wanted, old_out);
+        pthread_mutex_unlock(&lock);
+        return result;
+    }
     if (libc->fault_actions)
         old = libc->fault_actions[index];
     if (wanted)
@@ -211,14 +258,14 @@ static image_signal_fn set_handler(int number, image_signal_fn handler, int flag
 
 image_signal_fn image_libc_signal(int number, image_signal_fn handler)
 {
-    if (index_of(number) < 0 || handler == SIG_ERR)
+    if (!image_libc_current() || handler == SIG_ERR)
         return signal(number, handler);
     return set_handler(number, handler, SA_RESTART);
 }
 
 image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
 {
-    if (index_of(number) < 0 || handler == SIG_ERR)
+    if (!image_libc_current() || handler == SIG_ERR)
         return sysv_signal(number, handler);
     return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define NS_PER_S 1000000000
+#define LOOK_NS 10000000 /* how often a sleeper looks whether it has to end */
 
 /* A rank's main thread checks for cancellation where it may sleep. */
 static bool can_sleep(void)
@@ -28,6 +29,14 @@ static bool is_valid(const struct timespec *t)
     return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 static uint64_t to_ns(const struct timespec *t)
 {
     return (uint64_t)t->tv_sec > UINT64_MAX / NS_PER_S - 1
@@ -35,32 +44,58 @@ static uint64_t to_ns(const struct timespec *t)
                : (uint64_t)t->tv_sec * NS_PER_S + (uint64_t)t->tv_nsec;
 }
 
+/* Returns the time that is left if a handler of the rank has run, else 0. Threads and handlers may end the wait. */
+static uint64_t sleep_ns(uint64_t duration_ns)
+{
+    const struct image_libc *libc = image_libc_current();
+    struct image_handled before = image_handled_now();
+    uint64_t end_ns = now_ns() + duration_ns, now;
+
+    if (!atomic_load(&libc->has_threads) && !atomic_load(&libc->has_handlers)) {
+        image_rebind_client.sleep_ns(duration_ns);
+        return 0;
+    }
+    while ((now = now_ns()) < end_ns && image_handled_now().n_handled == before.n_handled) {
+        image_rebind_client.sleep_ns(end_ns - now < LOOK_NS ? end_ns - now : LOOK_NS);
+        image_cancel_point();
+    }
+    return now < end_ns ? end_ns - now : 0;
+}
+
+/* Returns an error number. */
+static int sleep_for(uint64_t duration_ns, struct timespec *remaining)
+{
+    uint64_t left_ns = sleep_ns(duration_ns);
+
+    if (left_ns && remaining)
+        *remaining = (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+    return left_ns ? EINTR : 0;
+}
+
+static int fail(int error)
+{
+    if (error)
+        errno = error;
+    return error ? -1 : 0;
+}
+
 unsigned image_libc_sleep(unsigned seconds)
 {
     if (!can_sleep())
         return sleep(seconds);
-    image_rebind_client.sleep_ns((uint64_t)seconds * NS_PER_S);
-    return 0;
+    return (unsigned)((sleep_ns((uint64_t)seconds * NS_PER_S) + NS_PER_S / 2) / NS_PER_S);
 }
 
 int image_libc_usleep(useconds_t duration_us)
 {
-    if (!can_sleep())
-        return usleep(duration_us);
-    image_rebind_client.sleep_ns((uint64_t)duration_us * 1000);
-    return 0;
+    return can_sleep() ? fail(sleep_for((uint64_t)duration_us * 1000, NULL)) : usleep(duration_us);
 }
 
 int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining)
 {
     if (!can_sleep())
         return nanosleep(duration, remaining);
-    if (!is_valid(duration)) {
-        errno = EINVAL;
-        return -1;
-    }
-    image_rebind_client.sleep_ns(to_ns(duration));
-    return 0;
+    return fail(is_valid(duration) ? sleep_for(to_ns(duration), remaining) : EINVAL);
 }
 
 int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when,
@@ -72,16 +107,15 @@ int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec
         (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC && clock != CLOCK_BOOTTIME &&
          clock != CLOCK_TAI))
         return clock_nanosleep(clock, flags, when, remaining);
-    if (!(flags & TIMER_ABSTIME)) {
-        image_rebind_client.sleep_ns(to_ns(when));
-        return 0;
-    }
+    if (!(flags & TIMER_ABSTIME))
+        return sleep_for(to_ns(when), remaining);
     /* Repeated if the clock was set meanwhile. */
     for (;;) {
         clock_gettime(clock, &now);
         if (to_ns(&now) >= to_ns(when))
             return 0;
-        image_rebind_client.sleep_ns(to_ns(when) - to_ns(&now));
+        if (sleep_ns(to_ns(when) - to_ns(&now)))
+            return EINTR;
     }
 }
 
@@ -89,7 +123,7 @@ int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *rema
 {
     if (!can_sleep())
         return thrd_sleep(duration, remaining);
-    return image_libc_nanosleep(duration, remaining) == 0 ? 0 : -2;
+    return image_libc_nanosleep(duration, remaining) == 0 ? 0 : errno == EINTR ? -1 : -2;
 }
 
 /* The rank may yield to its own threads: they need the core. */

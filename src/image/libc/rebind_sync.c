@@ -6,7 +6,7 @@
  *
  * The objects are libc's own, because processes with one rank and other programs use them unchanged. If libc has a call that
  * tries, the rank polls. For barriers and condition variables it has none, so a thread waits for the rank. That thread takes the
- * mutex of a condition variable in the rank's name; only mutexes that do not check their owner allow this.
+ * mutex of a condition variable in the rank's name, and is its owner meanwhile.
  *
  * Objects that are not shared between processes serve the rank's own threads alone: if it has none, or no other rank waits for
  * the PE, libc's functions are called. A recursive mutex does not exclude ranks of the same PE if their threads have the same number
@@ -26,6 +26,7 @@
 #define MUTEX_SHARED 128
 #define MUTEX_KINDS 127
 #define MUTEX_NORMAL 0
+#define MUTEX_RECURSIVE 1
 #define MUTEX_CHECKING 2
 #define MUTEX_ADAPTIVE 3
 
@@ -91,11 +92,16 @@ static bool is_shared(const void *object, const struct mark *mark)
     return mark->mask && (word & mark->mask) == mark->value;
 }
 
+/* True if the caller is the main thread of a rank that has others. */
+static bool has_threads(void)
+{
+    return image_can_wait() && atomic_load(&image_libc_current()->has_threads);
+}
+
 /* True if other ranks would wait while the caller, a rank's main thread, waits for its own threads. */
 static bool holds_others(void)
 {
-    return image_can_wait() && atomic_load(&image_libc_current()->has_threads) &&
-           image_rebind_client.holds_others && image_rebind_client.holds_others();
+    return has_threads() && image_rebind_client.holds_others && image_rebind_client.holds_others();
 }
 
 static bool lets_others_run(const void *object, const struct mark *mark)
@@ -103,8 +109,7 @@ static bool lets_others_run(const void *object, const struct mark *mark)
     return is_shared(object, mark) || holds_others();
 }
 
-/* True if the time has come, or libc's function returns an error at once. */
-static bool is_over(clockid_t clock, const struct timespec *end)
+bool image_is_over(clockid_t clock, const struct timespec *end)
 {
     struct timespec now;
 
@@ -114,6 +119,8 @@ static bool is_over(clockid_t clock, const struct timespec *end)
            (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
 }
 
+static int try_semaphore(void *semaphore);
+
 /* Polls with a function that returns EBUSY while the caller must wait. Returns its result, EBUSY if the time is over. */
 BASE_NOINLINE static int poll_object(int (*try)(void *object), void *object, clockid_t clock,
                                      const struct timespec *end)
@@ -121,8 +128,11 @@ BASE_NOINLINE static int poll_object(int (*try)(void *object), void *object, clo
     struct image_wait wait = {0};
     int error = EBUSY;
 
-    while (!(end && is_over(clock, end)) && (error = try(object)) == EBUSY)
+    while (!(end && image_is_over(clock, end)) && (error = try(object)) == EBUSY) {
+        if (try == try_semaphore && image_wait_is_interrupted(&wait, !end))
+            return EINTR;
         image_wait_pause(&wait);
+    }
     return error;
 }
 
@@ -251,18 +261,43 @@ static int try_semaphore(void *semaphore)
 {
     if (sem_trywait(semaphore) == 0)
         return 0;
-    if (errno != EAGAIN)
-        return errno;
     image_cancel_point();
-    return EBUSY;
+    return errno == EAGAIN ? EBUSY : errno;
+}
+
+/* How often a main thread that waits in the C library looks whether it was cancelled. */
+#define LOOK_NS 20000000
+
+static int wait_until_cancelled(sem_t *semaphore, clockid_t clock, const struct timespec *end)
+{
+    unsigned n_interrupts = image_handled_now().n_interrupts;
+    clockid_t used = end ? clock : CLOCK_MONOTONIC;
+    struct timespec look;
+    int result;
+
+    do {
+        image_cancel_point();
+        clock_gettime(used, &look);
+        look.tv_sec += (look.tv_nsec + LOOK_NS) / 1000000000;
+        look.tv_nsec = (look.tv_nsec + LOOK_NS) % 1000000000;
+        if (end && (image_is_over(used, end) || end->tv_sec < look.tv_sec ||
+                    (end->tv_sec == look.tv_sec && end->tv_nsec < look.tv_nsec)))
+            return sem_clockwait(semaphore, clock, end);
+        result = sem_clockwait(semaphore, used, &look);
+    } while (result != 0 && (errno == ETIMEDOUT ||
+                             (errno == EINTR && !end && image_handled_now().n_interrupts == n_interrupts)));
+    return result;
 }
 
 static int wait_for_semaphore(sem_t *semaphore, clockid_t clock, const struct timespec *end)
 {
     int error = EBUSY;
 
+    image_cancel_point();
     if (lets_others_run(semaphore, &semaphore_mark))
         error = poll_object(try_semaphore, semaphore, clock, end);
+    else if (has_threads())
+        return wait_until_cancelled(semaphore, clock, end);
     if (error == EBUSY)
         return end ? sem_clockwait(semaphore, clock, end) : sem_wait(semaphore);
     if (error)
@@ -316,15 +351,59 @@ static int wait_for_condition(void *arg)
                              : pthread_cond_clockwait(wait->condition, wait->mutex, wait->clock, wait->end);
 }
 
+/* True if the caller may have its mutex unlocked by another thread: it has it, or the kind of mutex does not tell. */
+static bool may_lend(pthread_mutex_t *mutex, int kind)
+{
+    int error;
+
+    if (kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE)
+        return true;
+    if (kind > MUTEX_ADAPTIVE || !mutex->__data.__owner)
+        return false;
+    error = pthread_mutex_timedlock(mutex, &past);
+    if (error == 0)
+        pthread_mutex_unlock(mutex);
+    return error == (kind == MUTEX_CHECKING ? EDEADLK : 0);
+}
+
+/* The thread that waits for a rank becomes the owner of the rank's mutex. */
+static int wait_as_owner(void *arg)
+{
+    const struct condition_wait *wait = arg;
+
+    if (!image_is_on_rank())
+        wait->mutex->__data.__owner = gettid();
+    return wait_for_condition(arg);
+}
+
+/* The C library does not know the cancellation of a main thread. */
+static int wait_in_library(struct condition_wait *wait)
+{
+    int error = ECANCELED;
+
+    image_cancel_watch(wait->condition);
+    if (!image_cancel_is_due())
+        error = wait_for_condition(wait);
+    image_cancel_watch(NULL);
+    return error ? error : image_cancel_is_due() ? ECANCELED : 0;
+}
+
 int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
                               const struct timespec *end)
 {
     struct condition_wait wait = {condition, mutex, end, clock};
-    int kind = mutex->__data.__kind & MUTEX_KINDS;
+    int kind = mutex->__data.__kind & MUTEX_KINDS, owner = mutex->__data.__owner, error;
 
-    if ((kind == MUTEX_NORMAL || kind == MUTEX_ADAPTIVE) && lets_others_run(condition, &condition_mark))
-        return image_wait_on_thread(wait_for_condition, &wait);
-    return wait_for_condition(&wait);
+    image_cancel_point();
+    if (lets_others_run(condition, &condition_mark) && may_lend(mutex, kind)) {
+        error = image_wait_on_thread(wait_as_owner, &wait);
+        mutex->__data.__owner = owner;
+    } else {
+        error = has_threads() ? wait_in_library(&wait) : wait_for_condition(&wait);
+    }
+    if (error == ECANCELED)
+        image_cancel_point();
+    return error;
 }
 
 int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end)
@@ -335,6 +414,46 @@ int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
 int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
     return image_libc_cond_clockwait(condition, mutex, -1, NULL);
+}
+
+/* ---- Spin locks, and C11's names ---- */
+
+static int try_spin_lock(void *lock)
+{
+    return pthread_spin_trylock(lock);
+}
+
+int image_libc_spin_lock(pthread_spinlock_t *lock)
+{
+    if (pthread_spin_trylock(lock) == 0)
+        return 0;
+    return holds_others() ? poll_object(try_spin_lock, (void *)lock, 0, NULL) : pthread_spin_lock(lock);
+}
+
+static int to_thrd(int error)
+{
+    return error == 0 ? thrd_success : error == ETIMEDOUT ? thrd_timedout : thrd_error;
+}
+
+/* The types are libc's own under another name. */
+int image_libc_mtx_lock(mtx_t *mutex)
+{
+    return to_thrd(image_libc_mutex_lock((pthread_mutex_t *)mutex));
+}
+
+int image_libc_mtx_timedlock(mtx_t *mutex, const struct timespec *end)
+{
+    return to_thrd(image_libc_mutex_timedlock((pthread_mutex_t *)mutex, end));
+}
+
+int image_libc_cnd_wait(cnd_t *condition, mtx_t *mutex)
+{
+    return to_thrd(image_libc_cond_wait((pthread_cond_t *)condition, (pthread_mutex_t *)mutex));
+}
+
+int image_libc_cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *end)
+{
+    return to_thrd(image_libc_cond_timedwait((pthread_cond_t *)condition, (pthread_mutex_t *)mutex, end));
 }
 
 /* ---- System calls ---- */

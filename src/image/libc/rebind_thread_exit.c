@@ -180,13 +180,41 @@ void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
 
 /* ---- Cancellation ---- */
 
-void image_cancel_point(void)
+bool image_cancel_is_due(void)
 {
     struct image_thread *thread = main_thread();
 
-    if (thread && atomic_load_explicit(&thread->is_cancelled, memory_order_relaxed) &&
-        !thread->is_cancel_disabled)
+    return thread && atomic_load(&thread->is_cancelled) && !thread->is_cancel_disabled;
+}
+
+void image_cancel_point(void)
+{
+    if (image_cancel_is_due())
         image_libc_pthread_exit(PTHREAD_CANCELED);
+}
+
+void image_cancel_watch(pthread_cond_t *condition)
+{
+    struct image_libc *libc = image_libc_current();
+
+    pthread_mutex_lock(&libc->lock);
+    libc->main_thread.condition = condition;
+    pthread_mutex_unlock(&libc->lock);
+}
+
+/* Repeats the wake-up until the main thread leaves the wait: it may have to get the mutex first, or not wait yet. */
+static void *wake_main(void *arg)
+{
+    struct image_libc *libc = arg;
+
+    for (bool waits = true; waits; nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL)) {
+        pthread_mutex_lock(&libc->lock);
+        waits = libc->main_thread.condition;
+        if (waits)
+            pthread_cond_broadcast(libc->main_thread.condition);
+        pthread_mutex_unlock(&libc->lock);
+    }
+    return NULL;
 }
 
 void image_libc_testcancel(void)
@@ -207,10 +235,14 @@ static struct image_libc *rank_of_main(pthread_t thread)
 int image_libc_cancel(pthread_t target)
 {
     struct image_libc *libc = rank_of_main(target);
+    pthread_t helper;
 
     if (!libc)
         return pthread_cancel(target);
     atomic_store(&libc->main_thread.is_cancelled, true);
+    if (!main_thread() && !libc->main_thread.is_cancel_disabled &&
+        image_start_helper(&helper, wake_main, libc) == 0)
+        pthread_detach(helper);
     if (main_thread() && libc->main_thread.is_cancel_asynchronous)
         image_cancel_point();
     return 0;
@@ -299,33 +331,61 @@ int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out)
 
 /* ---- Joining ---- */
 
-/* Lets one of the rank's threads wait for the rank's main thread to end. */
-static int join_main(struct image_libc *libc, void **value_out)
+int image_libc_tryjoin(pthread_t thread, void **value_out)
 {
-    if (main_thread())
-        return EDEADLK;
-    while (!atomic_load(&libc->is_main_over))
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    struct image_libc *libc = rank_of_main(thread);
+
+    if (!libc)
+        return pthread_tryjoin_np(thread, value_out);
+    if (!atomic_load(&libc->is_main_over))
+        return EBUSY;
     if (value_out)
         *value_out = libc->main_value;
     return 0;
 }
 
-int image_libc_join(pthread_t thread, void **value_out)
+/* Without a time limit if end is NULL. */
+static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end)
 {
-    struct image_libc *libc = rank_of_main(thread);
+    bool is_rank = image_can_wait();
     struct image_wait wait = {0};
     int error;
 
-    if (libc)
-        return join_main(libc, value_out);
-    if (!image_can_wait())
-        return pthread_join(thread, value_out);
-    while ((error = pthread_tryjoin_np(thread, value_out)) == EBUSY) {
+    if (is_rank && rank_of_main(thread))
+        return EDEADLK;
+    while ((error = image_libc_tryjoin(thread, value_out)) == EBUSY) {
         image_cancel_point();
-        image_wait_pause(&wait);
+        if (end && image_is_over(clock, end))
+            return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 ? EINVAL : ETIMEDOUT;
+        if (is_rank)
+            image_wait_pause(&wait);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return error;
+}
+
+/* Only polling knows when a rank's main thread ends. */
+static bool must_poll(pthread_t thread)
+{
+    return image_can_wait() || rank_of_main(thread);
+}
+
+int image_libc_join(pthread_t thread, void **value_out)
+{
+    return must_poll(thread) ? wait_to_join(thread, value_out, 0, NULL) : pthread_join(thread, value_out);
+}
+
+int image_libc_clockjoin(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end)
+{
+    if (!end || !must_poll(thread) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+        return end ? pthread_clockjoin_np(thread, value_out, clock, end) : image_libc_join(thread, value_out);
+    return wait_to_join(thread, value_out, clock, end);
+}
+
+int image_libc_timedjoin(pthread_t thread, void **value_out, const struct timespec *end)
+{
+    return image_libc_clockjoin(thread, value_out, CLOCK_REALTIME, end);
 }
 
 int image_libc_thrd_join(thrd_t thread, int *result_out)

@@ -6,6 +6,7 @@
  */
 #include "image/libc/rebind.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -40,6 +41,8 @@ void image_wait_pause(struct image_wait *wait)
 {
     uint64_t pause_ns = FIRST_PAUSE_NS;
 
+    if (wait->n_pauses == 0)
+        wait->handled = image_handled_now();
     if (wait->n_pauses++ < FIRST_YIELDS && image_rebind_client.yield) {
         image_rebind_client.yield();
         return;
@@ -54,6 +57,25 @@ void image_wait_pause(struct image_wait *wait)
     wait->paused_ns += pause_ns;
     if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report)
         report(wait);
+}
+
+struct image_handled image_handled_now(void)
+{
+    const struct image_libc *libc = image_libc_current();
+
+    return libc ? (struct image_handled){atomic_load(&libc->n_handled), atomic_load(&libc->n_interrupts)}
+                : (struct image_handled){0, 0};
+}
+
+bool image_wait_is_interrupted(const struct image_wait *wait, bool may_restart)
+{
+    struct image_handled now = image_handled_now();
+
+    if (wait->n_pauses == 0 || (may_restart ? now.n_interrupts == wait->handled.n_interrupts
+                                            : now.n_handled == wait->handled.n_handled))
+        return false;
+    errno = EINTR;
+    return true;
 }
 
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage)
@@ -82,30 +104,34 @@ struct call {
     atomic_bool is_over;
 };
 
+static void note_end(void *arg)
+{
+    atomic_store(&((struct call *)arg)->is_over, true);
+}
+
 static void *make_call(void *arg)
 {
     struct call *call = arg;
 
+    pthread_cleanup_push(note_end, call);
     call->result = call->function(call->arg);
-    atomic_store(&call->is_over, true);
+    pthread_cleanup_pop(1);
     return NULL;
 }
 
-int image_start_helper(void *(*function)(void *arg), void *arg)
+int image_start_helper(pthread_t *thread_out, void *(*function)(void *arg), void *arg)
 {
     pthread_attr_t attributes;
-    pthread_t thread;
     sigset_t all, old;
     int error = pthread_attr_init(&attributes);
 
     if (error)
         return error;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
     pthread_attr_setguardsize(&attributes, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&thread, &attributes, function, arg);
+    error = pthread_create(thread_out, &attributes, function, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     return error;
@@ -113,12 +139,18 @@ int image_start_helper(void *(*function)(void *arg), void *arg)
 
 int image_wait_on_thread(int (*function)(void *arg), void *arg)
 {
-    struct call call = {.function = function, .arg = arg};
+    struct call call = {.function = function, .arg = arg, .result = ECANCELED};
     struct image_wait wait = {0};
+    bool is_cancelled = false;
+    pthread_t thread;
 
-    if (image_start_helper(make_call, &call) != 0)
+    if (image_start_helper(&thread, make_call, &call) != 0)
         return function(arg);
-    while (!atomic_load(&call.is_over))
+    while (!atomic_load(&call.is_over)) {
+        if (!is_cancelled && (is_cancelled = image_cancel_is_due()))
+            pthread_cancel(thread);
         image_wait_pause(&wait);
+    }
+    pthread_join(thread, NULL);
     return call.result;
 }

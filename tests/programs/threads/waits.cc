@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <threads.h>
 #include <time.h>
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <future>
 #include <mutex>
+#include <semaphore>
 #include <shared_mutex>
 #include <thread>
 
@@ -165,6 +167,96 @@ struct checking {
     }
 };
 
+// Waits for a condition variable whose mutex knows its owner.
+static void wait_as_owner(int kind)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t mutex;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    bool is_over = false;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, kind);
+    pthread_mutex_init(&mutex, &attributes);
+    std::thread thread([&] {
+        await_others();
+        expect(pthread_mutex_lock(&mutex) == 0, "the mutex is free");
+        is_over = true;
+        pthread_cond_signal(&condition);
+        expect(pthread_mutex_unlock(&mutex) == 0, "it is the thread's");
+    });
+    expect(pthread_mutex_lock(&mutex) == 0, "lock");
+    while (!is_over)
+        expect(pthread_cond_wait(&condition, &mutex) == 0, "condition");
+    expect(pthread_mutex_unlock(&mutex) == 0, "the mutex is the main thread's again");
+    expect(pthread_cond_wait(&condition, &mutex) == EPERM, "condition without the mutex");
+    thread.join();
+}
+
+// The waits of C11.
+static void wait_as_c11(bool is_timed)
+{
+    timespec end = after(CLOCK_REALTIME, 30000);
+    mtx_t mutex;
+    cnd_t condition;
+    bool is_over = false;
+    std::atomic<bool> is_held{false};
+
+    mtx_init(&mutex, mtx_timed);
+    cnd_init(&condition);
+    std::thread thread([&] {
+        mtx_lock(&mutex);
+        is_held = true;
+        await_others();
+        mtx_unlock(&mutex);
+        word->store(0); // rank 1 sets it again
+        await_others();
+        mtx_lock(&mutex);
+        is_over = true;
+        cnd_signal(&condition);
+        mtx_unlock(&mutex);
+    });
+    while (!is_held)
+        ;
+    expect((is_timed ? mtx_timedlock(&mutex, &end) : mtx_lock(&mutex)) == thrd_success, "mtx_lock");
+    while (!is_over)
+        expect((is_timed ? cnd_timedwait(&condition, &mutex, &end) : cnd_wait(&condition, &mutex)) ==
+                   thrd_success,
+               "cnd_wait");
+    mtx_unlock(&mutex);
+    thread.join();
+}
+
+static void *await_others_once(void *)
+{
+    await_others();
+    return nullptr;
+}
+
+static void join_as(const char *how)
+{
+    timespec end = after(CLOCK_REALTIME, 5), later = after(CLOCK_MONOTONIC, 30000);
+    pthread_t number;
+
+    pthread_create(&number, nullptr, await_others_once, nullptr);
+    expect(pthread_tryjoin_np(number, nullptr) == EBUSY, "tryjoin");
+    expect(pthread_tryjoin_np(pthread_self(), nullptr) == EBUSY, "tryjoin of itself");
+    if (strcmp(how, "join_timed") == 0) {
+        while (pthread_timedjoin_np(number, nullptr, &end) == ETIMEDOUT)
+            end = after(CLOCK_REALTIME, 5);
+    } else {
+        expect(pthread_clockjoin_np(number, nullptr, CLOCK_MONOTONIC, &later) == 0, "clockjoin");
+    }
+}
+
+struct joined : std::thread {
+    using thread::thread;
+    ~joined()
+    {
+        join();
+    }
+};
+
 static const char *const how_long = "waited 30 s: other ranks did not run";
 
 static void wait_as(const char *how)
@@ -242,6 +334,30 @@ static void wait_as(const char *how)
             expect(is_locked, how_long);
             mutex.unlock();
         });
+    } else if (strcmp(how, "condition_recursive") == 0) {
+        wait_as_owner(PTHREAD_MUTEX_RECURSIVE);
+    } else if (strcmp(how, "condition_checking") == 0) {
+        wait_as_owner(PTHREAD_MUTEX_ERRORCHECK);
+    } else if (strncmp(how, "c11", 3) == 0) {
+        wait_as_c11(how[3]);
+    } else if (strncmp(how, "join_", 5) == 0) {
+        join_as(how);
+    } else if (strcmp(how, "spin") == 0) {
+        struct {
+            pthread_spinlock_t spin;
+            void lock() { pthread_spin_lock(&spin); }
+            void unlock() { pthread_spin_unlock(&spin); }
+        } lock;
+        pthread_spin_init(&lock.spin, PTHREAD_PROCESS_PRIVATE);
+        with_held(lock, [&] { lock.lock(), lock.unlock(); });
+    } else if (strcmp(how, "atomic") == 0) {
+        std::atomic<int> value{0};
+        joined thread([&] { await_others(), value = 1, value.notify_one(); });
+        value.wait(0);
+    } else if (strcmp(how, "std_semaphore_for") == 0) {
+        std::counting_semaphore<4> semaphore{0};
+        joined thread([&] { await_others(), semaphore.release(); });
+        expect(semaphore.try_acquire_for(limit), how_long);
     } else if (strcmp(how, "results") == 0) {
         check_results();
     } else if (strcmp(how, "future") == 0) {
@@ -276,6 +392,11 @@ int main(int argc, char **argv)
     } else if (rank == 1) {
         MPI_Recv(nullptr, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         word->store(1);
+        if (strncmp(argv[1], "c11", 3) == 0) {
+            while (word->load() != 0)
+                MPI_Iprobe(0, 0, MPI_COMM_WORLD, &provided, MPI_STATUS_IGNORE);
+            word->store(1);
+        }
     }
     MPI_Win_free(&window);
     if (rank == 0)

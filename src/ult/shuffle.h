@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * shuffle.h: schedules at random, by which errors are found that few schedules show (+schedule random:SEED).
+ *
+ * Each PE has its own sequence of numbers. With one PE, and without threads of the program or the clock's influence, the same
+ * seed gives the same run. Off, it costs nothing: ULTs that are not marked (ULT_SHUFFLED) take the usual path.
+ */
+#ifndef ULT_SHUFFLE_H
+#define ULT_SHUFFLE_H
+
+#include "base/base.h"
+
+struct ult_pe;
+
+/* Schedules are at random. */
+extern bool ult_shuffles;
+
+/* Turns it on, before ult_job_init. */
+void ult_shuffle(uint64_t seed);
+uint64_t ult_shuffle_seed(void);
+
+/* A number in 0 .. n - 1; 0 on a thread that runs no ULT. n > 0. Never switches. */
+uint32_t ult_random(uint32_t n);
+
+/* A number in 0 .. n - 1 that the seed chooses for a purpose. */
+uint32_t ult_random_trait(uint32_t purpose, uint32_t n);
+
+/* Lets another ULT run now with a probability that the seed chooses. May switch. */
+void ult_shuffle_preempt(void);
+
+/* Moves the ULT that runs next to the front of the run queue. Waits until a ULT is ready. For pe.c. */
+void ult_shuffle_queue(struct ult_pe *pe) BASE_COLD;
+
+#endif
