@@ -34,7 +34,7 @@ cd "$work" || exit 1
 
 for pes in 1 2; do
     expect "kernel_sends on $pes PEs" 0 'bulk.3.64 .* thread.queue.device.70.2400 [0-9.]+ us parrived.70.2400 [0-9.]+ us $' '*' \
-        "$mpirun" -n 2 ./kernel_sends --blocks 3,70 --bytes 64,2400 --seconds 0.001 +p $pes
+        "$mpirun" -n 2 ./kernel_sends --blocks 3,70 --bytes 64,2400 --seconds 0 --samples 2 --limit 150 +p $pes
     expect "resident_jacobi, $pes ranks" 0 'host.64 .* resident.64.2 .* sends.64.2 [0-9.]+ us $' '*' \
         "$mpirun" -n $pes ./resident_jacobi --sizes 64 --grids 1,2 --iterations 8 --round 4 +p $pes
 done
