@@ -14,7 +14,7 @@
  *      nvcc -std=c++17 -O2 -arch=native -I PREFIX/include kernel_sends.cu -o kernel_sends -L PREFIX/lib -lmpi_abi
  *      mpirun -n 2 ./kernel_sends [--blocks 9,27,108] [--bytes 1024,8192,65536] [--seconds 0.03] [--samples 15] [--limit 50] +p 2
  *
- * --bytes: of a part; --seconds: of the samples of a cell; the program is killed after --limit seconds, and a kernel that waits
+ * --bytes: of a part; --seconds: of the samples of a cell, 0: each is one step; the program is killed after --limit seconds, and a kernel that waits
  * gives up after 5 s. Output: lines "way[.marks.memory].blocks.bytes value us": the median of --samples. The data of each cell is checked; exit
  * code 1 if it is wrong.
  */
@@ -186,9 +186,12 @@ static void measure(struct exchange *x, const struct cell *cell, double seconds,
     if (cell->marks)
         name += std::string(".") + cell->marks + "." + cell->memory;
     name += "." + std::to_string(x->n_blocks) + "." + std::to_string(x->n_each * sizeof(double));
-    time_of(x, cell->way, 2);
-    each = time_of(x, cell->way, 3) / 3;
-    n_steps = std::max(1, std::min(200, (int)(seconds / n_samples / each)));
+    n_steps = 1;
+    if (seconds > 0) {
+        time_of(x, cell->way, 2);
+        each = time_of(x, cell->way, 3) / 3;
+        n_steps = std::max(1, std::min(200, (int)(seconds / n_samples / each)));
+    }
     for (double &sample : samples)
         sample = time_of(x, cell->way, n_steps) / n_steps * 1e6;
     std::sort(samples.begin(), samples.end());
