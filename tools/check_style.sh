@@ -85,11 +85,8 @@ check_sources() {
 
 # One concept, one file: at most 600 lines.
 check_sizes() {
-    local file lines
-    for file in "$@"; do
-        lines=$(wc -l <"$file")
-        [ "$lines" -le 600 ] || echo "$file:$lines: $lines lines"
-    done | report "more than 600 lines"
+    [ $# = 0 ] || wc -l "$@" | awk '$1 > 600 && $2 != "total" { printf "%s:%d: %d lines\n", $2, $1, $1 }' |
+        report "more than 600 lines"
 }
 
 # Drawings, tables and lists in comments keep their lines; a formatter that fills paragraphs destroys them.
@@ -180,9 +177,11 @@ check_names() {
 
 # Every file that can contain a comment names its licence within its first five lines.
 check_licences() {
+    local file lines
     list_files '\.(c|h|S|cpp|cu|cuh|bindings|py|sh|cmake)$|(^|/)CMakeLists.txt$|^(quickstart|check|\.ci/run)$|^wrappers/mpicc.in$' |
         while IFS= read -r file; do
-            head -n 5 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' || echo "$file:1"
+            mapfile -t -n 5 lines <"$file" 2>/dev/null
+            [[ ${lines[*]} == *'SPDX-License-Identifier: BSD-3-Clause'* ]] || echo "$file:1"
         done | report "no SPDX line"
 }
 
@@ -191,10 +190,11 @@ check_shell() {
         [ "${HEDDLE_CI:-}" != 1 ] || echo "shellcheck is not installed" | report "a missing tool"
         return
     fi
-    local scripts
+    local scripts file line
     mapfile -t scripts < <(list_files '.' | while IFS= read -r file; do
-        head -c 40 "$file" | head -n 1 | grep -qE '^#!.*(/|env )(ba|da)?sh' && printf '%s\n' "$file"
-    done | grep -v '^wrappers/mpicc.in$')
+        read -r -n 40 line <"$file"
+        [[ $line =~ ^#!.*(/|env\ )(ba|da)?sh ]] && printf '%s\n' "$file"
+    done 2>/dev/null | grep -v '^wrappers/mpicc.in$')
     [ ${#scripts[@]} = 0 ] || shellcheck -x -f gcc "${scripts[@]}" | report "shellcheck"
 }
 

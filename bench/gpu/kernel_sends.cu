@@ -12,10 +12,10 @@
  * block and thread with the four places of marks (docs/gpu-extensions.md): flags or queue, in pinned memory or in the GPU's.
  *
  *      nvcc -std=c++17 -O2 -arch=native -I PREFIX/include kernel_sends.cu -o kernel_sends -L PREFIX/lib -lmpi_abi
- *      mpirun -n 2 ./kernel_sends [--blocks 9,27,108] [--bytes 1024,8192,65536] [--seconds 0.03] [--limit 50] +p 2
+ *      mpirun -n 2 ./kernel_sends [--blocks 9,27,108] [--bytes 1024,8192,65536] [--seconds 0.03] [--samples 15] [--limit 50] +p 2
  *
- * --bytes: of a part; --seconds: of the samples of a cell; the program is killed after --limit seconds, and a kernel that waits
- * gives up after 5 s. Output: lines "way[.marks.memory].blocks.bytes value us": the median of 15 samples. The data of each cell is checked; exit
+ * --bytes: of a part; --seconds: of the samples of a cell, 0: each is one step; the program is killed after --limit seconds, and a kernel that waits
+ * gives up after 5 s. Output: lines "way[.marks.memory].blocks.bytes value us": the median of --samples. The data of each cell is checked; exit
  * code 1 if it is wrong.
  */
 #include <mpi-ext-device.cuh>
@@ -32,7 +32,7 @@
 #include "mpi_check.cuh"
 
 enum way { BULK, HOST, BLOCK, THREAD, PARRIVED };
-enum { SAMPLES = 15, THREADS = 256 };
+enum { THREADS = 256 };
 #define PATIENCE_NS 5000000000ull
 
 static const struct cell {
@@ -176,27 +176,31 @@ static double time_of(struct exchange *x, int way, int n_steps)
     return seconds;
 }
 
-static void measure(struct exchange *x, const struct cell *cell, double seconds)
+static void measure(struct exchange *x, const struct cell *cell, double seconds, int n_samples)
 {
     std::string name = cell->name;
-    double samples[SAMPLES], each;
+    std::vector<double> samples(n_samples);
+    double each;
     int n_steps;
 
     if (cell->marks)
         name += std::string(".") + cell->marks + "." + cell->memory;
     name += "." + std::to_string(x->n_blocks) + "." + std::to_string(x->n_each * sizeof(double));
-    time_of(x, cell->way, 2);
-    each = time_of(x, cell->way, 3) / 3;
-    n_steps = std::max(1, std::min(200, (int)(seconds / SAMPLES / each)));
+    n_steps = 1;
+    if (seconds > 0) {
+        time_of(x, cell->way, 2);
+        each = time_of(x, cell->way, 3) / 3;
+        n_steps = std::max(1, std::min(200, (int)(seconds / n_samples / each)));
+    }
     for (double &sample : samples)
         sample = time_of(x, cell->way, n_steps) / n_steps * 1e6;
-    std::sort(samples, samples + SAMPLES);
+    std::sort(samples.begin(), samples.end());
     check(x, name.c_str());
     if (x->rank == 0)
-        printf("%s %.2f us\n", name.c_str(), samples[SAMPLES / 2]), fflush(stdout);
+        printf("%s %.2f us\n", name.c_str(), samples[n_samples / 2]), fflush(stdout);
 }
 
-static void run(struct exchange *x, const struct cell *cell, double seconds)
+static void run(struct exchange *x, const struct cell *cell, double seconds, int n_samples)
 {
     MPI_Info info;
 
@@ -213,7 +217,7 @@ static void run(struct exchange *x, const struct cell *cell, double seconds)
     }
     for (int i = 0; i < 2 && cell->way >= BLOCK; i++)
         MPIX_Prequest_create(x->parts[i], &x->prequests[i]);
-    measure(x, cell, seconds);
+    measure(x, cell, seconds, n_samples);
     MPI_Barrier(MPI_COMM_WORLD); /* no kernel waits when memory is freed */
     for (int i = 0; i < 2 && cell->way != BULK; i++)
         MPI_Request_free(&x->parts[i]);
@@ -259,7 +263,7 @@ int main(int argc, char **argv)
 {
     std::vector<int> all_blocks = {9, 27, 108}, all_bytes = {1 << 10, 8 << 10, 64 << 10};
     double seconds = 0.03;
-    int limit = 50, size, is_good = argc % 2;
+    int n_samples = 15, limit = 50, size, is_good = argc % 2;
     struct exchange x;
 
     MPI_Init(&argc, &argv);
@@ -271,12 +275,14 @@ int main(int argc, char **argv)
             all_bytes = numbers(argv[i + 1]);
         else if (!strcmp(argv[i], "--seconds"))
             seconds = atof(argv[i + 1]);
+        else if (!strcmp(argv[i], "--samples"))
+            n_samples = atoi(argv[i + 1]);
         else if (!strcmp(argv[i], "--limit"))
             limit = atoi(argv[i + 1]);
         else
             is_good = 0;
     }
-    if (!is_good || size != 2 || all_blocks.empty() || all_bytes.empty() || limit <= 0) {
+    if (!is_good || size != 2 || all_blocks.empty() || all_bytes.empty() || n_samples <= 0 || limit <= 0) {
         fprintf(stderr, "usage: see the head of kernel_sends.cu; 2 ranks\n");
         MPI_Finalize();
         return 2;
@@ -290,7 +296,7 @@ int main(int argc, char **argv)
             for (const struct cell &cell : cells) {
                 x.n_blocks = n_blocks;
                 x.n_each = std::max(1, bytes / (int)sizeof(double));
-                run(&x, &cell, seconds);
+                run(&x, &cell, seconds, n_samples);
             }
     MPI_Finalize();
     return 0;
