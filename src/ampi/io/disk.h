@@ -73,7 +73,7 @@ void ampi_disk_run(struct ampi_disk_op *op);
 /* A function that may block, for example fsync, ftruncate, posix_fallocate, open, close, unlink or a lock of a byte range. It
  * runs on a thread of the library. The caller owns the struct. */
 struct ampi_disk_call {
-    /* Returns errno or 0. Must not use what belongs to a PE: handles, the rank, ult_self. */
+    /* Returns errno or 0; is called again after EINTR. Must not use what belongs to a PE: handles, the rank, ult_self. */
     int (*function)(struct ampi_disk_call *call);
     void (*complete)(struct ampi_disk_call *call); /* like that of ampi_disk_op */
     int error;                                     /* the function's result */
