@@ -5,6 +5,7 @@
  *      short     reads and writes move half of their bytes, and every third call is interrupted
  *      nolocks   the file system has no locks
  *      nosync    fsync fails with EIO
+ *      none      nothing; calls of fsync are counted
  *      timer     a signal interrupts system calls every millisecond
  */
 #define _GNU_SOURCE
@@ -93,8 +94,11 @@ ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
     return move(SYS_preadv2, fd, iov, n, at, flags);
 }
 
+_Atomic int bad_disk_syncs; /* read by files.c */
+
 int fsync(int fd)
 {
+    bad_disk_syncs++;
     if (is_bad("nosync"))
         errno = EIO;
     else if (!is_interrupted())

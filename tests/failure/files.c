@@ -7,9 +7,11 @@
  *      readonly one that is mounted read-only
  *      nolocks  locks are refused
  *      nosync   fsync fails
+ *      aggregator  one process writes for all
  *      killed   a timer kills a process at a random moment, after 20 records of each rank; prints "synced N" before
  *      check    the first N records (the third argument) are there
  */
+#include <dlfcn.h>
 #include <signal.h>
 #include <time.h>
 
@@ -109,6 +111,19 @@ static void without_sync(MPI_File *file)
     MTEST_CHECK(*file == MPI_FILE_NULL, "the file is not closed");
 }
 
+/* The last rank's data: the process of rank 0 writes it, and must write it to the device, too. */
+static void by_aggregator(MPI_File file)
+{
+    _Atomic int *n_syncs = dlsym(RTLD_DEFAULT, "bad_disk_syncs");
+    int before = n_syncs ? *n_syncs : 0;
+
+    MTEST_OK(MPI_File_write_at_all(file, 0, data, mtest_rank == mtest_size - 1 ? 100 : 0, MPI_BYTE,
+                                   MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_File_sync(file));
+    MTEST_CHECK(n_syncs && (mtest_rank > 0 || *n_syncs > before), "the aggregator has not called fsync");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void kill_soon(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -154,6 +169,7 @@ int main(int argc, char **argv)
     name = argv[2];
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", argv[3]);
+    MPI_Info_set(info, "cb_nodes", "1");
     if (strcmp(fault, "readonly") == 0) {
         MTEST_CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file),
                     MPI_ERR_READ_ONLY);
@@ -168,6 +184,8 @@ int main(int argc, char **argv)
         without_locks(file);
     else if (strcmp(fault, "nosync") == 0)
         without_sync(&file);
+    else if (strcmp(fault, "aggregator") == 0)
+        by_aggregator(file);
     else if (strcmp(fault, "killed") == 0)
         be_killed(file);
     else

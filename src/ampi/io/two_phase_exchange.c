@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ampi/io/file.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
@@ -411,6 +412,9 @@ static void transferred(struct ampi_merge *inner)
 
     if (inner->limit < x->result.limit)
         x->result = (struct result){inner->limit, inner->error};
+    if (inner
+            ->is_write) /* also if all data came from other processes: MPI_File_sync must write it to the device */
+        atomic_store_explicit(&x->shared->file->has_written, true, memory_order_release);
     free(inner->sources);
     send_replies(x);
 }
