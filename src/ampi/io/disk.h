@@ -31,7 +31,7 @@ struct ampi_disk_hints {
     size_t ind_rd_buffer_bytes;     /* ind_rd_buffer_size: of data sieving */
     size_t ind_wr_buffer_bytes;     /* ind_wr_buffer_size */
     size_t cb_buffer_bytes;         /* cb_buffer_size: of an aggregator */
-    int cb_nodes;                   /* number of aggregators; 0: one per process */
+    size_t cb_nodes;                /* number of aggregators; 0: one per process */
 };
 
 /* The values without hints. */

@@ -525,7 +525,8 @@ static void divide(struct exchange *x)
             from = x->ranges[i].from < from ? x->ranges[i].from : from;
             to = x->ranges[i].to > to ? x->ranges[i].to : to;
         }
-    x->n_aggregators = x->hints->cb_nodes > 0 && x->hints->cb_nodes < n_procs ? x->hints->cb_nodes : n_procs;
+    x->n_aggregators =
+        x->hints->cb_nodes > 0 && x->hints->cb_nodes < (size_t)n_procs ? (int)x->hints->cb_nodes : n_procs;
     x->own_aggregator = -1;
     for (int a = 0; a < x->n_aggregators; a++)
         if (aggregator_proc(x, a) == x->procs->own)
