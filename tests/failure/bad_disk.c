@@ -2,9 +2,10 @@
  *
  * bad_disk.c: a library to preload that makes the disk bad, as the environment variable BAD_DISK says:
  *
- *      short     reads and writes move half of their bytes, and every third one is interrupted
+ *      short     reads and writes move half of their bytes, and every third call is interrupted
  *      nolocks   the file system has no locks
  *      nosync    fsync fails with EIO
+ *      none      nothing; calls of fsync are counted
  *      timer     a signal interrupts system calls every millisecond
  */
 #define _GNU_SOURCE
@@ -13,6 +14,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -43,16 +45,33 @@ __attribute__((constructor)) static void begin(void)
     setitimer(ITIMER_REAL, &often, NULL);
 }
 
-static ssize_t move(long number, int fd, const struct iovec *iov, int n, off_t at, int flags)
+/* True for every third call; it fails with EINTR. */
+static bool is_interrupted(void)
 {
     static _Atomic unsigned n_calls;
+
+    if (!is_bad("short") || n_calls++ % 3)
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+/* True if it is a file of io_random.c. */
+static bool is_tested(int fd)
+{
+    char path[32], name[300] = "";
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return readlink(path, name, sizeof name - 1) > 0 && strstr(name, "/heddle_io_");
+}
+
+static ssize_t move(long number, int fd, const struct iovec *iov, int n, off_t at, int flags)
+{
     struct iovec half;
 
+    if (is_interrupted())
+        return -1;
     if (is_bad("short")) {
-        if (n_calls++ % 3 == 0) {
-            errno = EINTR;
-            return -1;
-        }
         half = (struct iovec){iov->iov_base, (iov->iov_len + 1) / 2};
         n = (n + 1) / 2;
         iov = n == 1 ? &half : iov;
@@ -75,12 +94,28 @@ ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
     return move(SYS_preadv2, fd, iov, n, at, flags);
 }
 
+_Atomic int bad_disk_syncs; /* read by files.c */
+
 int fsync(int fd)
 {
-    if (!is_bad("nosync"))
+    bad_disk_syncs++;
+    if (is_bad("nosync"))
+        errno = EIO;
+    else if (!is_interrupted())
         return (int)syscall(SYS_fsync, fd);
-    errno = EIO;
     return -1;
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return is_tested(fd) && is_interrupted() ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+
+int posix_fallocate(int fd, off_t from, off_t n_bytes)
+{
+    return is_tested(fd) && is_interrupted()              ? EINTR
+           : syscall(SYS_fallocate, fd, 0, from, n_bytes) ? errno
+                                                          : 0;
 }
 
 int fcntl(int fd, int command, ...)
@@ -95,5 +130,7 @@ int fcntl(int fd, int command, ...)
         errno = ENOLCK;
         return -1;
     }
+    if (command == F_OFD_SETLK && is_interrupted())
+        return -1;
     return (int)syscall(SYS_fcntl, fd, command, arg);
 }

@@ -7,10 +7,13 @@
  *      readonly one that is mounted read-only
  *      nolocks  locks are refused
  *      nosync   fsync fails
- *      killed   a rank kills its process after some records were synced; prints "synced N" before
+ *      aggregator  one process writes for all
+ *      killed   a timer kills a process at a random moment, after 20 records of each rank; prints "synced N" before
  *      check    the first N records (the third argument) are there
  */
+#include <dlfcn.h>
 #include <signal.h>
+#include <time.h>
 
 #include "mio.h"
 
@@ -108,12 +111,35 @@ static void without_sync(MPI_File *file)
     MTEST_CHECK(*file == MPI_FILE_NULL, "the file is not closed");
 }
 
+/* The last rank's data: the process of rank 0 writes it, and must write it to the device, too. */
+static void by_aggregator(MPI_File file)
+{
+    _Atomic int *n_syncs = dlsym(RTLD_DEFAULT, "bad_disk_syncs");
+    int before = n_syncs ? *n_syncs : 0;
+
+    MTEST_OK(MPI_File_write_at_all(file, 0, data, mtest_rank == mtest_size - 1 ? 100 : 0, MPI_BYTE,
+                                   MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_File_sync(file));
+    MTEST_CHECK(n_syncs && (mtest_rank > 0 || *n_syncs > before), "the aggregator has not called fsync");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void kill_soon(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value.tv_nsec = 1000 + (long)(MPI_Wtime() * 1e9) % 50000000};
+    timer_t timer;
+
+    MTEST_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
+                    timer_settime(timer, 0, &when, NULL) == 0,
+                "no timer");
+}
+
 static void be_killed(MPI_File file)
 {
     MPI_Request request;
-    int n = 20 + (int)((long long)(MPI_Wtime() * 1e6) % 50);
 
-    for (int i = 0; i <= n; i++) {
+    for (int i = 0; i < 20000; i++) {
         memset(data, 1 + i % 200, RECORD);
         MTEST_OK(MPI_File_write_at_all(file, (MPI_Offset)(i * mtest_size + mtest_rank) * RECORD, data, RECORD,
                                        MPI_BYTE, MPI_STATUS_IGNORE));
@@ -123,9 +149,9 @@ static void be_killed(MPI_File file)
             printf("synced %d\n", (i + 1) * mtest_size);
             fflush(stdout);
         }
-        MTEST_OK(MPI_File_iwrite_at(file, (MPI_Offset)(i + 2) * 1000000, data, BYTES, MPI_BYTE, &request));
-        if (i == n && mtest_rank == mtest_size - 1)
-            raise(SIGKILL);
+        if (i == 20 && mtest_rank == mtest_size - 1)
+            kill_soon();
+        MTEST_OK(MPI_File_iwrite_at(file, (MPI_Offset)(1 << 30) + i, data, BYTES, MPI_BYTE, &request));
         MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     }
 }
@@ -143,6 +169,7 @@ int main(int argc, char **argv)
     name = argv[2];
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", argv[3]);
+    MPI_Info_set(info, "cb_nodes", "1");
     if (strcmp(fault, "readonly") == 0) {
         MTEST_CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file),
                     MPI_ERR_READ_ONLY);
@@ -157,6 +184,8 @@ int main(int argc, char **argv)
         without_locks(file);
     else if (strcmp(fault, "nosync") == 0)
         without_sync(&file);
+    else if (strcmp(fault, "aggregator") == 0)
+        by_aggregator(file);
     else if (strcmp(fault, "killed") == 0)
         be_killed(file);
     else

@@ -45,6 +45,8 @@ for job in "${jobs[@]}"; do
         expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$files" $fault "$expect_dir/file" automatic
         rm -f "$expect_dir/file"
     done
+    # shellcheck disable=SC2086
+    expect "aggregator, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=none "$files" aggregator "$expect_dir/file" enable
     for fault in short timer; do
         # shellcheck disable=SC2086
         expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$random" 5 5 "$expect_dir"

@@ -51,12 +51,23 @@ static void full_disk(void)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* A collective write across the limit: an error at ranks with data above it. */
+static void across_limit(MPI_File file)
+{
+    char buf[300] = {0};
+    int error = MPI_File_write_at_all(file, 400 * mtest_rank, buf, 300, MPI_BYTE, MPI_STATUS_IGNORE);
+
+    MTEST_CHECK(mtest_class(error) == (mtest_rank < 2 ? MPI_SUCCESS : MPI_ERR_QUOTA),
+                "a write across the limit: class %d", mtest_class(error));
+}
+
 /* Beyond the user's limit (ulimit -f) the kernel also sends a signal that would end the process. */
-static void limit(const char *name)
+static void limit(const char *name, const char *cb)
 {
     struct rlimit old, low;
     MPI_File file;
     MPI_Request request;
+    MPI_Info info;
     int value = 1;
 
     getrlimit(RLIMIT_FSIZE, &old);
@@ -66,26 +77,35 @@ static void limit(const char *name)
     if (setrlimit(RLIMIT_FSIZE, &low) != 0)
         return;
     MPI_Barrier(MPI_COMM_WORLD);
-    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", cb);
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
     MTEST_OK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
     MTEST_CLASS(MPI_File_write_at(file, 5000, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
     MTEST_CLASS(MPI_File_write_at_all(file, 5000, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
     MTEST_OK(MPI_File_iwrite_at(file, 5000, &value, 1, MPI_INT, &request));
     MTEST_CLASS(MPI_Wait(&request, MPI_STATUS_IGNORE), MPI_ERR_QUOTA);
+    across_limit(file);
     MTEST_CLASS(MPI_File_set_size(file, 5000), MPI_ERR_QUOTA);
+    MTEST_CLASS(MPI_File_preallocate(file, 5000), MPI_ERR_QUOTA);
     MTEST_OK(MPI_File_close(&file));
     MPI_Barrier(MPI_COMM_WORLD);
     setrlimit(RLIMIT_FSIZE, &old);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void shrinking(const char *name)
+static void shrinking(const char *name, const char *cb)
 {
     MPI_File file;
+    MPI_Info info;
     MPI_Status status;
     char buf[100];
 
-    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_read", cb);
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
+    MPI_Info_free(&info);
     MTEST_OK(MPI_File_set_size(file, 100));
     if (mtest_rank == 0)
         MTEST_CHECK(truncate(name, 30) == 0, "cannot truncate the file");
@@ -117,8 +137,10 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 1);
     mio_name(name);
     full_disk();
-    limit(name);
-    shrinking(name);
+    for (int i = 0; i < 2; i++) {
+        limit(name, i ? "enable" : "automatic");
+        shrinking(name, i ? "enable" : "automatic");
+    }
     two_wrong_arguments(name);
     mio_delete(name);
     return mtest_end();

@@ -140,6 +140,34 @@ static void hints(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* Hints of collective buffering that differ between ranks are ignored: nobody waits for a rank with another one. */
+static void mixed_hints(const char *name)
+{
+    char value[20] = "";
+    MPI_Info info, used;
+    MPI_File file;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_write", mtest_rank ? "disable" : "enable");
+    for (int when = 0; when < 3; when++) {
+        int flag = 0;
+        MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, when == 0 ? info : MPI_INFO_NULL, &file));
+        if (when == 1)
+            MTEST_OK(
+                MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", mtest_rank ? info : MPI_INFO_NULL));
+        if (when == 2)
+            MTEST_OK(MPI_File_set_info(file, info));
+        MTEST_OK(MPI_File_write_at_all(file, mtest_rank, "x", 1, MPI_BYTE, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_File_get_info(file, &used));
+        MPI_Info_get(used, "romio_cb_write", 19, value, &flag);
+        MTEST_CHECK(mtest_size == 1 || (flag && strcmp(value, "automatic") == 0), "mixed hints: \"%s\"",
+                    value);
+        MPI_Info_free(&used);
+        MTEST_OK(MPI_File_close(&file));
+    }
+    MPI_Info_free(&info);
+}
+
 static void handlers(const char *name)
 {
     MPI_Errhandler handler, found;
@@ -194,6 +222,7 @@ int main(int argc, char **argv)
     modes(name);
     sizes(name);
     hints(name);
+    mixed_hints(name);
     handlers(name);
     replaced(name);
     mio_delete(name);

@@ -5,7 +5,8 @@
 #
 # Usage: hdf5_test.sh BUILD_DIR WORK_DIR
 # The sources come from the Debian or Ubuntu source package hdf5, once, into WORK_DIR. Exits with 77 if they, CMake or ninja are not
-# available. 15 minutes on two cores. t_bigio, which needs files of several GiB, and t_cache, which takes most time, are left out.
+# available. 15 minutes on two cores. Left out are t_bigio, which needs files of several GiB, and t_cache_image, whose serial setup alone
+# takes minutes. t_cache runs in one process: 28 s of CPU time, 5 % of it in MPI; between processes it mostly waits.
 set -u
 # shellcheck source=tests/real/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -13,7 +14,7 @@ set -u
 needs_command cmake cmake
 needs_command ninja ninja-build
 unpack_source hdf5
-programs=(t_mpi testphdf5 t_pflush1 t_pflush2 t_shapesame t_filters_parallel t_pread t_init_term t_pshutdown t_prestart)
+programs=(t_mpi testphdf5 t_pflush1 t_pflush2 t_shapesame t_filters_parallel t_pread t_init_term t_pshutdown t_prestart t_cache)
 rm -rf "$work/build" && mkdir "$work/build" && cd "$work/build" || exit 1
 build_step configure.log env CC="$build/bin/mpicc" cmake -G Ninja "$source" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -w" \
     -DHDF5_ENABLE_PARALLEL=ON -DMPI_C_COMPILER="$build/bin/mpicc" -DBUILD_SHARED_LIBS=OFF -DHDF5_BUILD_TOOLS=OFF \
@@ -26,7 +27,9 @@ for options in "+p 1" "--procs 2 +p 1"; do
     IFS=" " read -r -a words <<<"$options"
     for program in "${programs[@]}"; do
         log=$work/$program.${options// /_}.log
-        if [ "$program" = t_pflush1 ]; then # it ends with exit code 1, without closing its file, and t_pflush2 looks at that
+        if [ "$program $options" = "t_cache --procs 2 +p 1" ]; then
+            continue
+        elif [ "$program" = t_pflush1 ]; then # it ends with exit code 1, without closing its file, and t_pflush2 looks at that
             timeout 100 "$build/bin/mpirun" -n 4 "${words[@]}" "bin/$program" >"$log" 2>&1
         else
             run_program "$program, $options" "$log" "$build/bin/mpirun" -n 4 "${words[@]}" "bin/$program"

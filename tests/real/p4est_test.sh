@@ -7,7 +7,7 @@
 #
 # Usage: p4est_test.sh BUILD_DIR WORK_DIR
 # The sources come from the Debian or Ubuntu source package p4est, once, into WORK_DIR. Exits with 77 if they or the
-# autotools are not available. Files of the forests are written without MPI's file operations. About 4 minutes on two cores.
+# autotools are not available. Forests are saved by MPI's file operations. About 4 minutes on two cores.
 set -u
 # shellcheck source=tests/real/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,11 +19,12 @@ unpack_source p4est
 cd "$source" || exit 1
 build_step bootstrap.log ./bootstrap
 rm -rf "$work/build" && mkdir "$work/build" && cd "$work/build" || exit 1
-build_step configure.log "$source/configure" --enable-mpi --disable-mpiio --disable-shared --without-blas CFLAGS="-O2 -w" \
+build_step configure.log "$source/configure" --enable-mpi --disable-shared --without-blas CFLAGS="-O2 -w" \
     CC="$build/bin/mpicc" CXX="$build/bin/mpicxx" F77="$build/bin/mpif77" FC="$build/bin/mpif90"
 build_step make.log make -j 2
 build_step make_test.log make -j 2 check TESTS=
 check_unchanged p4est
+grep -q "define P4EST_ENABLE_MPIIO 1" src/p4est_config.h || fail "p4est was built without MPI's file operations"
 grep -q "define SC_ENABLE_MPIWINSHARED 1" sc/src/sc_config.h || fail "libsc was built without shared windows"
 
 # run_tests RANKS OPTIONS: the programs in `programs`.

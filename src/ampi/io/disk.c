@@ -151,7 +151,9 @@ static void run_call(struct ult_offload *work)
 {
     struct ampi_disk_call *call = BASE_CONTAINER(work, struct ampi_disk_call, work);
 
-    call->error = call->function(call);
+    do
+        call->error = call->function(call);
+    while (call->error == EINTR);
 }
 
 static void end_call(struct ult_offload *work)

@@ -31,7 +31,7 @@ struct ampi_disk_hints {
     size_t ind_rd_buffer_bytes;     /* ind_rd_buffer_size: of data sieving */
     size_t ind_wr_buffer_bytes;     /* ind_wr_buffer_size */
     size_t cb_buffer_bytes;         /* cb_buffer_size: of an aggregator */
-    int cb_nodes;                   /* number of aggregators; 0: one per process */
+    size_t cb_nodes;                /* number of aggregators; 0: one per process */
 };
 
 /* The values without hints. */
@@ -73,7 +73,7 @@ void ampi_disk_run(struct ampi_disk_op *op);
 /* A function that may block, for example fsync, ftruncate, posix_fallocate, open, close, unlink or a lock of a byte range. It
  * runs on a thread of the library. The caller owns the struct. */
 struct ampi_disk_call {
-    /* Returns errno or 0. Must not use what belongs to a PE: handles, the rank, ult_self. */
+    /* Returns errno or 0; is called again after EINTR. Must not use what belongs to a PE: handles, the rank, ult_self. */
     int (*function)(struct ampi_disk_call *call);
     void (*complete)(struct ampi_disk_call *call); /* like that of ampi_disk_op */
     int error;                                     /* the function's result */

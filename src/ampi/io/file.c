@@ -107,7 +107,7 @@ static void init_handle(struct ampi_file *file, struct ampi_file_shared *shared,
     file->owner = comm->owner;
     file->comm = comm;
     file->lock_fd = -1;
-    file->hints = shared->hints;
+    file->hints = (struct ampi_disk_hints)AMPI_DISK_HINTS_DEFAULT;
     file->view = ampi_view_create_default();
     comm->errhandler = &ampi_errors_return; /* the file's handler gets the errors */
 }
@@ -115,7 +115,6 @@ static void init_handle(struct ampi_file *file, struct ampi_file_shared *shared,
 struct ampi_file_shared *ampi_file_shared_create(struct ampi_comm_shared *comm, int amode, const char *name,
                                                  int fd)
 {
-    static const struct ampi_disk_hints usual = AMPI_DISK_HINTS_DEFAULT;
     const struct ampi_layout *layout = comm->side[0].layout;
     struct ampi_file_shared *shared = base_calloc(1, sizeof *shared, "a file");
     int n = 0;
@@ -130,8 +129,7 @@ struct ampi_file_shared *ampi_file_shared_create(struct ampi_comm_shared *comm, 
     pthread_mutex_init(&shared->lock, NULL);
     shared->comm = comm;
     comm->file = shared;
-    shared->hints = usual;
-    shared->buffers = ampi_two_phase_create(comm, &usual);
+    shared->buffers = ampi_two_phase_create(comm);
     if (!shared->buffers)
         base_fatal(1, "out of memory: cannot open the file %s", name);
     shared->handles = base_calloc((size_t)shared->n_local, sizeof *shared->handles, "a file");

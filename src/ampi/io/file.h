@@ -38,7 +38,7 @@ struct ampi_file_shared {
     _Atomic bool has_written;       /* by a member of this process, since the last fsync */
     struct ampi_comm_shared *comm;  /* the file's own communicator; its handles hold references */
     struct ampi_two_phase *buffers; /* collective buffering */
-    struct ampi_disk_hints hints;   /* of collective buffering, as last set */
+    bool has_mixed_hints;           /* those of collective buffering differed when it was opened */
     struct ampi_file *handles;      /* n_local of them */
 };
 
@@ -127,8 +127,14 @@ void ampi_io_connect(void);
 
 /* ---- Hints (hints.c) ---- */
 
-/* The file's hints from a new info object (NULL: none), on top of those in use. */
+/* The file's hints from a new info object (NULL: none), on top of those in use. Those of collective buffering must be equal at
+ * all ranks: callers compare their fingerprints, of the file's or (NULL) of a new file's, and if they differ all drop them. */
 void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info);
+MPI_Offset ampi_file_hints_fingerprint(const struct ampi_file *file, const struct ampi_info *info);
+void ampi_file_drop_hints(struct ampi_file *file);
+
+/* Collective: sets hints and drops them if they differ. Returns an error class, raised. May switch. */
+int ampi_file_change_hints(struct ampi_file *file, const struct ampi_info *info);
 
 /* ---- The file itself (size.c) ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * hints.c: hints on files (MPI 5.0, section 14.2.8): those of the standard and ROMIO's. Known hints are kept and returned, with
- * the value in use; wrong values are ignored. Those with a field in struct ampi_disk_hints change how data moves.
+ * the value in use; wrong values are ignored, and those of
+ * collective buffering if they differ between ranks. Those with a field in struct ampi_disk_hints change how data moves.
  */
 #include <limits.h>
 #include <string.h>
@@ -13,6 +14,7 @@ enum form { NUMBER, BOOLEAN, CHOICE, TEXT };
 
 /* Known hints and their defaults; NULL: not returned by default. ds_...: the offset of a field of struct ampi_disk_hints. */
 #define NO_FIELD SIZE_MAX
+#define N_CB 4
 #define FIELD(name) offsetof(struct ampi_disk_hints, name)
 static const struct hint {
     const char *key;
@@ -20,9 +22,10 @@ static const struct hint {
     enum form form;
     size_t field; /* an enum ampi_disk_choice for CHOICE, else a size_t; NO_FIELD: none */
 } hints[] = {
-    {"cb_buffer_size", "16777216", NUMBER, FIELD(cb_buffer_bytes)},
+    {"cb_buffer_size", "16777216", NUMBER, FIELD(cb_buffer_bytes)}, /* collective buffering: the first N_CB */
     {"romio_cb_read", "automatic", CHOICE, FIELD(cb_read)},
     {"romio_cb_write", "automatic", CHOICE, FIELD(cb_write)},
+    {"cb_nodes", NULL, NUMBER, FIELD(cb_nodes)},
     {"romio_ds_read", "automatic", CHOICE, FIELD(ds_read)},
     {"romio_ds_write", "automatic", CHOICE, FIELD(ds_write)},
     {"ind_rd_buffer_size", "4194304", NUMBER, FIELD(ind_rd_buffer_bytes)},
@@ -81,15 +84,18 @@ static void apply(const struct hint *hint, const char *value, struct ampi_disk_h
                                                                                   : AMPI_DISK_AUTOMATIC;
 }
 
-/* cb_nodes is an int. */
-static void set_cb_nodes(struct ampi_file *file, const struct ampi_info *info)
+/* Takes valid hints into `parsed`, and into `kept` unless that is NULL. */
+static void take(const struct ampi_info *info, struct ampi_info *kept, struct ampi_disk_hints *parsed)
 {
-    const char *value = ampi_info_get(info, "cb_nodes");
-
-    if (!value || !is_number(value) || strtoll(value, NULL, 10) < 1 || strtoll(value, NULL, 10) > INT_MAX)
-        return;
-    file->hints.cb_nodes = (int)strtoll(value, NULL, 10);
-    ampi_info_set(file->info, "cb_nodes", value);
+    for (size_t i = 0; i < BASE_COUNT(hints); i++) {
+        const char *value = ampi_info_get(info, hints[i].key);
+        if (!value || !is_valid(&hints[i], value))
+            continue;
+        if (kept)
+            ampi_info_set(kept, hints[i].key, value);
+        if (hints[i].field != NO_FIELD)
+            apply(&hints[i], value, parsed);
+    }
 }
 
 void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info)
@@ -98,27 +104,45 @@ void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info)
         return;
     if (!file->info)
         file->info = ampi_info_create();
-    for (size_t i = 0; i < BASE_COUNT(hints); i++) {
-        const char *value = ampi_info_get(info, hints[i].key);
-        if (!value || !is_valid(&hints[i], value))
-            continue;
-        ampi_info_set(file->info, hints[i].key, value);
-        if (hints[i].field != NO_FIELD)
-            apply(&hints[i], value, &file->hints);
-    }
-    set_cb_nodes(file, info);
+    take(info, file->info, &file->hints);
 }
 
-/* Hints of collective buffering belong to all members of a process: one of them sets them while no access is in progress. */
-static int share_hints(struct ampi_file *file)
+MPI_Offset ampi_file_hints_fingerprint(const struct ampi_file *file, const struct ampi_info *info)
 {
-    int error = ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+    struct ampi_disk_hints used = AMPI_DISK_HINTS_DEFAULT;
 
-    if (error)
-        return error;
-    if (file == &file->shared->handles[0])
-        ampi_two_phase_set_hints(file->shared->buffers, &file->hints);
-    return ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+    if (file)
+        used = file->hints;
+    if (info)
+        take(info, NULL, &used);
+    return (MPI_Offset)(((used.cb_buffer_bytes * 1000003 + used.cb_nodes) * 9 + used.cb_read * 3 +
+                         used.cb_write) &
+                        INT64_MAX);
+}
+
+void ampi_file_drop_hints(struct ampi_file *file)
+{
+    static const struct ampi_disk_hints usual = AMPI_DISK_HINTS_DEFAULT;
+
+    for (size_t i = 0; i < N_CB; i++)
+        ampi_info_delete(file->info, hints[i].key);
+    file->hints.cb_buffer_bytes = usual.cb_buffer_bytes;
+    file->hints.cb_nodes = usual.cb_nodes;
+    file->hints.cb_read = usual.cb_read;
+    file->hints.cb_write = usual.cb_write;
+}
+
+int ampi_file_change_hints(struct ampi_file *file, const struct ampi_info *info)
+{
+    int error;
+
+    ampi_file_set_hints(file, info);
+    error = ampi_file_agree(file, MPI_SUCCESS, ampi_file_hints_fingerprint(file, NULL));
+    if (error == MPI_ERR_NOT_SAME)
+        ampi_file_drop_hints(file);
+    else if (error)
+        return ampi_file_raise(file, error, "the call failed at another rank");
+    return MPI_SUCCESS;
 }
 
 AMPI_EXPORT(File_set_info);
@@ -132,8 +156,7 @@ int PMPI_File_set_info(MPI_File fh, MPI_Info info)
         return error;
     if (!ampi_info_of(self, info))
         return ampi_file_raise(file, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
-    ampi_file_set_hints(file, ampi_info_of(self, info));
-    return share_hints(file);
+    return ampi_file_change_hints(file, ampi_info_of(self, info));
 }
 
 AMPI_EXPORT(File_get_info);

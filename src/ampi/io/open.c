@@ -24,6 +24,7 @@ struct payload {
     int error;          /* the member cannot open the file: the class that all raise */
     int fd;             /* of rank 0, in its process */
     MPI_Offset pointer; /* rank 0: where the file pointers begin */
+    MPI_Offset hints;   /* their fingerprint */
     const char *name;   /* in the member's process */
 };
 
@@ -157,6 +158,8 @@ static void hand_out(struct ampi_coll_slot *slot, struct ampi_file_shared *share
     int n = 0;
 
     atomic_store_explicit(&shared->pointer, first->pointer, memory_order_relaxed);
+    for (int i = 1; i < slot->state->n_members; i++)
+        shared->has_mixed_hints |= ((const struct payload *)slot->args[i]->send.buf)->hints != first->hints;
     for (int i = 0; i < slot->state->n_members; i++)
         if (!slot->args[i]->is_remote) {
             shared->handles[n].pointer = first->pointer;
@@ -238,6 +241,8 @@ static void begin(struct ampi_file *file, const struct ampi_info *info)
     if (file->errhandler)
         ampi_errhandler_ref(file->errhandler);
     ampi_file_set_hints(file, info);
+    if (file->shared->has_mixed_hints)
+        ampi_file_drop_hints(file);
 }
 
 /* The rest of an open across processes; all members return the same error class. */
@@ -271,6 +276,7 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
     if (object->shared->is_inter)
         return ampi_file_raise_null(filename, MPI_ERR_COMM, "the communicator is an intercommunicator");
     payload.error = check_arguments(self, filename, amode, info, fh);
+    payload.hints = ampi_file_hints_fingerprint(NULL, ampi_info_of(self, info));
     payload.name = filename ? path_of(filename) : "";
     ampi_coll_barrier(object); /* what members did before, such as deleting the name, precedes the creation */
     if (object->rank == 0 && !payload.error)

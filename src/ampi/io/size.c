@@ -226,7 +226,8 @@ void ampi_file_unlock(struct ampi_file *file)
 {
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
 
-    fcntl(file->lock_fd, F_OFD_SETLK, &lock);
+    while (fcntl(file->lock_fd, F_OFD_SETLK, &lock) != 0 && errno == EINTR)
+        ;
     file->is_locked = false;
 }
 

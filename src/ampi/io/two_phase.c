@@ -36,15 +36,13 @@ struct round {
 struct ampi_two_phase {
     struct ampi_comm_shared *comm;
     struct ampi_two_phase_procs *procs; /* NULL: all ranks are in this process */
-    struct ampi_disk_hints hints;       /* of operations without hints of their own */
     int n_local;                        /* ranks of this process */
     pthread_mutex_t lock;               /* guards the list, and the rounds until all have arrived */
     struct round *rounds;               /* oldest first */
     uint32_t *n_started;                /* by rank: its operations; used on its PE */
 };
 
-struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *comm,
-                                             const struct ampi_disk_hints *hints)
+struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *comm)
 {
     struct ampi_two_phase *shared = calloc(1, sizeof *shared);
 
@@ -58,14 +56,8 @@ struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *comm,
     shared->comm = comm;
     shared->procs = ampi_two_phase_find_procs(comm);
     shared->n_local = comm->side[0].layout->n_local;
-    shared->hints = *hints;
     pthread_mutex_init(&shared->lock, NULL);
     return shared;
-}
-
-void ampi_two_phase_set_hints(struct ampi_two_phase *shared, const struct ampi_disk_hints *hints)
-{
-    shared->hints = *hints;
 }
 
 void ampi_two_phase_destroy(struct ampi_two_phase *shared)
@@ -207,13 +199,8 @@ static bool describe(struct ampi_disk_op *op, struct ampi_merge_source *source_o
 void ampi_two_phase_start(struct ampi_two_phase *shared, struct ampi_comm *comm, struct ampi_disk_op *op)
 {
     struct ampi_merge_source source;
-    enum ampi_disk_choice choice;
-    bool is_merged;
-
-    if (!op->hints)
-        op->hints = &shared->hints;
-    choice = op->is_write ? op->hints->cb_write : op->hints->cb_read;
-    is_merged = choice != AMPI_DISK_DISABLE && describe(op, &source);
+    enum ampi_disk_choice choice = op->is_write ? op->hints->cb_write : op->hints->cb_read;
+    bool is_merged = choice != AMPI_DISK_DISABLE && describe(op, &source);
     op->work.pe = ult_self()->pe;
     if (choice != AMPI_DISK_DISABLE)
         arrive(shared, comm->rank, op, is_merged ? &source : NULL);

@@ -12,13 +12,9 @@
 /* Common state of the ranks of this process that opened a file together: one per open file and process. */
 struct ampi_two_phase;
 
-/* Creates it, for the file's own communicator (which nothing else uses for collectives in parallel); hints are copied, they
- * are equal at all ranks. Called once per process. NULL: out of memory. Never switches. */
-struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *shared,
-                                             const struct ampi_disk_hints *hints);
-
-/* New hints for operations without hints of their own; called once per process when no operation is in progress. */
-void ampi_two_phase_set_hints(struct ampi_two_phase *shared, const struct ampi_disk_hints *hints);
+/* Creates it, for the file's own communicator (which nothing else uses for collectives in parallel). Called once per process.
+ * NULL: out of memory. Never switches. */
+struct ampi_two_phase *ampi_two_phase_create(struct ampi_comm_shared *shared);
 
 /* Frees it; no operation is in progress. */
 void ampi_two_phase_destroy(struct ampi_two_phase *shared);

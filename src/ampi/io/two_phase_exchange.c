@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ampi/io/file.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"
 
@@ -411,6 +412,9 @@ static void transferred(struct ampi_merge *inner)
 
     if (inner->limit < x->result.limit)
         x->result = (struct result){inner->limit, inner->error};
+    if (inner
+            ->is_write) /* also if all data came from other processes: MPI_File_sync must write it to the device */
+        atomic_store_explicit(&x->shared->file->has_written, true, memory_order_release);
     free(inner->sources);
     send_replies(x);
 }
@@ -521,7 +525,8 @@ static void divide(struct exchange *x)
             from = x->ranges[i].from < from ? x->ranges[i].from : from;
             to = x->ranges[i].to > to ? x->ranges[i].to : to;
         }
-    x->n_aggregators = x->hints->cb_nodes > 0 && x->hints->cb_nodes < n_procs ? x->hints->cb_nodes : n_procs;
+    x->n_aggregators =
+        x->hints->cb_nodes > 0 && x->hints->cb_nodes < (size_t)n_procs ? (int)x->hints->cb_nodes : n_procs;
     x->own_aggregator = -1;
     for (int a = 0; a < x->n_aggregators; a++)
         if (aggregator_proc(x, a) == x->procs->own)

@@ -102,13 +102,9 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
     ampi_view_unref(file->view);
     file->view = view;
     file->pointer = 0;
-    if (info != MPI_INFO_NULL)
-        ampi_file_set_hints(file, ampi_info_of(self, info));
     if (file->rank == 0)
         ampi_file_pointer_set(file, 0);
-    if (file == &file->shared->handles[0])
-        ampi_two_phase_set_hints(file->shared->buffers, &file->hints);
-    return ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+    return ampi_file_change_hints(file, ampi_info_of(self, info));
 }
 
 /* A handle that the program frees, unless the type is predefined. */
