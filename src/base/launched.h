@@ -44,6 +44,10 @@
  * interpreter. Set before it starts, by a preloaded library (launch/python/starter.c). */
 #define BASE_LAUNCHED_HOST_ENV "HEDDLE_HOST"
 
+/* "1 of 3": the rank that has started this program before its MPI_Init, which such a program of several ranks per process must
+ * not do for programs that use MPI (ampi/job/late_host.h). */
+#define BASE_LAUNCHED_PARENT_ENV "HEDDLE_PARENT"
+
 /* A SOCK_SEQPACKET socket in the job's folder (PMIX_SERVER_TMPDIR), for requests to start processes (MPI_Comm_spawn). A
  * request is a packet of words, each with its 0 at the end: the number of ranks at the job's start, the port where the parents
  * accept, the number of programs, and for each program its ranks, file, folder, number of arguments (argv[0] is one), and
@@ -107,6 +111,7 @@ static inline bool base_launched_is_membership(const char *entry)
                                          BASE_LAUNCHED_REPORT_ENV "=",
                                          BASE_LAUNCHED_OUTPUT_ENV "=",
                                          BASE_LAUNCHED_HOST_ENV "=",
+                                         BASE_LAUNCHED_PARENT_ENV "=",
                                          BASE_LAUNCHED_SPAWN_ENV "="};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)

@@ -246,6 +246,9 @@ struct image_rebind_client {
     void (*report)(const char *text); /* prints a line prefixed with the rank's name */
     /* True once a rank of the process has called MPI. */
     bool (*has_begun)(void);
+    /* If a program that the code at caller's address starts now gets another entry in its environment: writes it and returns
+     * true. Also in children, of vfork too. NULL: it gets none. */
+    bool (*child_entry)(const void *caller, char *entry, size_t size);
     /* Called in a process that was just forked: from now on current() is NULL, and calling MPI is an
      * error. */
     void (*forked)(void);

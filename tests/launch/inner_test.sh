@@ -127,8 +127,30 @@ for form in "${forms[@]}"; do
     read -ra job <<<"$form"
     hands_on "env" env A=1 ./inner
     hands_on "a script" ./script.sh ./inner
-    hands_on "Python" python3 starts.py ./inner
     hands_on "a script, env and a shell" ./script.sh env B=2 sh -c './inner; true'
+done
+# Interpreters become ranks themselves, if they can be copied. One that is alone in its process leaves its place to the program.
+[ "$has_procs" = yes ] && job=(--procs 3 -n 3) && hands_on "Python" python3 starts.py ./inner
+refused='^heddle: rank [01] of 2 is a Python interpreter .* before MPI_Init: with .mpirun --procs 2. '
+if "$mpirun" -n 2 python3 -c pass >python 2>&1 && [ ! -s python ]; then
+    expect "Python" 1 '' "$refused" "$mpirun" -n 2 python3 starts.py ./inner
+    for call in 'waitpid(os.posix_spawn("./inner", ["inner"], os.environ), 0)' 'system("./inner")' 'execv("./inner", ["inner"])'; do
+        expect "Python, os.$call" 1 '' "$refused" "$mpirun" -n 2 python3 -c "import os; os.$call; os._exit(1)"
+    done
+    expect "Python, mpirun" 0 '^(inner 0 of 1 ){2}$' '' "$mpirun" -n 2 python3 starts.py "$mpirun" -n 1 ./inner
+fi
+cat >joins.py <<'END'
+import ctypes, os, subprocess, sys
+mpi = ctypes.CDLL("libmpi_abi.so.1")
+mpi.MPI_Init(None, None)
+code = subprocess.call(sys.argv[1:], env=dict(os.environ))
+mpi.MPI_Finalize()
+sys.exit(code)
+END
+for form in "${forms[@]}"; do
+    # shellcheck disable=SC2086
+    expect "mpirun $form, Python after MPI_Init" 0 '^(inner 0 of 1 ){3}$' '' \
+        env LD_LIBRARY_PATH="$(dirname "$mpirun")/../lib" "$mpirun" $form python3 joins.py ./inner
 done
 expect "two programs, one after the other" 0 '^(inner 0 of 3 ){2}(inner 1 of 3 ){2}(inner 2 of 3 ){2}$' '' \
     ./sorted "$mpirun" -n 3 sh -c './inner; ./inner'

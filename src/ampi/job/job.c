@@ -251,6 +251,7 @@ const struct image_rebind_client image_rebind_client = {
     .make_stacks_executable = ampi_memory_make_stacks_executable,
     .report = report_rank,
     .has_begun = has_begun,
+    .child_entry = ampi_late_host_child_entry,
     .forked = leave_job,
     .exit_by_thread = exit_by_thread,
 };
@@ -378,26 +379,31 @@ static void detach_unused(int code, void *arg)
  * number of processes. */
 static bool wants_images(int *argc, char **argv)
 {
+    const char *options = secure_getenv("HEDDLE_OPTIONS");
     int n_launched;
+    bool is_only_rank;
 
     ampi_launched_take();
     ampi_programs_take();
     ampi_options_read(argc, argv);
-    ampi_launched_report(base_settings.n_ranks);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
     n_launched = ampi_launched_count();
+    is_only_rank = n_launched != 0 && n_launched != 1 && !ampi_launched_spawn() &&
+                   (base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) && !may_spawn();
+    if (is_only_rank && ampi_launched_host()) {
+        ampi_late_host_wait(options);
+        return false;
+    }
+    ampi_launched_report(base_settings.n_ranks);
     if (n_launched == 0 && base_settings.n_ranks > 1)
         ampi_launched_refuse();
     if (ampi_launched_spawn() && !may_spawn() && ampi_procs_is_spawned_alone(ampi_launched_spawn()))
         return false;
     if ((n_launched == 0 || n_launched == 1) && !ampi_launched_spawn())
         return base_settings.n_ranks > 1 || may_spawn();
-    if (!ampi_launched_spawn() && (base_settings.n_ranks <= 1 || n_launched == base_settings.n_ranks) &&
-        !may_spawn()) {
-        ampi_late_host_watch();
+    if (is_only_rank)
         return false;
-    }
     ampi_procs_attach(base_settings.n_ranks > 1 ? base_settings.n_ranks : 0);
     ampi_thread_count_early();
     if (may_spawn())
@@ -516,6 +522,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
         ampi_options_read(NULL, NULL);
         ampi_launched_report(base_settings.n_ranks);
     }
+    ampi_late_host_join();
     gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
                           * here */
     n_launched = ampi_launched_count();
@@ -539,8 +546,10 @@ struct ampi_rank *ampi_rank_or_adopt(void)
 
 struct ampi_rank *ampi_rank_or_move(void)
 {
-    struct ampi_rank *rank = ampi_rank_or_adopt();
+    struct ampi_rank *rank;
 
+    ampi_late_host_refuse_child();
+    rank = ampi_rank_or_adopt();
     if (rank || ampi_job.is_virtual || ampi_job.is_forked || !ampi_job.ranks ||
         ampi_job.ranks[0].state != AMPI_RANK_STARTED)
         return rank;

@@ -2,17 +2,24 @@
  *
  * late_host.c: see late_host.h. The module of the program that uses MPI may be one for another MPI: mpi4py of PyPI, which takes the
  * first that it finds. Then each rank is a job of its own, and the results look right but for the number of ranks.
+ *
+ * A script that uses no MPI may start a program that does. An interpreter that is the only rank of its process leaves its place
+ * in the job to the first program that calls MPI_Init, as any other program would. One of several ranks of a process cannot.
  */
 #include "ampi/job/late_host.h"
 
 #include "ampi/job/job.h"
 #include "ampi/procs/launcher_env.h"
+#include "base/launched.h"
 #include "base/log.h"
 #include "base/other_mpi.h"
 #include "base/settings.h"
 
 #include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Callback: ends the search at a library of another MPI; its name is in *name. */
@@ -49,15 +56,73 @@ int ampi_late_host_check(int exit_code)
     return 1;
 }
 
+/* This process is an interpreter that has not called MPI_Init, and its only rank. */
+static bool is_waiting;
+
+/* Grows with each child that this process has waited for; what has executed the interpreter may have done so, too. */
+static long count_children(void)
+{
+    struct rusage children = {0};
+
+    getrusage(RUSAGE_CHILDREN, &children);
+    return children.ru_minflt;
+}
+
+static long n_children_before;
+
+/* A script that uses no MPI is as good as any program, but one that has started other programs may have been asked for ranks. */
 static void check_at_exit(int code, void *arg)
 {
     (void)arg;
-    if ((code & 0xff) == 0 && ampi_late_host_check(0))
+    if ((code & 0xff) != 0 || !is_waiting)
+        return;
+    if (ampi_late_host_check(0))
         _exit(1);
+    if (count_children() == n_children_before)
+        ampi_launched_report(base_settings.n_ranks);
 }
 
-void ampi_late_host_watch(void)
+void ampi_late_host_wait(const char *options)
 {
-    if (ampi_launched_host())
-        on_exit(check_at_exit, NULL);
+    is_waiting = true;
+    n_children_before = count_children();
+    ampi_launched_lend();
+    unsetenv(BASE_LAUNCHED_HOST_ENV);
+    if (options && setenv("HEDDLE_OPTIONS", options, 1) != 0)
+        base_fatal(1, "out of memory: cannot set HEDDLE_OPTIONS");
+    on_exit(check_at_exit, NULL);
+}
+
+void ampi_late_host_join(void)
+{
+    if (!is_waiting)
+        return;
+    is_waiting = false;
+    ampi_launched_withdraw();
+    unsetenv("HEDDLE_OPTIONS");
+    ampi_launched_report(base_settings.n_ranks);
+}
+
+bool ampi_late_host_child_entry(const void *caller, char *entry, size_t size)
+{
+    const struct ampi_rank *rank =
+        ampi_launched_host() && ampi_job.n_ranks > 1 ? ampi_rank_of_thread(caller) : NULL;
+
+    if (!rank || __atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_STARTED)
+        return false;
+    snprintf(entry, size, BASE_LAUNCHED_PARENT_ENV "=%d of %d", ampi_rank_number(rank),
+             ampi_rank_world_size(rank));
+    return true;
+}
+
+void ampi_late_host_refuse_child(void)
+{
+    const char *parent = ampi_launched_parent(), *size = parent ? strrchr(parent, ' ') : NULL;
+
+    if (size && base_settings.n_ranks == 0)
+        base_fatal(1,
+                   "rank %s is a Python interpreter and has started this MPI program before MPI_Init: with "
+                   "`mpirun --procs%s` the program takes the interpreter's place in the job; behind "
+                   "`mpirun -n 1` it is a job of its own",
+                   parent, size);
 }

@@ -14,6 +14,7 @@
 #include "ampi/procs/launcher_env.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -76,6 +77,15 @@ static void forget_pmix(void)
     taken.n = n;
 }
 
+/* What Heddle's mpirun says behind the job's name and a colon; NULL: it is not the launcher of this process. */
+static const char *find_said(void)
+{
+    const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
+    size_t n_job = job ? strlen(job) : 0;
+
+    return said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':' ? said + n_job + 1 : NULL;
+}
+
 void ampi_launched_take(void)
 {
     size_t n = 0;
@@ -90,6 +100,8 @@ void ampi_launched_take(void)
             taken.entries[taken.n++] = *entry;
     remove_members();
     if (ampi_launcher_is_taken(taken.entries, taken.n)) {
+        if (find_said())
+            unsetenv("HEDDLE_OPTIONS"); /* of a rank that passes on the environment of its start */
         forget_pmix();
         taken.is_other = true;
     }
@@ -115,15 +127,6 @@ void ampi_launched_lend(void)
 void ampi_launched_withdraw(void)
 {
     remove_members();
-}
-
-/* What Heddle's mpirun says behind the job's name and a colon; NULL: it is not the launcher of this process. */
-static const char *find_said(void)
-{
-    const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
-    size_t n_job = job ? strlen(job) : 0;
-
-    return said && n_job && strncmp(said, job, n_job) == 0 && said[n_job] == ':' ? said + n_job + 1 : NULL;
 }
 
 const char *ampi_launched_programs(void)
@@ -213,6 +216,11 @@ const char *ampi_launched_output(void)
 const char *ampi_launched_host(void)
 {
     return find(BASE_LAUNCHED_HOST_ENV);
+}
+
+const char *ampi_launched_parent(void)
+{
+    return find(BASE_LAUNCHED_PARENT_ENV);
 }
 
 void ampi_launched_report(long n_ranks)

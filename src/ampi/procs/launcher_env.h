@@ -42,6 +42,9 @@ const char *ampi_launched_output(void);
  * ampi_launched_take. */
 const char *ampi_launched_host(void);
 
+/* The rank that has started this program (BASE_LAUNCHED_PARENT_ENV); NULL: none. After ampi_launched_take. */
+const char *ampi_launched_parent(void);
+
 /* Restores the launcher's variables while PMIx_Init reads them, and removes them again. Other threads may
  * read the environment meanwhile, but must not change it. */
 void ampi_launched_lend(void);

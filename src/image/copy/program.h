@@ -33,7 +33,7 @@ struct image_data {
     ssize_t file_shift;            /* vaddr - file offset, if the same for all its segments */
     bool is_one_shift;             /* file_shift is valid */
 };
-#define IMAGE_DATA_MAX 4
+#define IMAGE_DATA_MAX 8
 
 struct image_module {
     const char *name;          /* path, for messages and to open the file again */

@@ -59,6 +59,15 @@ static bool read_file(const struct image_module *module, unsigned char *to, size
     return true;
 }
 
+/* True if the segment is rather a range of its own than part of the range of the writable segment before it: otherwise neither
+ * could be a mapping of the file. So it is with the tables that auditwheel moves in libraries of Python's wheels. */
+static bool is_apart(const struct image_data *before, const ElfW(Phdr) * phdr)
+{
+    return before->file_shift != (ssize_t)(phdr->p_vaddr - phdr->p_offset) &&
+           page_down(phdr->p_vaddr) >= before->vaddr_hi &&
+           (phdr->p_filesz > FROM_FILE_BYTES || before->fill_bytes > FROM_FILE_BYTES);
+}
+
 /* Appends a writable segment, to the last range if no other segment is in between. */
 static bool add_writable(struct image_module *module, const ElfW(Phdr) * phdr, bool is_neighbour,
                          const char **error_out)
@@ -67,6 +76,8 @@ static bool add_writable(struct image_module *module, const ElfW(Phdr) * phdr, b
     size_t fill_end = page_up(phdr->p_vaddr + phdr->p_filesz);
     struct image_data *data;
 
+    if (is_neighbour && module->n_data < IMAGE_DATA_MAX)
+        is_neighbour = !is_apart(&module->data[module->n_data - 1], phdr);
     if (!is_neighbour) {
         if (module->n_data == IMAGE_DATA_MAX) {
             *error_out =

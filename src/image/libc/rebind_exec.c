@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_exec.c: functions that start another program, with the caller's environment unless they have one as an argument
- * (posix_spawn, which has one, stays libc's).
+ * rebind_exec.c: functions that start another program, with the caller's environment unless they have one as an argument.
  *
  * exec replaces the process, and with it all ranks that are in it. Once a rank has called MPI, the program therefore runs as
  * a child, and the rank ends with its exit code: other ranks notice what they would notice of a process. The child ends with
@@ -28,6 +27,29 @@ static char **environment(const void *caller)
     struct image_libc *libc = image_libc_at(caller);
 
     return libc ? image_env_of(libc) : environ;
+}
+
+size_t image_child_room(char *const *env)
+{
+    size_t n = 0;
+
+    while (env && env[n])
+        n++;
+    return n + 2;
+}
+
+char *const *image_child_env(char *const *env, char **room, char *entry, const void *caller)
+{
+    size_t n = image_child_room(env) - 2;
+
+    if (!image_rebind_client.child_entry ||
+        !image_rebind_client.child_entry(caller, entry, IMAGE_CHILD_ENTRY_MAX))
+        return env;
+    for (size_t i = 0; i < n; i++)
+        room[i] = env[i];
+    room[n] = entry;
+    room[n + 1] = NULL;
+    return room;
 }
 
 /* ---- exec ---- */
@@ -94,9 +116,11 @@ static int run_instead(exec_fn exec, const char *file, char *const *argv, char *
                        const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);
+    char entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
     int status;
     pid_t pid;
 
+    env = image_child_env(env, room, entry, caller);
     if (!libc || image_is_forked_child() || !image_rebind_client.has_begun ||
         !image_rebind_client.has_begun())
         return exec(file, argv, env);
@@ -203,30 +227,33 @@ int image_libc_execle(const char *path, const char *first, ...)
 
 /* ---- system, popen ---- */
 
-/* Starts a shell. fd: a descriptor duplicated to its target_fd; -1: none. Returns an error number. */
-static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, char **env)
+/* Starts a shell for code at caller's address. fd: a descriptor duplicated to its target_fd; -1: none. Returns an error
+ * number. */
+static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, const void *caller)
 {
     const char *argv[] = {"sh", "-c", "--", command, NULL};
+    char **env = environment(caller), entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
 
     if (!error && fd >= 0)
         error = posix_spawn_file_actions_adddup2(&actions, fd, target_fd);
     if (!error)
-        error = posix_spawn(pid, "/bin/sh", &actions, NULL, (char *const *)argv, env);
+        error = posix_spawn(pid, "/bin/sh", &actions, NULL, (char *const *)argv,
+                            image_child_env(env, room, entry, caller));
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
 int image_libc_system(const char *command)
 {
-    char **env = environment(__builtin_return_address(0));
+    const void *caller = __builtin_return_address(0);
     int error;
     pid_t pid;
 
     if (!command)
         return access("/bin/sh", X_OK) == 0;
-    error = start_shell(&pid, command, -1, -1, env);
+    error = start_shell(&pid, command, -1, -1, caller);
     if (error == EAGAIN || error == ENOMEM) {
         errno = error;
         return -1;
@@ -283,7 +310,7 @@ static struct pipe_stream *take_stream(const FILE *file)
 
 FILE *image_libc_popen(const char *command, const char *mode)
 {
-    char **env = environment(__builtin_return_address(0));
+    const void *caller = __builtin_return_address(0);
     struct pipe_stream *stream;
     bool is_read = false;
     int fds[2], error;
@@ -299,7 +326,7 @@ FILE *image_libc_popen(const char *command, const char *mode)
         stream->file = fdopen(fds[is_read ? 0 : 1], is_read ? "r" : "w");
     error = !stream || !stream->file
                 ? ENOMEM
-                : start_shell(&stream->pid, command, fds[is_read ? 1 : 0], is_read ? 1 : 0, env);
+                : start_shell(&stream->pid, command, fds[is_read ? 1 : 0], is_read ? 1 : 0, caller);
     close(fds[is_read ? 1 : 0]);
     if (!error) {
         add_stream(stream);

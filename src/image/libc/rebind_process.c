@@ -212,11 +212,17 @@ pid_t image_libc__Fork(void)
     return pid;
 }
 
-int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+typedef int (*spawn_fn)(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
+
+/* posix_spawn or posix_spawnp for code at caller's address. */
+static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
+                       const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                       char *const *argv, char *const *env, const void *caller)
 {
+    char entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
     pid_t made = -1;
-    int error = posix_spawn(&made, path, actions, attributes, argv, env);
+    int error = spawn(&made, file, actions, attributes, argv, image_child_env(env, room, entry, caller));
 
     if (!error)
         note_child(made);
@@ -225,17 +231,16 @@ int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_
     return error;
 }
 
+int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    return spawn_child(posix_spawn, pid, path, actions, attributes, argv, env, __builtin_return_address(0));
+}
+
 int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                             const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
 {
-    pid_t made = -1;
-    int error = posix_spawnp(&made, file, actions, attributes, argv, env);
-
-    if (!error)
-        note_child(made);
-    if (!error && pid)
-        *pid = made;
-    return error;
+    return spawn_child(posix_spawnp, pid, file, actions, attributes, argv, env, __builtin_return_address(0));
 }
 
 /* ---- Waiting for them ---- */
