@@ -18,6 +18,7 @@ struct base_settings {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: decided by their folders */
     bool check_usage;         /* +check usage */
+    bool check_leaks;         /* +check leaks */
     const char *stats;        /* +stats: "table", or a file; NULL: none */
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */
