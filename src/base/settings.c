@@ -81,7 +81,9 @@ const struct base_option base_settings_table[] = {
      "them, and end with code 1; stuck:S: "
      "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
      "wait for a lock "
-     "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list)"},
+     "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list), and if all "
+     "ranks only test "
+     "or probe for S seconds and find nothing"},
     {"+ucx", BASE_OPTION_STRING, &base_settings.ucx, 0, 0, "DIR",
      "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "
      "CUDA; default: the one this library was built with"},

@@ -55,4 +55,45 @@ expect "another communicator" 1 '' "rank 0 of 2 .*; near miss: a message from ra
 .*MPI_Send: .*; near miss: rank 0 receives from rank 1, tag 1, on MPI_COMM_WORLD " "$mpirun" -n 2 ./reports comm
 expect "ranks and tags of a named communicator" 1 '' "ranks 0-19 of 20: MPI_Recv: blocked in receive from rank\+1 modulo 10, tag rank \
 \(of half of size 10\)" "$mpirun" -n 20 ./reports half
+
+# ---- Reports of running jobs ----
+# starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none
+starts() {
+    local signal=$1
+    shift
+    rm -f go
+    timeout 60 "$@" >running.out 2>running.err </dev/null &
+    job=$!
+    await has_lines 1 started running.out
+    [ "$signal" = - ] || kill "$signal" $(pgrep -P $job)
+}
+
+# matches PATTERN; ends WHAT PATTERN: the running job has printed this, and ends well when the file is there.
+# shellcheck disable=SC2317 # await calls it
+matches() {
+    {
+        tr '\n' ' ' <running.err
+        echo
+    } | grep -Eq "$1"
+}
+ends() {
+    local shown=yes
+    await matches "$2" || shown=no
+    touch go
+    wait $job
+    expect "$1: $(cat running.err)" 0 '' '' test "$shown, code $?" = "yes, code 0"
+}
+
+starts - "$mpirun" -n 3 +p 2 ./reports polls +check stuck:1
+ends "livelock" "^heddle: suspected livelock: for 1 s .* rank 0 of 3: MPI_(Test|Iprobe), called at .* ranks 1-2 of 3: MPI_Recv: blocked; \
+called at $(line receive) $"
+starts -QUIT "$mpirun" -n 3 +p 1 ./reports polls
+ends "SIGQUIT" "rank 1 of 3 .*: MPI_Recv: blocked in receive from rank 0, tag 1; called at $(line receive) rank 2 of 3"
+starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls
+ends "SIGQUIT, processes" "ranks 10-19 of 20: MPI_Recv: blocked in receive from rank 0, tag 1"
+starts -QUIT "$mpirun" -n 2 +p 2 ./reports computes
+ends "SIGQUIT, a rank that computes" "rank 0 of 2 runs on PE 0; last MPI call: MPI_Irecv; .*rank 1 of 2 .*: MPI_Recv: blocked"
+starts -QUIT "$mpirun" -n 2 ./reports handles
+await has_lines 1 handled running.out
+ends "the program handles SIGQUIT" '^$'
 finish

@@ -341,12 +341,29 @@ static void find_probe(struct ampi_comm *comm, void *arg)
 
 /* ---- A blocked thread ---- */
 
+/* A thread that is not blocked in MPI. False: it is. */
+static bool add_state(const struct ult *u, struct ampi_line *line)
+{
+    bool is_asleep = u->state == ULT_BLOCKED && u->wake_at_ns > ult_now_ns();
+
+    if (ult_is_blocked(u) && !is_asleep)
+        return false;
+    if (u->call)
+        ampi_line_add(line, "%s: ", u->call);
+    ampi_line_add(line, "%s", is_asleep ? "then sleeps" : u->call ? "runs, or is ready to run" : "runs");
+    add_call(line, u);
+    return true;
+}
+
 void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *line)
 {
     struct probe probe = {u, NULL, NULL};
     const struct ampi_rank *rank = u->owner;
-    struct entered entered = entered_of(u);
+    struct entered entered;
 
+    if (pe_id >= 0 && add_state(u, line))
+        return;
+    entered = entered_of(u);
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "blocked");

@@ -11,7 +11,8 @@
 #include "ampi/object/rank.h"
 
 /* Describes where a thread of a rank is blocked: its requests, the place of its call of MPI, the members that a collective waits
- * for, and messages or receives that nearly match. pe_id: ranks of other PEs run, and are not looked at; -1: no rank runs. */
+ * for, and messages or receives that nearly match. pe_id: the calling PE; ranks may run, and those of other PEs are not looked at;
+ * -1: no rank runs. */
 void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *line);
 
 /* A rank of this process that the blocked rank waits for, and that cannot be replaced by another one; NULL: none is known. */

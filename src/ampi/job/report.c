@@ -16,6 +16,9 @@
 /* Up to this many blocked ranks have a line each; more are grouped. */
 #define RANKS_APART 8
 
+/* What a rank waits for may take a look at all others: ranks are described as long as they take no more looks than this. */
+#define LOOKS_MAX 100000000
+
 /* Maximum number of ranks of a cycle that are printed. */
 #define CYCLE_MAX 10
 
@@ -62,7 +65,7 @@ static void add_thread(struct ampi_lines *lines, const struct ult *u, int pe_id)
 }
 
 /* Prints the line of a thread, with its host and PE. */
-static void print_thread(const struct ult *u)
+static void print_thread(const struct ult *u, int pe_id)
 {
     const struct ampi_rank *rank = u->owner;
     struct ampi_lines lines = {0};
@@ -72,7 +75,7 @@ static void print_thread(const struct ult *u)
     struct ult without_call = {.owner = u->owner};
     size_t call_len = u->call ? strlen(u->call) + 2 : 0;
 
-    ampi_blocked_describe(u, -1, &line);
+    ampi_blocked_describe(u, pe_id, &line);
     ampi_lines_add(&lines, &line);
     ampi_lines_write_text(&lines.groups[0], &text);
     if (u == &rank->ult)
@@ -93,7 +96,7 @@ static void visit_threads(const struct ampi_rank *rank, struct ampi_lines *lines
             if (lines)
                 add_thread(lines, u, pe_id);
             else
-                print_thread(u);
+                print_thread(u, pe_id);
         }
 }
 
@@ -142,7 +145,8 @@ static void report_cycle(int n_ranks)
 
 void ampi_report_blocked(void)
 {
-    int n = atomic_load(&ampi_job.n_present), n_blocked = 0;
+    int n = atomic_load(&ampi_job.n_present), n_blocked = 0, n_shown = 0;
+    int limit = n > LOOKS_MAX / n ? LOOKS_MAX / n : n;
     struct ampi_lines lines = {0};
 
     fflush(stdout);
@@ -152,7 +156,8 @@ void ampi_report_blocked(void)
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         struct ampi_line line = line_of(rank);
         if (rank->state != AMPI_RANK_ENDED) {
-            visit_threads(rank, n_blocked > RANKS_APART ? &lines : NULL, -1);
+            if (n_shown++ < limit)
+                visit_threads(rank, n_blocked > RANKS_APART ? &lines : NULL, -1);
         } else if (n_blocked > 0) {
             ampi_line_add(&line, "ended%s",
                           rank->world_state == AMPI_RANK_FINALIZED ? " after MPI_Finalize" : "");
@@ -160,7 +165,25 @@ void ampi_report_blocked(void)
         }
     }
     ampi_lines_print(&lines);
-    report_cycle(n);
+    if (n_blocked > limit)
+        base_log("... and %d more ranks", n_blocked - limit);
+    else
+        report_cycle(n);
+}
+
+void ampi_report_pe(int pe_id)
+{
+    int n = atomic_load(&ampi_job.n_present), n_ranks = 0;
+    struct ampi_lines lines = {0};
+
+    for (int i = 0; i < n; i++)
+        n_ranks += ampi_job.ranks[i].pe_id == pe_id;
+    for (int i = 0; i < n; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        if (rank->pe_id == pe_id && rank->state != AMPI_RANK_ENDED)
+            visit_threads(rank, n_ranks > RANKS_APART ? &lines : NULL, pe_id);
+    }
+    ampi_lines_print(&lines);
 }
 
 /* "PREFIX at PROGRAM+0x1234 (function+0x10)", or nothing if the place is not known. */
