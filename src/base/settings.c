@@ -22,6 +22,8 @@ static bool take_check(const char *word)
 
     if (strcmp(word, "usage") == 0)
         return base_settings.check_usage = true;
+    if (strcmp(word, "leaks") == 0)
+        return base_settings.check_leaks = true;
     if (strncmp(word, "stuck:", 6) != 0 || word[6] < '0' || word[6] > '9')
         return false;
     seconds = strtol(word + 6, &end, 10);
@@ -83,14 +85,18 @@ const struct base_option base_settings_table[] = {
      "print or write as JSON, in MPI_Finalize: messages and bytes of each rank by route, its longest queue "
      "of unexpected "
      "messages, its time blocked in each call, and the load of its PE"},
-    {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,stuck:S",
+    {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
      "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
      "collective end the job "
      "with a report (slow with many ranks; between processes, a report may lack the values of the other "
-     "side); stuck:S: "
+     "side); leaks: print handles that are never freed and messages that are never received, with the calls "
+     "that made "
+     "them, and end with code 1; stuck:S: "
      "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "
      "wait for a lock "
-     "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list)"},
+     "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list), and if all "
+     "ranks only test "
+     "or probe for S seconds and find nothing"},
     {"+schedule", BASE_OPTION_LIST, &schedule_words, 0, 0, "random[:SEED]",
      "choose at random, among all that MPI allows, which rank runs next and when it gives way to another "
      "one, which message a "

@@ -21,6 +21,7 @@ struct base_settings {
     bool is_random;           /* +schedule random */
     long long seed;           /* +schedule random:SEED */
     bool has_seed;            /* a seed was given */
+    bool check_leaks;         /* +check leaks */
     const char *stats;        /* +stats: "table", or a file; NULL: none */
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */

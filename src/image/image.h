@@ -180,6 +180,12 @@ void image_places_find(const void *const *addrs, int n, struct image_place *plac
 /* The same for one address, without its line. */
 void image_place_find(const void *addr, struct image_place *place_out);
 
+/* The same with its line, also in a shared library and in the program of a process without copies. */
+void image_place_find_line(const void *addr, struct image_place *place_out);
+
+/* The file of a copy's code at this address, and the address in it: a quick look-up. NULL: in no copy. */
+const char *image_file_of(const void *addr, size_t *vaddr_out);
+
 /* True if there is code of the image at this address. */
 bool image_has_code(const struct image *image, const void *addr);
 

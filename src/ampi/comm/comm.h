@@ -282,6 +282,10 @@ void ampi_comm_mark_failed(struct ampi_comm *comm);
  * come, are watched. */
 void ampi_comm_watch_pe(int pe_id, bool is_on);
 
+/* Visits the rank's handles of all communicators, except hidden ones; none can be freed meanwhile. For reports. */
+void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg),
+                    void *arg);
+
 /* Keeps a list of all communicators (job/connect.c). */
 void ampi_comm_watch_connect(void);
 

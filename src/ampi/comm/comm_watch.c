@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * comm_watch.c: the communicators of this process, for events (object/event.h).
+ * comm_watch.c: the communicators of this process, for events (object/event.h) and reports.
  *
  * All handles of a PE are watched if one of its ranks wants events: a message concerns two of them. The list has every
  * communicator of the program, from its creation until its memory is freed; the lock guards it and `is_on`.
@@ -81,6 +81,19 @@ void ampi_comm_watch_pe(int pe_id, bool on)
     for (struct ampi_comm_shared *shared = all; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++)
             watch_side(&shared->side[i], pe_id, on);
+    pthread_mutex_unlock(&lock);
+}
+
+void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (struct ampi_comm_shared *shared = all; shared; shared = shared->next_watched)
+        for (int i = 0; i < 2; i++) {
+            const struct ampi_layout *layout = shared->side[i].layout;
+            int at = layout ? ampi_group_find(layout->group, rank->world_rank) : MPI_UNDEFINED;
+            if (at != MPI_UNDEFINED && shared->side[i].handles[at].magic == AMPI_MAGIC_COMM)
+                visit(&shared->side[i].handles[at], arg);
+        }
     pthread_mutex_unlock(&lock);
 }
 

@@ -11,6 +11,7 @@
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
+#include "ampi/job/leaks.h"
 #include "ampi/tool/stats.h"
 #include "gpu/nccl/nccl.h"
 
@@ -103,6 +104,7 @@ int PMPI_Finalize(void)
         return error;
     ult_self()->call = "MPI_Finalize";
     ampi_stats_end(self);
+    ampi_leaks_finalize(self);
     ampi_coll_finalize(self->world);
     ampi_handlers_end(self);
     if (ampi_job.n_local == 1) /* otherwise at the end of the job, while CUDA still exists */

@@ -24,6 +24,7 @@
 #include "ampi/object/gate.h"
 #include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
+#include "ampi/job/leaks.h"
 #include "ampi/op/op.h"
 #include "base/settings.h"
 #include "ampi/p2p/message.h"
@@ -60,6 +61,7 @@ void ampi_rank_end(struct ampi_rank *rank, int code)
         rank->ult.call = NULL;
         ampi_report(rank, "ended with exit code %d, but has not called %s; the job ends", code & 0xff,
                     ampi_rank_missing_call(rank));
+        ampi_leaks_report_sessions(rank);
         ampi_job_abort(code);
     }
     if (code & 0xff) {
@@ -326,6 +328,8 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     create_world();
     if (ampi_machine)
         ampi_procs_open();
+    if (ampi_job.n_ranks > 1) /* else like any program */
+        ampi_quit_install();
 }
 
 /* ---- Virtualized ---- */
@@ -479,7 +483,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_stuck_watch();
     ult_job_run();
     check_output();
-    atomic_store(&ampi_job.exit_code, ampi_late_host_check(atomic_load(&ampi_job.exit_code)));
+    atomic_store(&ampi_job.exit_code, ampi_leaks_end(ampi_late_host_check(atomic_load(&ampi_job.exit_code))));
     ampi_procs_close(atomic_load(&ampi_job.exit_code));
     ult_job_leave(); /* actions of libraries at the process's exit belong to no rank */
     return atomic_load(&ampi_job.exit_code);

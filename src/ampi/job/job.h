@@ -157,6 +157,12 @@ void ampi_job_watch_main(struct ampi_rank *rank);
 void ampi_report_deadlock(void) BASE_NORETURN;
 void ampi_report_blocked(void); /* only the lines about the ranks */
 
+/* Prints where the ranks of the calling PE are. In its progress. */
+void ampi_report_pe(int pe_id);
+
+/* From now on SIGQUIT prints that for all PEs, unless the process ignores or handles it. (quit.c) */
+void ampi_quit_install(void);
+
 /* Prints that a user's operation waits for other ranks in the midst of its rank's own wait, and ends the job. */
 void ampi_report_errand(const struct ult *u) BASE_NORETURN;
 

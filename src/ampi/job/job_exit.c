@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ampi/job/leaks.h"
 #include "ampi/object/error.h"
 #include "ampi/procs/procs.h"
 #include "gpu/nccl/nccl.h"
@@ -28,6 +29,7 @@ void ampi_job_check_finalized(int code, void *arg)
     rank->ult.call = NULL;
     ampi_report(rank, "ended with exit code %d, but has not called %s", code & 0xff,
                 ampi_rank_missing_call(rank));
+    ampi_leaks_report_sessions(rank);
     ampi_job_abort(code);
 }
 

@@ -3,6 +3,7 @@
  * job_options.c: reads the options at the start of the process, and applies them.
  */
 #include "ampi/job/job.h"
+#include "ampi/job/leaks.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,10 +106,12 @@ void ampi_options_read(int *argc, char **argv)
     gpu_streams_choose(!base_settings.gpu_no_streams, !base_settings.gpu_no_waits,
                        !base_settings.gpu_no_graphs);
     gpu_nccl_library = base_settings.nccl;
-    if (base_settings.progress_thread)
+    if (base_settings.progress_thread || base_settings.check_leaks || base_settings.stuck_s > 0)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
     if (base_settings.is_random)
         shuffle();
+    if (base_settings.check_leaks)
+        ampi_leaks_watch_exit();
     if (base_settings.help_topic)
         print_help(base_settings.help_topic);
     base_log_set_verbosity((int)base_settings.verbosity);

@@ -2,242 +2,190 @@
  *
  * report.c: reports the blocking calls of all ranks in a deadlock. Crashes: crash.c.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ampi/comm/comm.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
-#include "ampi/job/backtrace.h"
+#include "ampi/job/blocked.h"
 #include "ampi/job/job.h"
-#include "ampi/p2p/p2p.h"
-#include "ampi/p2p/request.h"
 #include "base/log.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
 #include "ult/shuffle.h"
 
-/* Maximum number of ranks that a deadlock report lists. */
-#define DEADLOCK_RANKS_MAX 32
+/* Up to this many blocked ranks have a line each; more are grouped. */
+#define RANKS_APART 8
 
-/* Maximum number of requests that it lists for each. */
-#define DEADLOCK_REQUESTS_MAX 4
+/* What a rank waits for may take a look at all others: ranks are described as long as they take no more looks than this. */
+#define LOOKS_MAX 100000000
 
-/* Places whose lines it remembers. */
-#define KNOWN_PLACES_MAX 8
+/* Maximum number of ranks of a cycle that are printed. */
+#define CYCLE_MAX 10
 
 int ampi_exit_code_of(int code)
 {
     return (code & 0xff) ? code & 0xff : 1;
 }
 
-/* ---- Deadlocks ---- */
-
-/* Appends to a text; truncates it if it does not fit. */
-static void append(char *text, size_t size_bytes, const char *fmt, ...) BASE_PRINTF(3, 4);
-static void append(char *text, size_t size_bytes, const char *fmt, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text + len, size_bytes - len, fmt, args);
-    va_end(args);
-}
-
-static void append_request(char *text, size_t size_bytes, const struct ampi_request *request)
-{
-    const struct ampi_p2p *p2p = &request->u.p2p;
-
-    if (request->kind->describe) {
-        size_t len = strlen(text);
-        request->kind->describe(request, text + len, size_bytes - len);
-        return;
-    }
-    append(text, size_bytes, "%s", request->kind->name);
-    if (ampi_request_is_recv(request)) {
-        if (p2p->node.source == MPI_ANY_SOURCE)
-            append(text, size_bytes, " from any rank");
-        else
-            append(text, size_bytes, " from rank %d", p2p->node.source);
-        if (p2p->node.tag == MPI_ANY_TAG)
-            append(text, size_bytes, ", any tag");
-        else
-            append(text, size_bytes, ", tag %d", p2p->node.tag);
-    } else if (ampi_request_is_send(request)) {
-        append(text, size_bytes, " to rank %d, tag %d", p2p->peer_rank, p2p->tag);
-    }
-    if (request->comm && request->comm != request->owner->world)
-        append(text, size_bytes, " (of a communicator of size %d)", request->comm->peer->n_ranks);
-}
-
-/* Libraries between the program's Fortran and this one. */
-static bool is_runtime(const char *place)
-{
-    return strstr(place, "libheddle_mpifort") || strstr(place, "libgfortran");
-}
-
-/* The place in the program whose call of a Fortran procedure the ULT is blocked in. It is the next return
- * address on the stack after that of libheddle_mpifort. Seldom a remnant of an earlier call is there, and the
- * place is wrong. NULL: not found. */
-static BASE_COLD const void *find_fortran_call(const struct ult *u, const void *called_from)
-{
-    const struct ampi_rank *rank = u->owner;
-    bool has_passed = false;
-    char place[256];
-    const char *word;
-
-    if (!rank->image || ult_is_bound(u) || (const char *)u->sp < u->stack_lo)
-        return NULL;
-    for (const char *at = u->sp; at + sizeof word <= u->stack_hi; at += sizeof word) {
-        memcpy(&word, at, sizeof word);
-        if (word == called_from)
-            has_passed = true;
-        else if (has_passed && image_has_code(rank->image, word) && image_has_code(rank->image, word - 7) &&
-                 ult_arch_follows_call(word) && image_describe(word, place, sizeof place) &&
-                 !is_runtime(place))
-            return word;
-    }
-    return NULL;
-}
-
-/* The place of an address. Many ranks are blocked in the same place, and a search reads the program's line
- * tables: it is done once for each of the first places. Only one PE writes a report. */
-static BASE_COLD const struct image_place *find_place(const void *addr)
-{
-    static struct image_place known[KNOWN_PLACES_MAX];
-    static int n_known;
-    struct image_place place;
-    int i = 0;
-
-    image_place_find(addr, &place);
-    for (; i < n_known; i++)
-        if (place.path && known[i].path && strcmp(known[i].path, place.path) == 0 &&
-            known[i].vaddr == place.vaddr)
-            return &known[i];
-    i = n_known < KNOWN_PLACES_MAX ? n_known++ : KNOWN_PLACES_MAX - 1;
-    image_places_find(&addr, 1, &known[i]);
-    return &known[i];
-}
-
-/* Writes the place in the program of the call that the ULT is blocked in: function and source line, or without
- * debug information the address in the file. False: not known. */
-static bool describe_call(const struct ult *u, char *text, size_t size_bytes)
-{
-    const void *from = u->called_from ? u->called_from : u->resume_at;
-    const struct image_place *place;
-    const void *outer = NULL;
-    struct base_text source;
-
-    if (!image_describe(from, text, size_bytes))
-        return false;
-    if (is_runtime(text))
-        outer = find_fortran_call(u, from);
-    if (outer)
-        from = outer;
-    place = find_place((const char *)from - 1); /* of the call; `from` may belong to the next line */
-    if (!place->line)
-        return image_describe(from, text, size_bytes);
-    source = base_text_in(text, size_bytes);
-    ampi_backtrace_add_place(&source, place, false);
-    return true;
-}
-
-/* Appends the function of the operation that a ULT runs, with its place if that is known. */
-static BASE_COLD void append_user_fn(char *text, size_t size_bytes, const struct image_place *place)
-{
-    size_t len;
-
-    append(text, size_bytes, "in the function ");
-    len = strlen(text);
-    if (place->function[0]) {
-        struct base_text name = base_text_in(text + len, size_bytes - len);
-        ampi_backtrace_add_place(&name, place, false);
-        append(text, size_bytes, " ");
-    }
-    append(text, size_bytes, "of a reduction operation, which may not wait for other ranks");
-}
-
 void ampi_report_errand(const struct ult *u)
 {
-    char text[600] = "called ";
-    struct image_place place; /* find_place is for one PE at a time */
+    struct ampi_line line = {.text = "called "};
 
-    if (u->user_fn) {
-        image_places_find(&u->user_fn, 1, &place);
-        append_user_fn(text, sizeof text, &place);
-    } else {
-        append(text, sizeof text, "while the rank waits in another call");
-    }
-    ampi_report_on(u, "%s", text);
+    if (u->user_fn)
+        ampi_blocked_add_user_fn(&line, u->user_fn);
+    else
+        ampi_line_add(&line, "while the rank waits in another call");
+    ampi_report_on(u, "%s", line.text);
     ampi_job_abort(1);
 }
 
-/* Describes where a thread of a rank is blocked: its requests, and the place of its call of MPI. */
-static void describe_blocked(const struct ult *u, char *text, size_t size_bytes)
+/* ---- Blocked ranks ---- */
+
+static struct ampi_line line_of(const struct ampi_rank *rank)
 {
-    struct ampi_request *const *wait_for = u->wait_for;
+    struct ampi_line line = {.rank = ampi_rank_number(rank), .count = 1};
+
+    ampi_line_add(&line, "of %d", ampi_rank_world_size(rank));
+    if (rank->spawned)
+        ampi_line_add(&line, " (spawn %d)", rank->spawned->number);
+    ampi_line_add(&line, ": ");
+    return line;
+}
+
+/* Adds the line of a thread. */
+static void add_thread(struct ampi_lines *lines, const struct ult *u, int pe_id)
+{
     const struct ampi_rank *rank = u->owner;
-    char place[256];
-    int n_shown = 0;
-    int n_left = 0;
+    struct ampi_line line = line_of(rank);
 
-    snprintf(text, size_bytes, "blocked");
-    for (int i = 0; i < u->n_wait_for; i++) {
-        const struct ampi_request *request = wait_for[i];
-        if (!request || !ampi_request_is_active(request))
-            continue;
-        if (n_shown < DEADLOCK_REQUESTS_MAX) {
-            append(text, size_bytes, "%s", n_shown++ ? ", " : " in ");
-            append_request(text, size_bytes, request);
-        } else {
-            n_left++;
-        }
-    }
-    if (n_left > 0)
-        append(text, size_bytes, " and %d more", n_left);
-    if (describe_call(u, place, sizeof place))
-        append(text, size_bytes, "; called at %s", place);
-    if (u->user_fn) {
-        append(text, size_bytes, "; ");
-        append_user_fn(text, size_bytes, find_place(u->user_fn));
-    }
-    if (rank->coll_refused)
-        append(text, size_bytes, "; it did not take part in an earlier collective: %s", rank->coll_refused);
+    if (u != &rank->ult)
+        ampi_line_add(&line, "another thread: ");
+    ampi_blocked_describe(u, pe_id, &line);
+    ampi_lines_add(lines, &line);
 }
 
-/* Other threads of a rank that are blocked. */
-static void report_threads(const struct ampi_rank *rank)
+/* Prints the line of a thread, with its host and PE. */
+static void print_thread(const struct ult *u, int pe_id)
 {
-    char text[1024];
+    const struct ampi_rank *rank = u->owner;
+    struct ampi_lines lines = {0};
+    char bytes[AMPI_LINE_BYTES + 200];
+    struct base_text text = base_text_in(bytes, sizeof bytes);
+    struct ampi_line line = {.rank = ampi_rank_number(rank)};
+    struct ult without_call = {.owner = u->owner};
+    size_t call_len = u->call ? strlen(u->call) + 2 : 0;
 
-    for (const struct ampi_thread *thread = rank->threads; thread; thread = thread->next)
-        if (ult_is_blocked(&thread->ult)) {
-            describe_blocked(&thread->ult, text, sizeof text);
-            ampi_report_on(&thread->ult, "another thread: %s", text);
+    ampi_blocked_describe(u, pe_id, &line);
+    ampi_lines_add(&lines, &line);
+    ampi_lines_write_text(&lines.groups[0], &text);
+    if (u == &rank->ult)
+        ampi_report_on(&without_call, "%s", bytes);
+    else
+        ampi_report_on(u, "another thread: %s", bytes + call_len);
+    ampi_lines_fini(&lines);
+}
+
+/* Calls the function for the blocked threads of a rank. */
+static void visit_threads(const struct ampi_rank *rank, struct ampi_lines *lines, int pe_id)
+{
+    const struct ampi_thread *thread = rank->threads;
+
+    for (const struct ult *u = &rank->ult; u;
+         u = thread ? &thread->ult : NULL, thread = thread ? thread->next : NULL)
+        if (u == &rank->ult || ult_is_blocked(u)) {
+            if (lines)
+                add_thread(lines, u, pe_id);
+            else
+                print_thread(u, pe_id);
         }
 }
+
+/* ---- Cycles ---- */
+
+static void print_cycle(const struct ampi_rank *first)
+{
+    const struct ampi_rank *rank = first;
+    char bytes[800];
+    struct base_text text = base_text_in(bytes, sizeof bytes);
+    int n = 0;
+
+    do {
+        rank = ampi_blocked_waits_for(rank);
+        if (n < CYCLE_MAX || rank == first) {
+            base_text_add(&text, n == 0           ? " waits for rank "
+                                 : n <= CYCLE_MAX ? ", which waits for rank "
+                                                  : ", ..., for rank ");
+            base_text_add_number(&text, ampi_rank_number(rank));
+        }
+        n++;
+    } while (rank != first);
+    base_log("cycle of %d ranks: rank %d%s", n, ampi_rank_number(first), bytes);
+}
+
+/* Finds a cycle of ranks, each of which waits for the next one: from each rank, follows the waits. */
+static void report_cycle(int n_ranks)
+{
+    int *seen_from = base_calloc((size_t)n_ranks, sizeof *seen_from, "a report");
+
+    for (int i = 0; i < n_ranks; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        while (rank && !seen_from[rank - ampi_job.ranks]) {
+            seen_from[rank - ampi_job.ranks] = i + 1;
+            rank = ampi_blocked_waits_for(rank);
+        }
+        if (rank && seen_from[rank - ampi_job.ranks] == i + 1) {
+            print_cycle(rank);
+            break;
+        }
+    }
+    free(seen_from);
+}
+
+/* ---- Reports ---- */
 
 void ampi_report_blocked(void)
 {
-    char text[1024];
-    int n_blocked = 0;
+    int n = atomic_load(&ampi_job.n_present), n_blocked = 0, n_shown = 0;
+    int limit = n > LOOKS_MAX / n ? LOOKS_MAX / n : n;
+    struct ampi_lines lines = {0};
 
     fflush(stdout);
-    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
+    for (int i = 0; i < n; i++)
+        n_blocked += ampi_job.ranks[i].state != AMPI_RANK_ENDED;
+    for (int i = 0; i < n; i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
-        if (rank->state == AMPI_RANK_ENDED)
-            continue;
-        if (n_blocked++ >= DEADLOCK_RANKS_MAX)
-            continue;
-        describe_blocked(&rank->ult, text, sizeof text);
-        ampi_report(rank, "%s", text);
-        report_threads(rank);
+        struct ampi_line line = line_of(rank);
+        if (rank->state != AMPI_RANK_ENDED) {
+            if (n_shown++ < limit)
+                visit_threads(rank, n_blocked > RANKS_APART ? &lines : NULL, -1);
+        } else if (n_blocked > 0) {
+            ampi_line_add(&line, "ended%s",
+                          rank->world_state == AMPI_RANK_FINALIZED ? " after MPI_Finalize" : "");
+            ampi_lines_add(&lines, &line);
+        }
     }
-    if (n_blocked > DEADLOCK_RANKS_MAX)
-        base_log("... and %d more ranks", n_blocked - DEADLOCK_RANKS_MAX);
+    ampi_lines_print(&lines);
+    if (n_blocked > limit)
+        base_log("... and %d more ranks", n_blocked - limit);
+    else
+        report_cycle(n);
+}
+
+void ampi_report_pe(int pe_id)
+{
+    int n = atomic_load(&ampi_job.n_present), n_ranks = 0;
+    struct ampi_lines lines = {0};
+
+    for (int i = 0; i < n; i++)
+        n_ranks += ampi_job.ranks[i].pe_id == pe_id;
+    for (int i = 0; i < n; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        if (rank->pe_id == pe_id && rank->state != AMPI_RANK_ENDED)
+            visit_threads(rank, n_ranks > RANKS_APART ? &lines : NULL, pe_id);
+    }
+    ampi_lines_print(&lines);
 }
 
 /* "PREFIX at PROGRAM+0x1234 (function+0x10)", or nothing if the place is not known. */

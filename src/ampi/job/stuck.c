@@ -12,7 +12,7 @@
  * few times within the limit. For a PE whose counter has not changed it asks /proc for the system call of
  * the PE's thread and whether the thread has run since, so PEs do nothing for it. Locks have a shorter
  * limit, as long as the ranks share libraries that may hold a lock while a rank's code runs. The thread
- * does not exist if every rank has its own PE.
+ * does not exist if every rank has its own PE, unless +check stuck:S is set: then it also looks for a livelock (livelock.h).
  *
  * FUTEX_WAIT in the thread's system call is a lock; conditions, joins and semaphores use FUTEX_WAIT_BITSET
  * and may take long. The library is found by the lock's address or by the calls on the rank's stack. Other
@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ampi/job/livelock.h"
 #include "base/settings.h"
 #include "base/log.h"
 #include "image/image.h"
@@ -303,6 +304,7 @@ static void *watch(void *arg)
         nanosleep(&pause, NULL);
         for (int i = 0; i < ult_pe_count(); i++)
             look_at(i, &watched.seen[i]);
+        ampi_livelock_look(watched.call_looks, watched.call_limit_s);
     }
     return NULL;
 }
@@ -326,7 +328,10 @@ void ampi_stuck_watch(void)
     pthread_t thread;
     sigset_t all, before;
 
-    if (base_settings.stuck_s == 0 || ampi_job.n_local + ampi_job.spawn_room <= ult_pe_count())
+    if (base_settings.stuck_s > 0)
+        ampi_livelock_watch();
+    if (base_settings.stuck_s == 0 ||
+        (base_settings.stuck_s < 0 && ampi_job.n_local + ampi_job.spawn_room <= ult_pe_count()))
         return;
     choose_limits();
     watched.seen = base_calloc((size_t)ult_pe_count(), sizeof *watched.seen, "detecting blocked ranks");

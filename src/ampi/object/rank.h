@@ -25,6 +25,7 @@ struct ampi_handle_ints;
 struct ampi_handlers;
 struct ampi_info;
 struct ampi_keyvals;
+struct ampi_leaks;
 struct image;
 
 enum ampi_rank_state {
@@ -76,6 +77,7 @@ struct ampi_rank {
     struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
     struct ampi_events *events; /* its registrations for events: tool/event_queue.h; NULL: none */
+    struct ampi_leaks *leaks;   /* its live handles, with +check leaks: job/leaks.c; NULL: none yet */
     bool had_session;           /* a session was open once */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */

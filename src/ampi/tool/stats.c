@@ -3,8 +3,8 @@
  * stats.c: +stats. See stats.h.
  *
  * A rank's events go here as they happen, without the queue of event_queue.h. At the end rank 0 gathers the sums, so that there is
- * one table for all processes. It receives them one by one, by internal messages, which raise no errors: ranks whose
- * processes have failed are left out. Messages are those of the program; a message to itself counts as one on the same PE.
+ * one table for all processes. Ranks whose processes have failed are left out. Messages are those of the program; a message to
+ * itself counts as one on the same PE.
  */
 #include "ampi/tool/stats.h"
 
@@ -13,15 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ampi/p2p/p2p.h"
+#include "ampi/tool/collect.h"
 #include "ampi/tool/event_queue.h"
 #include "base/log.h"
 #include "base/settings.h"
 
 #define CALLS_MAX 8
 #define CALL_BYTES 40
-#define ROWS_MAX 32       /* of the table */
-#define TAG (-2000000001) /* no channel of partitioned.c has it */
+#define ROWS_MAX 32 /* of the table */
 #define NAME_BYTES 1024
 
 /* The time that a rank was blocked in a function of MPI. */
@@ -234,18 +233,6 @@ static void print_all(const struct ampi_rank *self, const struct ampi_stats *all
 
 /* ---- The end ---- */
 
-static void send_own(struct ampi_rank *self, struct ampi_comm *comm, const struct ampi_stats *own)
-{
-    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
-    struct ampi_send_args args = {own, sizeof *own, ampi_type_of(MPI_BYTE), 0, TAG, comm, AMPI_SEND_STANDARD};
-    struct ampi_request *sent = ampi_send_start(self, &args);
-
-    ampi_request_await(sent);
-    if (sent->status.MPI_ERROR != MPI_SUCCESS && !atomic_flag_test_and_set(&is_reported))
-        base_log("+stats: rank 0, which prints all, has failed");
-    ampi_request_destroy(sent);
-}
-
 /* At rank 0; own: its own. */
 static void collect(struct ampi_rank *self, struct ampi_comm *comm, const struct ampi_stats *own)
 {
@@ -253,20 +240,16 @@ static void collect(struct ampi_rank *self, struct ampi_comm *comm, const struct
     struct ampi_stats *all = base_calloc((size_t)n, sizeof *all, "statistics");
 
     all[0] = *own;
-    for (int i = 1; i < n; i++) {
-        struct ampi_recv_args args = {&all[i], sizeof *all, ampi_type_of(MPI_BYTE), i, TAG, comm};
-        struct ampi_request *received = ampi_recv_start(self, &args);
-        ampi_request_await(received);
-        if (received->status.MPI_ERROR != MPI_SUCCESS)
+    for (int i = 1; i < n; i++)
+        if (!ampi_collect_receive(self, comm, i, &all[i], sizeof *all))
             memset(&all[i], 0, sizeof *all);
-        ampi_request_destroy(received);
-    }
     print_all(self, all, n);
     free(all);
 }
 
 void ampi_stats_end(struct ampi_rank *self)
 {
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     struct ampi_stats *own = self->events ? self->events->stats : NULL;
     struct ampi_comm *comm;
 
@@ -283,8 +266,8 @@ void ampi_stats_end(struct ampi_rank *self)
         base_log("+stats: no context id is left");
     else if (comm->rank == 0)
         collect(self, comm, own);
-    else
-        send_own(self, comm, own);
+    else if (!ampi_collect_send(self, comm, own, sizeof *own) && !atomic_flag_test_and_set(&is_reported))
+        base_log("+stats: rank 0, which prints all, has failed");
     free(own);
 }
 

@@ -390,3 +390,32 @@ void image_place_find(const void *addr, struct image_place *place_out)
     find_code(addr, place_out);
     place_out->module = NULL;
 }
+
+void image_place_find_line(const void *addr, struct image_place *place_out)
+{
+    struct image_module module = {.fd = -1};
+    struct place mapping;
+    size_t vaddr;
+
+    image_places_find(&addr, 1, place_out);
+    if (place_out->path || !find_place((uintptr_t)addr, &mapping) || !mapping.path[0])
+        return;
+    module.fd = open_shared(&mapping, addr, &vaddr);
+    place_out->module = &module;
+    if (module.fd >= 0) {
+        find_lines(&module, place_out, 1);
+        close(module.fd);
+    }
+    place_out->module = NULL;
+}
+
+const char *image_file_of(const void *addr, size_t *vaddr_out)
+{
+    const struct image *image = image_find(addr);
+    const struct image_module *module = image ? image_module_at(image, addr) : NULL;
+
+    if (!module)
+        return NULL;
+    *vaddr_out = (size_t)((const char *)addr - image->base) - module->copy_shift;
+    return module->name;
+}

@@ -201,8 +201,8 @@ static void kill_leftover(const struct procs_job *job)
 static void forward_signal(struct procs_job *job, int number)
 {
     static int num_requests;
-    bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    if (is_request && job->num_running == 0) {
+    bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP; /* SIGQUIT: a report */
+    if ((is_request || number == SIGQUIT) && job->num_running == 0) {
         kill_leftover(job);
         procs_jobdir_remove(job->dir);
         procs_jobdir_remove_rooms();

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * blocked.c: see blocked.h.
+ */
+#include "ampi/job/blocked.h"
+
+#include <string.h>
+
+#include "ampi/coll/engine/slot.h"
+#include "ampi/job/backtrace.h"
+#include "ampi/job/call_site.h"
+#include "ampi/p2p/message.h"
+#include "ampi/p2p/p2p.h"
+#include "base/log.h"
+#include "image/image.h"
+
+/* Maximum number of requests that are listed. */
+#define REQUESTS_MAX 4
+
+/* Messages or receives that are compared with a pending one. */
+#define LOOKS_MAX 1000
+
+/* ---- Requests ---- */
+
+/* "from rank 3, tag 5" of a receive or a probe on the communicator. */
+static void add_source(struct ampi_line *line, const struct ampi_comm *comm, int source, int tag)
+{
+    if (source == MPI_ANY_SOURCE)
+        ampi_line_add(line, " from any rank");
+    else
+        ampi_line_add_number(line, " from rank ", source, comm->rank, comm->peer->n_ranks);
+    if (tag == MPI_ANY_TAG)
+        ampi_line_add(line, ", any tag");
+    else
+        ampi_line_add_number(line, ", tag ", tag, comm->rank, 0);
+}
+
+static void add_comm(struct ampi_line *line, const struct ampi_comm *comm)
+{
+    if (comm && comm != comm->owner->world && comm->name)
+        ampi_line_add(line, " (of %s of size %d)", comm->name, comm->peer->n_ranks);
+    else if (comm && comm != comm->owner->world)
+        ampi_line_add(line, " (of a communicator of size %d)", comm->peer->n_ranks);
+}
+
+static void add_request(struct ampi_line *line, const struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    size_t len = strlen(line->text);
+
+    if (request->kind->describe) {
+        request->kind->describe(request, line->text + len, sizeof line->text - len);
+        return;
+    }
+    ampi_line_add(line, "%s", request->kind->name);
+    if (ampi_request_is_recv(request)) {
+        add_source(line, request->comm, p2p->node.source, p2p->node.tag);
+    } else if (ampi_request_is_send(request)) {
+        ampi_line_add_number(line, " to rank ", p2p->peer_rank, request->comm->rank,
+                             request->comm->peer->n_ranks);
+        ampi_line_add_number(line, ", tag ", p2p->tag, request->comm->rank, 0);
+    }
+    add_comm(line, request->comm);
+}
+
+static void add_requests(struct ampi_line *line, const struct ult *u)
+{
+    struct ampi_request *const *wait_for = u->wait_for;
+    int n_shown = 0, n_left = 0;
+
+    for (int i = 0; i < u->n_wait_for; i++) {
+        if (!wait_for[i] || !ampi_request_is_active(wait_for[i]))
+            continue;
+        if (n_shown >= REQUESTS_MAX) {
+            n_left++;
+            continue;
+        }
+        ampi_line_add(line, "%s", n_shown++ ? ", " : " in ");
+        add_request(line, wait_for[i]);
+    }
+    if (n_left > 0)
+        ampi_line_add(line, " and %d more", n_left);
+}
+
+/* ---- The place of the call ---- */
+
+void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn)
+{
+    struct image_place place;
+    char text[AMPI_CALL_SITE_BYTES];
+    struct base_text name = base_text_in(text, sizeof text);
+
+    image_place_find_line(user_fn, &place);
+    if (place.function[0])
+        ampi_backtrace_add_place(&name, &place, false);
+    ampi_line_add(line, "in the function %s%sof a reduction operation, which may not wait for other ranks",
+                  text, place.function[0] ? " " : "");
+}
+
+static void add_call(struct ampi_line *line, const struct ult *u)
+{
+    const void *from = u->called_from ? u->called_from : u->resume_at;
+    char text[AMPI_CALL_SITE_BYTES];
+
+    if (!ult_is_bound(u) && (const char *)u->sp >= u->stack_lo && u->stack_lo)
+        from = ampi_call_site_of(u->owner, from, u->sp, u->stack_hi);
+    if (ampi_call_site_describe(from, text))
+        ampi_line_add(line, "; called at %s", text);
+}
+
+/* ---- Collectives ---- */
+
+/* A collective that a rank waits for. */
+struct entered {
+    const struct ampi_comm *comm; /* NULL: none */
+    unsigned slot;                /* of the communicator's slots */
+};
+
+static struct ampi_comm *local_handle(const struct ampi_comm_side *side, int i)
+{
+    return side->layout->pe_of[i] == AMPI_PE_REMOTE ? NULL : &side->handles[i];
+}
+
+static bool has_entered(const struct ampi_comm *handle, unsigned slot)
+{
+    return handle->coll_pending >> slot & 1;
+}
+
+/* The first member of this process, from number i on, that has not entered; -1: none. */
+static int next_missing(const struct entered *entered, int i)
+{
+    const struct ampi_comm_side *side = entered->comm->local;
+
+    for (; i < side->n_ranks; i++) {
+        const struct ampi_comm *handle = local_handle(side, i);
+        if (handle && handle->magic == AMPI_MAGIC_COMM && !has_entered(handle, entered->slot))
+            return i;
+    }
+    return -1;
+}
+
+/* Finds the oldest collective of a communicator that its owner has entered, but others have not. */
+static void find_entered(struct ampi_comm *comm, void *arg)
+{
+    struct entered *out = arg;
+
+    for (unsigned back = AMPI_COLL_SLOTS; back > 0 && !out->comm; back--) {
+        struct entered one = {comm, (comm->coll_seq - back) % AMPI_COLL_SLOTS};
+        if (back <= comm->coll_seq && has_entered(comm, one.slot) && next_missing(&one, 0) >= 0)
+            *out = one;
+    }
+}
+
+/* The collective that the thread waits for. */
+static struct entered entered_of(const struct ult *u)
+{
+    struct ampi_request *const *wait_for = u->wait_for;
+    struct entered found = {NULL, 0};
+
+    if (u->n_wait_for == 0)
+        ampi_comm_each(u->owner, find_entered, &found);
+    for (int i = 0; i < u->n_wait_for && !found.comm; i++)
+        if (wait_for[i] && ampi_request_is_active(wait_for[i]) && wait_for[i]->kind->is_collective &&
+            wait_for[i]->comm)
+            find_entered(wait_for[i]->comm, &found);
+    return found;
+}
+
+/* Many ranks wait for the same members: the text is remembered. */
+static void add_missing(struct ampi_line *line, const struct entered *entered)
+{
+    static __thread struct {
+        const struct ampi_comm_shared *shared;
+        unsigned slot;
+        uint32_t seq;
+        char text[400];
+    } known;
+    struct ampi_line_group missing = {0};
+    struct base_text out;
+
+    if (!entered->comm)
+        return;
+    if (known.shared != entered->comm->shared || known.slot != entered->slot ||
+        known.seq != entered->comm->coll_seq) {
+        known.shared = entered->comm->shared;
+        known.slot = entered->slot;
+        known.seq = entered->comm->coll_seq;
+        missing.ranks = base_malloc((size_t)entered->comm->local->n_ranks * sizeof(int), "a report");
+        for (int i = next_missing(entered, 0); i >= 0; i = next_missing(entered, i + 1))
+            missing.ranks[missing.n_ranks++] = ampi_rank_number(entered->comm->local->handles[i].owner);
+        out = base_text_in(known.text, sizeof known.text);
+        ampi_lines_write_ranks(&missing, &out);
+        free(missing.ranks);
+    }
+    ampi_line_add(line, "; not entered by %s", known.text);
+}
+
+/* ---- Near misses ---- */
+
+/* A pending receive, probe or send, and what is nearly right for it. */
+struct wanted {
+    const struct ampi_comm *comm;
+    int source, tag;
+    const struct ampi_comm *found_on; /* NULL: nothing found */
+    int found_source, found_tag;
+};
+
+static int world_rank_of(const struct ampi_comm *comm, int source)
+{
+    return ampi_group_world_rank(comm->peer->layout->group, source);
+}
+
+/* A message or receive (source, tag) on a communicator of the same rank: with the same peer and another tag, or with the same tag
+ * and another communicator. */
+static bool is_near(const struct wanted *wanted, const struct ampi_comm *comm, int source, int tag)
+{
+    bool is_any = source == MPI_ANY_SOURCE || wanted->source == MPI_ANY_SOURCE;
+    bool is_tag = tag == wanted->tag || tag == MPI_ANY_TAG || wanted->tag == MPI_ANY_TAG;
+
+    if (!is_any && world_rank_of(comm, source) != world_rank_of(wanted->comm, wanted->source))
+        return false;
+    return comm == wanted->comm ? !is_any && !is_tag : is_tag;
+}
+
+static void take_near(struct wanted *wanted, const struct ampi_comm *comm, const struct ampi_match_node *node)
+{
+    if (wanted->found_on || !is_near(wanted, comm, node->source, node->tag))
+        return;
+    wanted->found_on = comm;
+    wanted->found_source = node->source;
+    wanted->found_tag = node->tag;
+}
+
+/* Searches the unexpected messages of a communicator. */
+static void find_message(struct ampi_comm *comm, void *arg)
+{
+    const struct ampi_match_node *node = comm->match.first_arrived;
+
+    if (comm->shared->window || comm->shared->file)
+        return;
+    for (int i = 0; node && i < LOOKS_MAX; i++, node = node->later)
+        take_near(arg, comm, node);
+}
+
+/* Searches the posted receives of a communicator. */
+static void find_receive(struct ampi_comm *comm, void *arg)
+{
+    const struct ampi_match_table *table = &comm->match.posted;
+    int n = 0;
+
+    for (uint32_t i = 0; table->n_nodes > 0 && i < 1u << table->log2_chains; i++)
+        for (const struct ampi_match_node *node = table->chains[i].first; node && n < LOOKS_MAX;
+             node = node->next, n++)
+            take_near(arg, comm, node);
+}
+
+static void add_found(struct ampi_line *line, const struct wanted *wanted)
+{
+    const struct ampi_comm *on = wanted->found_on;
+
+    if (wanted->found_source == MPI_ANY_SOURCE)
+        ampi_line_add(line, " from any rank");
+    else
+        ampi_line_add_number(line, " from rank ", wanted->found_source, on->rank, on->peer->n_ranks);
+    if (wanted->found_tag == MPI_ANY_TAG)
+        ampi_line_add(line, ", any tag");
+    else
+        ampi_line_add_number(line, ", tag ", wanted->found_tag, on->rank, 0);
+    if (on != wanted->comm)
+        ampi_line_add(line,
+                      on == on->owner->world ? ", on MPI_COMM_WORLD"
+                      : on->name             ? ", on %s of size %d"
+                                             : ", on another communicator%.0s of size %d",
+                      on->name ? on->name : "", on->peer->n_ranks);
+}
+
+static void add_near_message(struct ampi_line *line, const struct ampi_comm *comm, int source, int tag)
+{
+    struct wanted wanted = {comm, source, tag, NULL, 0, 0};
+
+    ampi_comm_each(comm->owner, find_message, &wanted);
+    if (!wanted.found_on)
+        return;
+    ampi_line_add(line, "; near miss: a message");
+    add_found(line, &wanted);
+}
+
+/* A receive at the destination of a send, which is a rank of this process. */
+static void add_near_receive(struct ampi_line *line, const struct ampi_request *send, int pe_id)
+{
+    struct ampi_comm *peer = local_handle(send->comm->peer, send->u.p2p.peer_rank);
+    struct wanted wanted = {peer, send->comm->rank, send->u.p2p.tag, NULL, 0, 0};
+
+    if (!peer || (pe_id >= 0 && peer->owner->pe_id != pe_id))
+        return;
+    ampi_comm_each(peer->owner, find_receive, &wanted);
+    if (!wanted.found_on)
+        return;
+    ampi_line_add_number(line, "; near miss: rank ", send->u.p2p.peer_rank, send->comm->rank,
+                         send->comm->peer->n_ranks);
+    ampi_line_add(line, " receives");
+    add_found(line, &wanted);
+}
+
+static void add_near_misses(struct ampi_line *line, const struct ult *u, int pe_id)
+{
+    struct ampi_request *const *wait_for = u->wait_for;
+    int n = 0;
+
+    for (int i = 0; i < u->n_wait_for && n < REQUESTS_MAX; i++) {
+        const struct ampi_request *request = wait_for[i];
+        if (!request || !ampi_request_is_active(request) || !request->comm || request->kind->describe)
+            continue;
+        n++;
+        if (ampi_request_is_recv(request))
+            add_near_message(line, request->comm, request->u.p2p.node.source, request->u.p2p.node.tag);
+        else if (ampi_request_is_send(request))
+            add_near_receive(line, request, pe_id);
+    }
+}
+
+/* ---- Probes ---- */
+
+/* The probe that a thread is blocked in. */
+struct probe {
+    const struct ult *ult;
+    const struct ampi_comm *comm; /* NULL: none */
+    const struct ampi_prober *prober;
+};
+
+static void find_probe(struct ampi_comm *comm, void *arg)
+{
+    struct probe *probe = arg;
+
+    for (const struct ampi_prober *prober = comm->probers; prober; prober = prober->next)
+        if (prober->ult == probe->ult) {
+            probe->comm = comm;
+            probe->prober = prober;
+        }
+}
+
+/* ---- A blocked thread ---- */
+
+/* A thread that is not blocked in MPI. False: it is. */
+static bool add_state(const struct ult *u, struct ampi_line *line)
+{
+    bool is_asleep = u->state == ULT_BLOCKED && u->wake_at_ns > ult_now_ns();
+
+    if (ult_is_blocked(u) && !is_asleep)
+        return false;
+    if (u->call)
+        ampi_line_add(line, "%s: ", u->call);
+    ampi_line_add(line, "%s", is_asleep ? "then sleeps" : u->call ? "runs, or is ready to run" : "runs");
+    add_call(line, u);
+    return true;
+}
+
+void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *line)
+{
+    struct probe probe = {u, NULL, NULL};
+    const struct ampi_rank *rank = u->owner;
+    struct entered entered;
+
+    if (pe_id >= 0 && add_state(u, line))
+        return;
+    entered = entered_of(u);
+    if (u->call)
+        ampi_line_add(line, "%s: ", u->call);
+    ampi_line_add(line, "blocked");
+    add_requests(line, u);
+    if (u->n_wait_for == 0)
+        ampi_comm_each(rank, find_probe, &probe);
+    if (probe.prober) {
+        ampi_line_add(line, " in probe");
+        add_source(line, probe.comm, probe.prober->source, probe.prober->tag);
+        add_comm(line, probe.comm);
+    }
+    add_call(line, u);
+    if (u->user_fn) {
+        ampi_line_add(line, "; ");
+        ampi_blocked_add_user_fn(line, u->user_fn);
+    }
+    if (rank->coll_refused)
+        ampi_line_add(line, "; it did not take part in an earlier collective: %s", rank->coll_refused);
+    add_missing(line, &entered);
+    add_near_misses(line, u, pe_id);
+    if (probe.prober)
+        add_near_message(line, probe.comm, probe.prober->source, probe.prober->tag);
+}
+
+const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
+{
+    struct ampi_request *const *wait_for = rank->ult.wait_for;
+    struct entered entered = entered_of(&rank->ult);
+    const struct ampi_comm *handle = NULL;
+    int n_active = 0;
+
+    if (rank->state == AMPI_RANK_ENDED || !ult_is_blocked(&rank->ult))
+        return NULL;
+    for (int i = 0; i < rank->ult.n_wait_for; i++) {
+        const struct ampi_request *request = wait_for[i];
+        const struct ampi_p2p *p2p = request ? &request->u.p2p : NULL;
+        if (!request || !ampi_request_is_active(request))
+            continue;
+        n_active++;
+        if (handle || !request->comm || request->kind->describe)
+            continue;
+        if (ampi_request_is_recv(request) && p2p->node.source >= 0)
+            handle = local_handle(request->comm->peer, p2p->node.source);
+        else if (ampi_request_is_send(request) && p2p->peer_rank >= 0)
+            handle = local_handle(request->comm->peer, p2p->peer_rank);
+    }
+    if (!handle && entered.comm)
+        handle = &entered.comm->local->handles[next_missing(&entered, 0)];
+    return handle && rank->ult.wait_left >= (unsigned)n_active ? handle->owner : NULL;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quit.c: SIGQUIT (Ctrl-\) prints where the ranks are, and the job goes on.
+ *
+ * Only a PE may look at its ranks. The signal's handler prints the ranks that run, and sends each PE a wake-up: a PE that is idle,
+ * or next polls in a call of MPI, prints its other ranks. A program's own handler replaces this one.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ampi/job/job.h"
+#include "base/log.h"
+#include "base/text.h"
+
+/* A PE's wake-up. */
+struct request {
+    struct ult_wakeup wakeup;
+    atomic_bool is_posted; /* and not handled */
+};
+
+static struct request *requests; /* by PE */
+
+static void handle_request(struct ult_wakeup *wakeup)
+{
+    struct request *request = BASE_CONTAINER(wakeup, struct request, wakeup);
+
+    atomic_store(&request->is_posted, false);
+    ampi_report_pe((int)(request - requests));
+}
+
+/* Prints a rank that runs. Like a crash report: no locks, no memory, no printf. */
+static void write_running(const struct ampi_rank *rank)
+{
+    const char *call = __atomic_load_n(&rank->ult.call, __ATOMIC_RELAXED);
+    char bytes[300];
+    struct base_text text = base_text_in(bytes, sizeof bytes);
+
+    base_text_add(&text, "rank ");
+    base_text_add_number(&text, ampi_rank_number(rank));
+    base_text_add(&text, " of ");
+    base_text_add_number(&text, ampi_rank_world_size(rank));
+    base_text_add(&text, " runs on PE ");
+    base_text_add_number(&text, rank->pe_id);
+    base_text_add(&text, call ? "; last MPI call: " : "");
+    base_text_add(&text, call ? call : "");
+    base_text_add(&text, "; other ranks of the PE are listed when it calls MPI");
+    base_text_write_line(&text);
+}
+
+static void handle_quit(int number)
+{
+    if (ampi_job.is_forked) {
+        signal(number, SIG_DFL);
+        raise(number);
+        return;
+    }
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        if (__atomic_load_n(&rank->ult.state, __ATOMIC_RELAXED) == ULT_RUNNING &&
+            !ult_pe_is_asleep(ult_pe_get(rank->pe_id)))
+            write_running(rank);
+    }
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        if (!atomic_exchange(&requests[i].is_posted, true))
+            ult_post_wakeup(ult_pe_get(i), &requests[i].wakeup);
+}
+
+void ampi_quit_install(void)
+{
+    struct sigaction action = {.sa_handler = handle_quit, .sa_flags = SA_RESTART | SA_ONSTACK}, old;
+
+    if (sigaction(SIGQUIT, NULL, &old) != 0 || old.sa_handler != SIG_DFL)
+        return;
+    requests = base_calloc((size_t)ampi_job.n_pes, sizeof *requests, "SIGQUIT");
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        requests[i].wakeup.handle = handle_request;
+    sigaction(SIGQUIT, &action, NULL);
+}

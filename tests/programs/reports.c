@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
+ * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
+ * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "handles" it has a handler of SIGQUIT,
+ * too. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int rank, size, data[40000];
+static MPI_Comm copy;
+
+static void combine(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+    (void)in, (void)inout, (void)n, (void)type;
+}
+
+static void handle(MPI_Comm *comm, int *code, ...)
+{
+    (void)comm, (void)code;
+}
+
+/* Even ranks keep all of them, odd ones only communicators and the window. */
+static void make_objects(int is_clean)
+{
+    MPI_Comm later;
+    MPI_Group group;
+    MPI_Datatype type, contents[1];
+    MPI_Op op;
+    MPI_Win win;
+    MPI_File file;
+    MPI_Request request, persistent, two[2];
+    MPI_Errhandler handler, same;
+    int keyval, ints[3], flag;
+    MPI_Aint addresses[1];
+
+    MPI_Comm_idup(copy, &later, &request); /* idup */
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_group(copy, &group);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &type);
+    MPI_Type_get_contents(type, 3, 1, 1, ints, addresses, contents);
+    MPI_Op_create(combine, 1, &op);
+    MPI_Win_create(data, sizeof data, 1, MPI_INFO_NULL, copy, &win);
+    MPI_File_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    MPI_Comm_create_errhandler(handle, &handler);
+    MPI_Comm_set_errhandler(copy, handler);
+    MPI_Comm_get_errhandler(copy, &same);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL);
+    MPI_Recv_init(data, 1, MPI_INT, MPI_PROC_NULL, 0, copy, &persistent);
+    MPI_Irecv(data, 1, MPI_INT, rank, 5, copy, &two[0]);
+    MPI_Isend(data + 1, 1, MPI_INT, rank, 5, copy, &two[1]);
+    MPI_Testall(2, two, &flag, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2, two, MPI_STATUSES_IGNORE);
+    if (!is_clean && rank % 2 == 0)
+        return;
+    MPI_Request_free(&persistent);
+    MPI_Comm_free_keyval(&keyval);
+    MPI_Errhandler_free(&same);
+    MPI_Errhandler_free(&handler);
+    MPI_File_close(&file);
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+    MPI_Group_free(&group);
+    if (!is_clean)
+        return;
+    MPI_Win_free(&win);
+    MPI_Comm_free(&later);
+    MPI_Comm_free(&copy);
+}
+
+static void leave_messages(void)
+{
+    MPI_Request request;
+    MPI_Message message;
+
+    for (int i = 0; i < 3; i++)
+        MPI_Isend(data, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, &request); /* isend */
+    MPI_Mprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    MPI_Irecv(data, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
+}
+
+/* Returns in some ranks only. */
+static void block(const char *how)
+{
+    int value = 0, left = (rank + size - 1) % size;
+    MPI_Comm half;
+
+    if (strcmp(how, "ring") == 0)
+        MPI_Recv(&value, 1, MPI_INT, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* ring */
+    if (strcmp(how, "collective") == 0 && rank == 2)
+        MPI_Probe(0, 3, copy, MPI_STATUS_IGNORE);
+    else if (strcmp(how, "collective") == 0)
+        MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, copy); /* allreduce */
+    if (strcmp(how, "tag") == 0 && rank > 0)
+        MPI_Send(&value, 1, MPI_INT, 0, rank + 1, MPI_COMM_WORLD);
+    else if (strcmp(how, "tag") == 0)
+        MPI_Recv(&value, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (strcmp(how, "comm") == 0 && rank > 0)
+        MPI_Send(data, 40000, MPI_INT, 0, 1, copy);
+    else if (strcmp(how, "comm") == 0)
+        MPI_Recv(data, 40000, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (strcmp(how, "half") == 0) {
+        MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+        MPI_Comm_set_name(half, "half");
+        MPI_Recv(&value, 1, MPI_INT, (rank / 2 + 1) % (size / 2), rank / 2, half, MPI_STATUS_IGNORE);
+    }
+}
+
+static void handle_quit(int number)
+{
+    (void)number;
+    write(1, "handled\n", 8);
+}
+
+/* Rank 0 goes on when the file exists, and the others then. */
+static void poll_for_file(const char *how)
+{
+    MPI_Request request;
+    int flag;
+
+    if (rank > 0)
+        MPI_Recv(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* receive */
+    if (rank > 0)
+        return;
+    if (strcmp(how, "handles") == 0)
+        signal(SIGQUIT, handle_quit);
+    write(1, "started\n", 8);
+    MPI_Irecv(data, 1, MPI_INT, rank, 2, MPI_COMM_WORLD, &request);
+    while (access("go", F_OK) != 0)
+        if (strcmp(how, "computes") != 0) {
+            MPI_Test(&request, &flag, MPI_STATUS_IGNORE); /* test */
+            MPI_Iprobe(0, 3, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        }
+    MPI_Send(data, 1, MPI_INT, rank, 2, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 1; i < size; i++)
+        MPI_Send(data, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    MPI_Session session;
+    MPI_Info info;
+
+    MPI_Info_create(&info);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session); /* session */
+    if (strcmp(how, "session") != 0)
+        MPI_Session_finalize(&session);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy); /* dup */
+    if (strcmp(how, "clean") == 0 || strcmp(how, "leak") == 0)
+        make_objects(strcmp(how, "clean") == 0);
+    if (strcmp(how, "leak") == 0)
+        leave_messages();
+    if (strcmp(how, "polls") == 0 || strcmp(how, "computes") == 0 || strcmp(how, "handles") == 0)
+        poll_for_file(how);
+    else
+        block(how);
+    MPI_Finalize();
+    if (strcmp(how, "leak") != 0)
+        MPI_Info_free(&info);
+    return 0;
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that +check leaks names every handle that is never freed and every message that is never received, with the call; and that
+# reports of deadlocks group the ranks, and name cycles, near misses and missing members. Usage: reports_test.sh BUILD WORK
+set -u
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+mkdir -p "$2" && cd "$2" || exit 1
+unset HEDDLE_OPTIONS
+mpirun=$build/bin/mpirun
+"$build/bin/mpicc" -g -O1 -w "$here/reports.c" -o reports || exit 1
+
+# line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
+line() {
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block) \\(reports.c:|'
+}
+
+# ---- Leaks ----
+even='ranks 0, 2: 1'
+all='ranks 0-3: 1'
+leaks="not freed before MPI_Finalize .*: heddle:   $all communicator of MPI_Comm_dup, called at $(line dup) \
+heddle:   $all communicator of MPI_Comm_idup, called at $(line idup) .*$even group of MPI_Comm_group.*$even datatype of MPI_Type_vector.*\
+$even operation of MPI_Op_create.*$all window of MPI_Win_create.*$even file of MPI_File_open.*$even keyval of MPI_Comm_create_keyval.*\
+$even inactive persistent request of MPI_Recv_init.*ranks 0-3: 3 completed requests of MPI_Isend, called at $(line isend) .*\
+$all message of MPI_Mprobe.*$all pending request of MPI_Irecv.*ranks 0-3: 2 messages from rank-1 modulo 4, tag 7, 4 bytes, never received"
+expect "leaks" 1 '' "$leaks heddle: .* before the end of the process .*: heddle:   $all info object of MPI_Info_create, .*\
+$even error handler of MPI_Comm_create_errhandler, .*$even error handler of MPI_Comm_get_errhandler, [^:]*:[0-9]+\) $" \
+    "$mpirun" -n 4 ./reports leak +check usage,leaks
+expect "leaks, processes" 1 '' "$leaks" "$mpirun" --procs 2 -n 4 ./reports leak +check leaks
+expect "leaks, one rank" 1 '' "rank 0: 1 communicator of MPI_Comm_dup, called at $(line dup) .*rank 0: 1 info object" \
+    "$mpirun" -n 1 ./reports leak +check leaks
+expect "a session" 1 '' "rank 0 of 1 .*has not called MPI_Session_finalize.*1 session of MPI_Session_init, called at $(line session) " \
+    "$mpirun" -n 1 ./reports session +check leaks
+expect "nothing" 0 '' '' "$mpirun" -n 4 ./reports clean +check leaks
+expect "nothing, one rank" 0 '' '' "$mpirun" -n 1 ./reports clean +check leaks
+expect "nothing without the option" 0 '' '' "$mpirun" -n 4 ./reports leak
+if "$build/bin/mpifort" -g "$here/reports.f90" -o reports_fortran 2>/dev/null; then
+    expect "Fortran" 1 '' "ize[^:]*: heddle:   ranks 0-2: 1 communicator of MPI_Comm_dup, called at [A-Za-z_]+ \(reports.f90:15\) $" \
+        "$mpirun" -n 3 ./reports_fortran +check leaks
+fi
+
+# ---- Deadlocks ----
+expect "a ring" 1 '' "^heddle: deadlock.* ranks 0-999 of 1000: MPI_Recv: blocked in receive from rank-1 modulo 1000, tag 7; called at \
+$(line ring) heddle: cycle of 1000 ranks: rank 0 waits for rank 999, .*, which waits for rank 990, ..., for rank 0 $" \
+    "$mpirun" -n 1000 ./reports ring
+expect "a missing member" 1 '' "ranks 0-1, 3-19 \(19 ranks\) of 20: MPI_Allreduce: blocked; called at $(line allreduce); not entered by \
+rank 2 rank 2 of 20: MPI_Probe: blocked in probe from rank 0, tag 3 \(of a communicator of size 20\)" "$mpirun" -n 20 ./reports collective
+expect "another tag, and MPI_Finalize" 1 '' "rank 0 of 4 .*receive from rank 1, tag 1; .*; near miss: a message from rank 1, tag 2 rank 1 .*\
+MPI_Finalize: blocked; .*; not entered by rank 0 .*cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" \
+    "$mpirun" -n 4 ./reports tag
+expect "another communicator" 1 '' "rank 0 of 2 .*; near miss: a message from rank 1, tag 1, on another communicator of size 2 rank 1 of 2 \
+.*MPI_Send: .*; near miss: rank 0 receives from rank 1, tag 1, on MPI_COMM_WORLD " "$mpirun" -n 2 ./reports comm
+expect "ranks and tags of a named communicator" 1 '' "ranks 0-19 of 20: MPI_Recv: blocked in receive from rank\+1 modulo 10, tag rank \
+\(of half of size 10\)" "$mpirun" -n 20 ./reports half
+
+# ---- Reports of running jobs ----
+# starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none
+starts() {
+    local signal=$1
+    shift
+    rm -f go
+    timeout 60 "$@" >running.out 2>running.err </dev/null &
+    job=$!
+    await has_lines 1 started running.out
+    [ "$signal" = - ] || kill "$signal" $(pgrep -P $job)
+}
+
+# matches PATTERN; ends WHAT PATTERN: the running job has printed this, and ends well when the file is there.
+# shellcheck disable=SC2317 # await calls it
+matches() {
+    {
+        tr '\n' ' ' <running.err
+        echo
+    } | grep -Eq "$1"
+}
+ends() {
+    local shown=yes
+    await matches "$2" || shown=no
+    touch go
+    wait $job
+    expect "$1: $(cat running.err)" 0 '' '' test "$shown, code $?" = "yes, code 0"
+}
+
+starts - "$mpirun" -n 3 +p 2 ./reports polls +check stuck:1
+ends "livelock" "^heddle: suspected livelock: for 1 s .* rank 0 of 3: MPI_(Test|Iprobe), called at .* ranks 1-2 of 3: MPI_Recv: blocked; \
+called at $(line receive) $"
+starts -QUIT "$mpirun" -n 3 +p 1 ./reports polls
+ends "SIGQUIT" "rank 1 of 3 .*: MPI_Recv: blocked in receive from rank 0, tag 1; called at $(line receive) rank 2 of 3"
+starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls
+ends "SIGQUIT, processes" "ranks 10-19 of 20: MPI_Recv: blocked in receive from rank 0, tag 1"
+starts -QUIT "$mpirun" -n 2 +p 2 ./reports computes
+ends "SIGQUIT, a rank that computes" "rank 0 of 2 runs on PE 0; last MPI call: MPI_Irecv; .*rank 1 of 2 .*: MPI_Recv: blocked"
+starts -QUIT "$mpirun" -n 2 ./reports handles
+await has_lines 1 handled running.out
+ends "the program handles SIGQUIT" '^$'
+finish
