@@ -23,6 +23,8 @@
 #define BASE_LAUNCHED_KEEPS_GOING ":keep-going"
 #define BASE_LAUNCHED_GROWS \
     ":grows" /* mpirun --procs 1: the only process connects, so that it can spawn others */
+#define BASE_LAUNCHED_UNIVERSE \
+    ":universe=" /* mpirun --universe: "N+M", this job's processes have the numbers from N to N + M - 1 */
 #define BASE_LAUNCHED_PROGRAMS \
     ":programs=" /* last: "4x1,8x2": ranks and processes of each of several programs */
 
@@ -65,22 +67,37 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
  * the spawn, the ranks and processes of each program, and the parents' port: "8,66,1,4x1,8x8;heddle-port:..." */
 #define BASE_LAUNCHED_SPAWN_ENV "HEDDLE_SPAWN"
 
-/* The processes of a job: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their numbers are those
- * below max; one that has ended is not used again. */
+/* The processes of a job, or of a universe: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their
+ * numbers are those below max; one that has ended is not used again.
+ *
+ * A universe is the set of a user's jobs that mpirun --universe starts (launch/procs/universe.c). The job's folder links to
+ * its folder, which holds the table, the address of each process (BASE_LAUNCHED_ADDRESS and its number) and the published
+ * names. Number 0 is not used. */
 #define BASE_LAUNCHED_TABLE "/processes"
+#define BASE_LAUNCHED_UNIVERSE_LINK "/universe"
+#define BASE_LAUNCHED_ADDRESS "/address-"
+#define BASE_LAUNCHED_NAMES "/names"
 #define BASE_LAUNCHED_SPAWNED_MAX 128 /* numbers for processes that are spawned later */
+#define BASE_LAUNCHED_UNIVERSE_MAX 4096
+#define BASE_LAUNCHED_UNIVERSE_SPAWNED_MAX 8
+/* In a report of mpirun about a lost process of another job: this plus its number. */
+#define BASE_LAUNCHED_OTHER_JOB (1 << 24)
 enum base_launched_state {
     BASE_LAUNCHED_ABSENT = 0, /* not started. The launcher sets this one, the next and the last */
     BASE_LAUNCHED_STARTED,
     BASE_LAUNCHED_OPEN,    /* its ports are open. The process sets this one and the next two */
     BASE_LAUNCHED_PARTING, /* it sends nothing more */
     BASE_LAUNCHED_PARTED,  /* it has received all that was sent to it */
-    BASE_LAUNCHED_ENDED
+    BASE_LAUNCHED_ENDED,
+    BASE_LAUNCHED_FAILED /* the same, and it has failed */
 };
 struct base_launched_table {
     uint32_t max;               /* length of states */
-    _Atomic uint32_t n_started; /* numbers that were given to processes */
-    _Atomic uint8_t states[];   /* enum base_launched_state, by process */
+    _Atomic uint32_t n_started; /* processes that were started, in a universe by all jobs */
+    uint32_t n_given; /* of a universe: the numbers below it belong to jobs. Under the folder's lock */
+    _Atomic uint8_t
+        states[]; /* enum base_launched_state, by process; in a universe then, max more: 1: a process of
+                                 * another job knows the address */
 };
 
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */

@@ -39,6 +39,7 @@ enum effect {
     MEMORY_KINDS, /* MPI 5.0, section 11.4.3 */
     KEEP_GOING,
     IN_ONE_PROCESS,
+    IN_UNIVERSE,
     SHOW_CALLS, /* --nvtx */
     PRINT_HELP,
     PRINT_VERSION,
@@ -80,6 +81,7 @@ static const struct option options[] = {
     {"--bind-to -bind-to", "core|none", BIND, "none: do not divide the cores among the processes"},
     {"--keep-going --enable-recovery -enable-recovery -disable-auto-cleanup", "", KEEP_GOING,
      "when a process fails, let the others continue"},
+    {"--universe", "", IN_UNIVERSE, "connect to your other jobs that have this option (MPI_Comm_connect)"},
     {"--one-process", "", IN_ONE_PROCESS, "run the ranks of all programs (':') in one process"},
     {"-memory-alloc-kinds --memory-alloc-kinds", "LIST", MEMORY_KINDS,
      "request these kinds of memory: system,mpi,cuda:device"},
@@ -430,6 +432,9 @@ static void apply(struct launch_command *command, const struct option *option, c
         break;
     case IN_ONE_PROCESS:
         command->is_one_process = true;
+        break;
+    case IN_UNIVERSE:
+        command->is_in_universe = true;
         break;
     case SHOW_CALLS:
         command->shows_calls = true;

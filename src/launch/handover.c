@@ -212,6 +212,8 @@ void launch_handover_plan(struct launch_command *command, struct launch_program 
     int num_nodes = launch_fit_nodes(command, is_here ? 1 : place.num_nodes);
     if (is_here)
         return;
+    if (command->is_in_universe)
+        launch_fail(LAUNCH_EXIT_USAGE, "--universe: the jobs of a universe run on one node");
     if (command->num_parts > 0)
         launch_fail(LAUNCH_EXIT_USAGE,
                     "':': several programs on several nodes: run Open MPI's mpirun, or srun --mpi=pmix "

@@ -38,6 +38,7 @@ struct launch_command {
     bool is_unbound;           /* --bind-to none */
     bool tags_output;          /* --tag-output */
     bool keeps_going;          /* --keep-going */
+    bool is_in_universe;       /* --universe */
     bool is_one_process;       /* --one-process */
     bool shows_calls;          /* --nvtx */
     bool allows_root;          /* --allow-run-as-root */

@@ -305,7 +305,7 @@ int launch_run(const struct launch_command *command, const struct launch_program
     if (program->needs_library_path)
         set_library_path();
     int reports = must_report(command, program) ? launch_report_open() : -1;
-    if (command->num_procs > 1 || command->tags_output ||
+    if (command->num_procs > 1 || command->tags_output || command->is_in_universe ||
         (command->num_procs == 1 && program->kind != LAUNCH_PROGRAM_PLAIN))
         launch_procs(command, program, reports);
     if (command->is_verbose)

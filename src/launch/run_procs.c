@@ -57,9 +57,11 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
 
 void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports)
 {
-    const char *option = command->num_procs > 0 ? "--procs" : "--tag-output";
+    const char *option = command->is_in_universe  ? "--universe"
+                         : command->num_procs > 0 ? "--procs"
+                                                  : "--tag-output";
     char *helper = HEDDLE_HAS_PMIX ? launch_own_file(helper_places) : NULL;
-    if (helper == NULL && command->num_procs == 1 && !command->tags_output)
+    if (helper == NULL && command->num_procs == 1 && !command->tags_output && !command->is_in_universe)
         return;
     if (!HEDDLE_HAS_PMIX)
         launch_fail(1,
@@ -75,7 +77,7 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
     size_t num_words = count_words(command->program_argv), at = 0;
     for (int i = 0; i < command->num_parts; i++)
         num_words += 3 + count_words(command->parts[i].argv);
-    char **argv = calloc(num_words + 14, sizeof argv[0]);
+    char **argv = calloc(num_words + 15, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
@@ -97,8 +99,10 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
         argv[at++] = text("verbose");
     if (command->is_unbound)
         argv[at++] = text("no-bind");
-    if (command->num_procs == 1)
+    if (command->num_procs == 1 || (command->is_in_universe && num_procs == 1))
         argv[at++] = text("grows");
+    if (command->is_in_universe)
+        argv[at++] = text("universe");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
     if (reports >= 0) {

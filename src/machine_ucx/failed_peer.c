@@ -23,9 +23,17 @@ void ucxm_peer_failed(int proc_id, const char *why)
 bool ucxm_has_failed_peers(void)
 {
     for (int i = 0; i < ucxm.place.max_procs; i++)
-        if (ucxm_is_failed(i))
+        if (ucxm_is_failed(i) && ucxm_members_concern(i))
             return true;
     return false;
+}
+
+bool ucxm_has_gone_peers(void)
+{
+    for (int i = 0; i < ucxm.place.max_procs && ucxm_members_has_universe(); i++)
+        if (__atomic_load_n(&ucxm.processes[i].n_pes, __ATOMIC_ACQUIRE) > 0 && !ucxm_is_present(i))
+            return true;
+    return ucxm_has_failed_peers();
 }
 
 /* The order matters. Messages that have arrived are handled first, because UCX writes into the buffers of

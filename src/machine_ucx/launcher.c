@@ -92,7 +92,7 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     if (launcher.is_mpirun && (error = ucxm_members_attach(&place)))
         return error;
     if (place.proc_id >= place.n_procs) { /* mpirun says nothing else about processes that are spawned */
-        place.node_index = place.proc_id % place.n_procs;
+        place.node_index = (place.proc_id - place.job_first) % place.n_procs;
         place.node_n_procs = place.n_procs;
         return make_processes(&place, place_out);
     }
@@ -160,6 +160,8 @@ const char *ucxm_launcher_publish(const void *blob, size_t n_bytes)
     struct ucxm_watchdog watch;
     pmix_status_t status;
 
+    if (ucxm_members_has_universe())
+        return ucxm_members_publish(blob, n_bytes);
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
     value.data.bo.bytes = (char *)(uintptr_t)blob;
@@ -180,6 +182,8 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
     char what[80];
     pmix_status_t status;
 
+    if (ucxm_members_has_universe())
+        return ucxm_members_look_up(proc_id, blob_out, n_bytes_out);
     proc.rank = (pmix_rank_t)proc_id;
     snprintf(what, sizeof what, "the address of process %d (PMIx_Get)", proc_id);
     ucxm_watchdog_begin(&watch, what);
@@ -332,7 +336,10 @@ static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t 
             why = info[i].value.data.string;
     }
     if (affected && PMIX_CHECK_NSPACE(affected->nspace, launcher.self.nspace) && affected->rank <= INT32_MAX)
-        ucxm_peer_failed((int)affected->rank, why);
+        ucxm_peer_failed(affected->rank >= BASE_LAUNCHED_OTHER_JOB
+                             ? (int)affected->rank - BASE_LAUNCHED_OTHER_JOB
+                             : ucxm.place.job_first + (int)affected->rank,
+                         why);
     if (done)
         done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
 }
@@ -361,17 +368,28 @@ static void await_answer(const int *has_answer, const char *what)
     ucxm_watchdog_end(&watch);
 }
 
-/* Waits for the replies: when this returns, the launcher has been notified. Of the ranges of events,
- * libpmix 4.2 always replies to this one only, whatever the launcher's server does with events. */
-void ucxm_launcher_tolerate(void)
+void ucxm_launcher_watch(void)
 {
-    static int is_registered, is_notified;
+    static atomic_bool is_requested;
+    static int is_registered;
     pmix_status_t status;
 
+    if (atomic_exchange(&is_requested, true))
+        return;
     status = PMIx_Register_event_handler(loss_codes, sizeof loss_codes / sizeof loss_codes[0], NULL, 0,
                                          handle_loss, registered, &is_registered);
     if (status == PMIX_SUCCESS)
         await_answer(&is_registered, "a request to report failed processes (PMIx_Register_event_handler)");
+}
+
+/* Waits for the replies: when this returns, the launcher has been notified. Of the ranges of events,
+ * libpmix 4.2 always replies to this one only, whatever the launcher's server does with events. */
+void ucxm_launcher_tolerate(void)
+{
+    static int is_notified;
+    pmix_status_t status;
+
+    ucxm_launcher_watch();
     if (!launcher.is_mpirun) /* Slurm's server ends a job at any event */
         return;
     status = PMIx_Notify_event(BASE_LAUNCHED_TOLERATES_EVENT, &launcher.self, PMIX_RANGE_LOCAL, NULL, 0,

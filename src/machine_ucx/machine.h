@@ -60,6 +60,8 @@ struct machine_place {
     int max_procs;     /* processes have numbers below this one; those from n_procs on may be started later */
     int spawn_first;   /* of a process that was started later: the first of those started together; else 0 */
     int spawn_n_procs; /* their number; else n_procs */
+    int job_first;     /* in a universe (members.c) this job's processes have the numbers from here ... */
+    int job_end;       /* ... to this - 1, and the others are other jobs'. 0: there is no universe */
     int node_first;    /* the lowest process of this node: identifies the node */
     int node_index;    /* this process's index among those of this node */
     int node_n_procs;  /* processes of the job on this node */
@@ -209,6 +211,9 @@ struct machine {
      * excludes the messages of that process (NULL: none). NULL: no counters; then deadlocks are not
      * detected. */
     void (*traffic)(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
+
+    /* Names the processes of other jobs for which close waits too: an array by process. NULL: there are none. */
+    void (*link)(const bool *is_linked);
 
     /* Waits for the others to close too, for limit_s seconds at most (0: no limit). If they have not by
      * then, disconnects from the launcher without finalizing, and it treats the end of the process as a

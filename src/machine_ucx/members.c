@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * members.c: the processes of a job of Heddle's mpirun, which may grow: MPI_Comm_spawn. Such jobs have one node.
+ * members.c: the processes of a job of Heddle's mpirun, which may grow: MPI_Comm_spawn. Such jobs have one node. In a
+ * universe (mpirun --universe) the processes of several jobs have numbers in the same table, as if a job that does not exist
+ * had spawned them; each publishes its address in a file. A process waits only for the end of its own job's processes, and of
+ * those that share a communicator with it.
  *
  * The states of all processes are in a table that all of them map (base/launched.h). The number of processes is not fixed,
  * so they meet at the end by this table, not by the launcher's fence or by messages (shutdown.c).
@@ -12,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +24,8 @@
 #include "machine_ucx/ucxm.h"
 
 static struct base_launched_table *table; /* NULL: another launcher's job */
+static char *universe;                    /* the folder of the universe; NULL: none */
+static const bool *linked;                /* by process of another job; NULL: none */
 
 static const char *map_table(const char *folder)
 {
@@ -39,6 +45,23 @@ static const char *map_table(const char *folder)
     return table ? NULL : "mpirun's table of processes cannot be read";
 }
 
+/* In a universe, replaces the numbers within the job. Returns false if mpirun does not say them. */
+static bool enter_universe(struct machine_place *place, const char *folder)
+{
+    const char *said = strstr(getenv(BASE_LAUNCHED_SIZE_ENV), BASE_LAUNCHED_UNIVERSE);
+    int n_numbers;
+
+    if (!said)
+        return true;
+    if (sscanf(said, BASE_LAUNCHED_UNIVERSE "%d+%d", &place->job_first, &n_numbers) != 2 ||
+        asprintf(&universe, "%s" BASE_LAUNCHED_UNIVERSE_LINK, folder) < 0)
+        return false;
+    place->job_end = place->job_first + n_numbers;
+    place->proc_id += place->job_first;
+    place->n_procs = 1;
+    return true;
+}
+
 const char *ucxm_members_attach(struct machine_place *place)
 {
     const char *spawn = getenv(BASE_LAUNCHED_SPAWN_ENV);
@@ -48,6 +71,8 @@ const char *ucxm_members_attach(struct machine_place *place)
     if (error)
         return error;
     place->max_procs = (int)table->max;
+    if (!enter_universe(place, getenv("PMIX_SERVER_TMPDIR")))
+        return "mpirun does not say which numbers the processes have in the universe";
     if (place->proc_id < place->n_procs)
         return NULL;
     place->spawn_n_procs = 0;
@@ -84,17 +109,30 @@ void ucxm_members_set(int state)
         atomic_store(&table->states[ucxm.place.proc_id], (uint8_t)state);
 }
 
-/* The processes below the number are known to have the state when the number has not changed meanwhile. */
+bool ucxm_members_concern(int proc_id)
+{
+    return !universe || (proc_id >= ucxm.place.job_first && proc_id < ucxm.place.job_end) ||
+           (linked && linked[proc_id]);
+}
+
+void ucxm_members_link(const bool *is_linked)
+{
+    linked = is_linked;
+}
+
+/* The processes are known to have the state when no process was started meanwhile. */
 static bool have_all(int state)
 {
-    int n_started = (int)atomic_load(&table->n_started);
-    int first = state == BASE_LAUNCHED_OPEN ? ucxm.place.spawn_first : 0;
-    int end = state == BASE_LAUNCHED_OPEN ? first + ucxm.place.spawn_n_procs : n_started;
+    uint32_t n_started = atomic_load(&table->n_started);
+    bool is_start = state == BASE_LAUNCHED_OPEN;
+    int first = is_start ? ucxm.place.spawn_first : 0;
+    int end = is_start ? first + ucxm.place.spawn_n_procs : ucxm.place.max_procs;
 
     for (int i = first; i < end; i++)
-        if (state_of(i) < state && !ucxm_is_failed(i))
+        if (state_of(i) != BASE_LAUNCHED_ABSENT && state_of(i) < state && ucxm_members_concern(i) &&
+            !ucxm_is_failed(i))
             return false;
-    return n_started == (int)atomic_load(&table->n_started);
+    return n_started == atomic_load(&table->n_started);
 }
 
 const char *ucxm_members_await(int state, void (*progress)(void), double until_s)
@@ -112,4 +150,50 @@ const char *ucxm_members_await(int state, void (*progress)(void), double until_s
             return ucxm_launcher_is_late;
     }
     return NULL;
+}
+
+/* ---- Addresses in a universe ---- */
+
+bool ucxm_members_has_universe(void)
+{
+    return universe != NULL;
+}
+
+static FILE *open_address(int proc_id, const char *mode)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s" BASE_LAUNCHED_ADDRESS "%d", universe, proc_id);
+    return fopen(path, mode);
+}
+
+const char *ucxm_members_publish(const void *blob, size_t n_bytes)
+{
+    FILE *file = open_address(ucxm.place.proc_id, "wxe");
+    bool is_written = file && fwrite(blob, n_bytes, 1, file) == 1;
+
+    if (file && fclose(file) != 0)
+        is_written = false;
+    return is_written ? NULL : "the address cannot be written into the universe's folder";
+}
+
+const char *ucxm_members_look_up(int proc_id, void **blob_out, size_t *n_bytes_out)
+{
+    FILE *file;
+    struct stat status;
+
+    if (!ucxm_members_concern(proc_id))
+        atomic_store(&table->states[table->max + (uint32_t)proc_id], 1); /* before its state is read */
+    if (!ucxm_is_present(proc_id) || !(file = open_address(proc_id, "re")))
+        return "it has ended";
+    if (fstat(fileno(file), &status) == 0 && status.st_size > 0 &&
+        (*blob_out = malloc((size_t)status.st_size))) {
+        *n_bytes_out = fread(*blob_out, 1, (size_t)status.st_size, file);
+        if (*n_bytes_out != (size_t)status.st_size) {
+            free(*blob_out);
+            *blob_out = NULL;
+        }
+    }
+    fclose(file);
+    return *blob_out ? NULL : "its address cannot be read";
 }

@@ -289,10 +289,15 @@ static void progress_all(void)
 /* Time limit for the last control messages to leave; the receivers are waiting for them. */
 #define PARTING_S 2
 
+/* Time for data to leave after a process of another job has ended. */
+#define GONE_S 0.5
+
 /* Waits until all sent data has left. Data for a failed process never leaves; its requests are complete
  * already. False: timeout. */
 static bool flush(double until_s)
 {
+    double gone_until_s = ucxm_now_s() + GONE_S;
+
     for (int i = 0; i < ucxm.n_pes && !ucxm_has_failed_peers(); i++) {
         ucp_request_param_t param = {0};
         ucs_status_ptr_t request = ucp_worker_flush_nbx(ucxm.ports[i].worker, &param);
@@ -302,6 +307,8 @@ static bool flush(double until_s)
             progress_all();
             if (until_s > 0 && ucxm_now_s() > until_s)
                 return false;
+            if (ucxm_now_s() > gone_until_s && ucxm_has_gone_peers())
+                break;
         }
         ucp_request_free(request);
     }

@@ -21,6 +21,8 @@ static bool open_machine(int n_pes, const struct machine_client *client, const c
 {
     ucxm.client = *client;
     ucxm_descriptors_begin();
+    if (ucxm_members_has_universe())
+        ucxm_launcher_watch();
     *error_out = ucxm_ports_open(n_pes);
     ucxm_descriptors_end();
     if (!*error_out)
@@ -36,7 +38,7 @@ static void close_machine(double limit_s)
         if (!is_flushed)
             return;
         ucxm_silence_end();
-        if (!ucxm_has_failed_peers()) /* otherwise UCX may wait for it; the process ends anyway */
+        if (!ucxm_has_gone_peers()) /* otherwise UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
     } else if (ucxm.place.n_procs > 1) {
         (void)ucxm_launcher_fence(NULL, limit_s > 0 ? ucxm_now_s() + limit_s : 0);
@@ -83,6 +85,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .arm = ucxm_port_arm,
     .is_moving = ucxm_is_moving,
     .traffic = ucxm_traffic,
+    .link = ucxm_members_link,
     .close = close_machine,
     .tolerate = ucxm_launcher_tolerate,
     .forget = ucxm_drop_peer,

@@ -68,7 +68,7 @@ int ucxm_n_pes_of(int proc_id)
         return process->n_pes;
     /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads get the same value at once. */
     pthread_mutex_lock(&lock);
-    if (!is_known(process) && (error = look_up(proc_id)))
+    if (!is_known(process) && (error = look_up(proc_id)) && ucxm_members_concern(proc_id))
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
     pthread_mutex_unlock(&lock);
     return error ? -1 : process->n_pes;
@@ -100,6 +100,11 @@ static void handle_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     note_failed(peer->proc_id, "connection lost: ", status);
 }
 
+static bool has_ended(int proc_id)
+{
+    return ucxm_is_failed(proc_id) || !ucxm_is_present(proc_id);
+}
+
 /* Creates an endpoint. A process of this node that cannot be reached has usually ended: then the launcher reports that, and
  * UCX's reports of missing files are dropped. *has_ended_out: it has. */
 static ucs_status_t create_endpoint(struct ucxm_port *port, int proc_id, const ucp_ep_params_t *params,
@@ -109,10 +114,10 @@ static ucs_status_t create_endpoint(struct ucxm_port *port, int proc_id, const u
 
     ucxm_noise_hold();
     status = ucp_ep_create(port->worker, params, ep_out);
-    for (int i = 0;
-         i < LAUNCHER_LOOKS && status != UCS_OK && ucxm.is_near[proc_id] && !ucxm_is_failed(proc_id); i++)
+    for (int i = 0; i < LAUNCHER_LOOKS && status != UCS_OK && ucxm.is_near[proc_id] && !has_ended(proc_id);
+         i++)
         nanosleep(&(struct timespec){.tv_nsec = LAUNCHER_LOOK_NS}, NULL);
-    *has_ended_out = status != UCS_OK && ucxm_is_failed(proc_id);
+    *has_ended_out = status != UCS_OK && has_ended(proc_id);
     ucxm_noise_release(!*has_ended_out);
     return status;
 }

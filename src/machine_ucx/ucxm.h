@@ -163,7 +163,9 @@ const char *ucxm_launcher_look_up(int proc_id, void **blob_out, size_t *n_bytes_
 const char *ucxm_launcher_fence(void (*progress)(void), double until_s);
 /* The fence's result after a timeout. */
 extern const char ucxm_launcher_is_late[];
-/* Requests reports of failed processes (ucxm_peer_failed), and to continue without them. */
+/* Requests reports of failed processes (ucxm_peer_failed). The second call has no effect. */
+void ucxm_launcher_watch(void);
+/* The same, and requests to continue without them. */
 void ucxm_launcher_tolerate(void);
 /* Exponential back-off while polling other processes, which leaves them the cores. Initially 0. */
 void ucxm_pause(useconds_t *pause_us);
@@ -177,13 +179,22 @@ void ucxm_launcher_abort(int exit_code, const char *why);
 /* Reads the place of this process in a job of Heddle's mpirun, to which processes can be added: sets max_procs, and the
  * fields about its spawn. While the launcher's variables are in the environment. */
 const char *ucxm_members_attach(struct machine_place *place);
+/* True if this job belongs to a universe: then the next two functions replace those of launcher.c. */
+bool ucxm_members_has_universe(void);
+const char *ucxm_members_publish(const void *blob, size_t n_bytes);
+/* *blob_out must be NULL. */
+const char *ucxm_members_look_up(int proc_id, void **blob_out, size_t *n_bytes_out);
+/* struct machine, link. */
+void ucxm_members_link(const bool *is_linked);
+/* False for a process of another job that is not linked to this one. Any thread. */
+bool ucxm_members_concern(int proc_id);
 /* True if processes can be added: then the functions below are used instead of fences and notifications. */
 bool ucxm_members_may_grow(void);
 bool ucxm_is_started(int proc_id);
 bool ucxm_is_present(int proc_id);
 /* Sets this process's state (enum base_launched_state). */
 void ucxm_members_set(int state);
-/* Waits until those that were spawned with this one (BASE_LAUNCHED_OPEN), or all processes, have this state or have ended.
+/* Waits until those that were spawned with this one (BASE_LAUNCHED_OPEN), or all that concern it, have this state or ended.
  * Calls progress meanwhile (NULL: none). Returns after until_s (0: no limit) ucxm_launcher_is_late, after a failure a
  * text. */
 const char *ucxm_members_await(int state, void (*progress)(void), double until_s);
@@ -368,6 +379,8 @@ void ucxm_rings_forget(struct ucxm_port *port, int proc_id);
 /* Reports a failed process. Any thread; the first call for each process counts. */
 void ucxm_peer_failed(int proc_id, const char *why);
 bool ucxm_has_failed_peers(void);
+/* The same, or a process of another job that is known here has ended: UCX may wait for it for ever. */
+bool ucxm_has_gone_peers(void);
 void ucxm_drop_peer(int pe_id, int proc_id);
 
 /* ---- shutdown.c ---- */

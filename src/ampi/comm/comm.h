@@ -161,8 +161,8 @@ int ampi_comm_raise_invalid(MPI_Comm handle) BASE_COLD;
 
 bool ampi_failed_in_group(const struct ampi_group *group);
 
-/* All ranks of the job whose process has not failed. */
-struct ampi_group *ampi_failed_survivors(void);
+/* The members of a group whose process has not failed. */
+struct ampi_group *ampi_failed_survivors(const struct ampi_group *group);
 
 /* ampi_failed_describe_process for the first failed process with ranks in the group (NULL: in the job). */
 void ampi_failed_describe(const struct ampi_group *group, char *text);

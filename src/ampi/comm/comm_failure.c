@@ -28,18 +28,18 @@ bool ampi_failed_in_group(const struct ampi_group *group)
     return false;
 }
 
-struct ampi_group *ampi_failed_survivors(void)
+struct ampi_group *ampi_failed_survivors(const struct ampi_group *group)
 {
-    int *ranks = base_malloc((size_t)ampi_job.n_ranks * sizeof *ranks, "a group");
-    struct ampi_group *group;
+    int *ranks = base_malloc((size_t)group->n_ranks * sizeof *ranks, "a group");
+    struct ampi_group *survivors;
     int n = 0;
 
-    for (int i = 0; i < ampi_job.n_ranks; i++)
-        if (!ampi_failed_is_rank(i))
-            ranks[n++] = i;
-    group = ampi_group_create_list(ranks, n);
+    for (int i = 0; i < group->n_ranks; i++)
+        if (!ampi_failed_is_rank(ampi_group_world_rank(group, i)))
+            ranks[n++] = ampi_group_world_rank(group, i);
+    survivors = ampi_group_create_list(ranks, n);
     free(ranks);
-    return group;
+    return survivors;
 }
 
 static bool has_rank_of(int proc_id, const struct ampi_group *group)
@@ -116,9 +116,37 @@ static void look_again(int pe_id)
     ampi_contexts_each(fail_members, &pe_id);
 }
 
+/* The processes of other jobs that share communicators with this one. */
+struct links {
+    bool *is_linked; /* by process */
+    bool has_any;
+};
+
+static void find_links(struct ampi_comm_shared *shared, void *arg)
+{
+    struct links *links = arg;
+
+    for (int side = 0; side <= shared->is_inter; side++) {
+        const struct ampi_group *group = shared->side[side].layout->group;
+        for (int i = 0; i < group->n_ranks; i++) {
+            int proc_id = ampi_procs_of_rank(ampi_group_world_rank(group, i));
+            if (!ampi_procs_is_own(proc_id))
+                links->has_any = links->is_linked[proc_id] = true;
+        }
+    }
+}
+
+static bool is_linked(bool *is_linked)
+{
+    struct links links = {.is_linked = is_linked};
+
+    ampi_contexts_each(find_links, &links);
+    return links.has_any;
+}
+
 void ampi_comm_connect(void)
 {
-    static const struct ampi_procs_client client = {.look_again = look_again};
+    static const struct ampi_procs_client client = {.look_again = look_again, .is_linked = is_linked};
 
     ampi_procs_add_client(&client);
 }

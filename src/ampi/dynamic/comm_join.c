@@ -3,9 +3,9 @@
  * comm_join.c: MPI_Comm_join: two ranks that share a socket create an intercommunicator (MPI 5.0, section 12.10.6).
  *
  * Each rank opens a port and sends its name, in a block of fixed size, through the socket; then one byte that says
- * whether the other's port belongs to this job. If both do, the rank with the lower name accepts at its port, and the
- * other one connects there. A name cannot be guessed, so knowing one proves that the other side is in the job. Ranks
- * of two jobs get MPI_COMM_NULL. The socket is empty again afterwards, and its flags are unchanged.
+ * whether the other's port belongs to this job, or its universe. If both do, the rank with the lower name accepts at its port, and the
+ * other one connects there. A name cannot be guessed, so knowing one proves that the other side is there. Ranks of
+ * jobs that cannot connect get MPI_COMM_NULL. The socket is empty again afterwards, and its flags are unchanged.
  */
 #include <errno.h>
 #include <string.h>
@@ -63,7 +63,7 @@ struct joining {
     struct ampi_registry_call call;
 };
 
-/* Learns the other side's port. *is_joined_out: both sides are ranks of this job. Returns 0, or errno. */
+/* Learns the other side's port. *is_joined_out: both sides can connect. Returns 0, or errno. */
 static int introduce(int fd, struct joining *state, bool *is_joined_out)
 {
     char is_own_right, is_other_right = 0;
@@ -99,10 +99,12 @@ static int join(struct ampi_comm *self, int fd, struct joining *state, MPI_Comm 
         call->op = AMPI_REGISTRY_CONNECT;
         call->port = state->other.port;
     }
+    ampi_registry_begin_wait();
     leader.error = ampi_registry_run(call);
     leader.key = (struct ampi_meet){.function = "comm_join", .stringtag = call->answer};
     leader.remote_world_rank = call->peer_world_rank;
     error = ampi_comm_create_inter(self, &leader, &made);
+    ampi_registry_end_wait();
     return error ? ampi_comm_raise_creation(self, error) : ampi_comm_adopt(self, made, false, intercomm);
 }
 

@@ -45,9 +45,12 @@ int PMPI_Open_port(MPI_Info info, char *port_name)
 
 static int raise_port(int error, const char *port_name)
 {
+    char text[2 * MPI_MAX_PORT_NAME];
+
     if (error == MPI_ERR_PROC_ABORTED)
         return ampi_raise_self(error, "the process of the port has failed");
-    return ampi_raise_self(error, "%.*s is not an open port of this job", MPI_MAX_PORT_NAME, port_name);
+    ampi_registry_explain(port_name, text, sizeof text);
+    return ampi_raise_self(error, "%s", text);
 }
 
 AMPI_EXPORT(Close_port);
@@ -69,6 +72,9 @@ static int raise_name(int error, const char *service, const char *text)
 {
     if (error == MPI_ERR_PROC_ABORTED)
         return ampi_raise_self(error, "process 0, which keeps the published names, has failed");
+    if (error == MPI_ERR_NO_SPACE)
+        return ampi_raise_self(MPI_ERR_SERVICE,
+                               "the name \"%.200s\" cannot be written to the universe's folder", service);
     return ampi_raise_self(error, "the name \"%.200s\" %s", service, text);
 }
 
@@ -145,13 +151,14 @@ static int meet_at_port(struct ampi_registry_call *call, struct ampi_comm_leader
 
 static int raise_connection(struct ampi_comm *comm, int error, const char *port_name)
 {
-    char text[AMPI_FAILED_TEXT_MAX];
+    char text[2 * MPI_MAX_PORT_NAME];
 
     switch (error) {
     case MPI_ERR_PORT:
         if (!port_name)
-            return ampi_raise(comm, error, "the root's port_name is not an open port of this job");
-        return ampi_raise(comm, error, "%.*s is not an open port of this job", MPI_MAX_PORT_NAME, port_name);
+            return ampi_raise(comm, error, "the root's port_name is not an open port");
+        ampi_registry_explain(port_name, text, sizeof text);
+        return ampi_raise(comm, error, "%s", text);
     case MPI_ERR_PENDING:
         return ampi_raise(comm, MPI_ERR_PORT, "no rank came to the port within the root's time-out");
     case MPI_ERR_GROUP:
@@ -186,6 +193,7 @@ static int connect_groups(enum ampi_registry_op op, const char *port_name, MPI_I
                           comm->local->n_ranks);
     if (!newcomm)
         return ampi_raise(comm, MPI_ERR_ARG, "newcomm is NULL");
+    ampi_registry_begin_wait();
     if (comm->rank == root) {
         call.timeout_s = timeout_of(hints);
         leader.error = !port_name                        ? MPI_ERR_ARG
@@ -193,6 +201,7 @@ static int connect_groups(enum ampi_registry_op op, const char *port_name, MPI_I
                                                          : meet_at_port(&call, &leader);
     }
     error = ampi_comm_create_inter(comm, &leader, &made);
+    ampi_registry_end_wait();
     if (error)
         return raise_connection(comm, error, comm->rank == root ? port_name : NULL);
     return ampi_comm_adopt(comm, made, false, newcomm);

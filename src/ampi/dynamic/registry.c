@@ -62,6 +62,13 @@ static struct {
 /* Invariant 3, by PE. */
 static struct ampi_registry_call *awaited[AMPI_PES_MAX];
 
+/* Calls that wait, and connections that are being made. */
+static _Atomic int n_waiting;
+
+/* Names of ports begin with this: a port of a universe is not one of a job outside. */
+#define PORT "heddle-port:"
+#define UNIVERSE_PORT "heddle-universe:"
+
 /* ---- Answers ---- */
 
 static void handle_answered(struct ult_wakeup *wakeup)
@@ -245,8 +252,9 @@ bool ampi_registry_open_port(char *name_out)
         return false;
     port = base_calloc(1, sizeof *port, "a port");
     pthread_mutex_lock(&table.lock);
-    snprintf(port->name, sizeof port->name, "heddle-port:%d:%u:%016llx%016llx", ampi_job.proc_id,
-             table.n_opened++, (unsigned long long)random[0], (unsigned long long)random[1]);
+    snprintf(port->name, sizeof port->name, "%s%d:%u:%016llx%016llx", ampi_job.own_end ? UNIVERSE_PORT : PORT,
+             ampi_job.proc_id, table.n_opened++, (unsigned long long)random[0],
+             (unsigned long long)random[1]);
     port->next = table.ports;
     table.ports = port;
     snprintf(name_out, MPI_MAX_PORT_NAME, "%s", port->name);
@@ -256,17 +264,50 @@ bool ampi_registry_open_port(char *name_out)
 
 /* ---- Calls ---- */
 
+/* The process of a port; -1: the name is not that of a port here. */
+static int proc_of_port(const char *port)
+{
+    const char *start = ampi_job.own_end ? UNIVERSE_PORT : PORT;
+    int proc_id;
+
+    return strncmp(port, start, strlen(start)) == 0 && sscanf(port + strlen(start), "%d:", &proc_id) == 1 &&
+                   proc_id >= 0 && proc_id < ampi_job.max_procs
+               ? proc_id
+               : -1;
+}
+
+static bool has_ended(int proc_id)
+{
+    return ampi_machine ? !ampi_procs_is_present(proc_id) : proc_id > 0;
+}
+
+bool ampi_registry_is_alive(const char *port)
+{
+    int proc_id = proc_of_port(port);
+
+    return proc_id < 0 || !has_ended(proc_id);
+}
+
+void ampi_registry_explain(const char *port, char *text, size_t text_bytes)
+{
+    const char *other = ampi_job.own_end ? PORT : UNIVERSE_PORT;
+
+    snprintf(text, text_bytes, "%.*s is not an open port of this %s%s", MPI_MAX_PORT_NAME, port,
+             ampi_job.own_end ? "universe" : "job",
+             strncmp(port, other, strlen(other)) == 0
+                 ? ": jobs connect to each other if all of them run under mpirun --universe"
+                 : "");
+}
+
 /* The process that serves the call; -1: none, because the port's name is wrong. */
 static int home_of(const struct ampi_registry_call *call)
 {
-    int proc_id;
+    int proc_id = call->op >= AMPI_REGISTRY_PUBLISH ? 0 : proc_of_port(call->port);
 
-    if (call->op >= AMPI_REGISTRY_PUBLISH)
-        return 0;
-    if (sscanf(call->port, "heddle-port:%d:", &proc_id) != 1 || proc_id < 0 ||
-        proc_id >= ampi_job.max_procs || (ampi_machine ? !ampi_procs_is_started(proc_id) : proc_id > 0))
-        return -1;
-    return proc_id;
+    if (proc_id < 0 || !has_ended(proc_id))
+        return proc_id;
+    /* of this job: the call says that it was lost */
+    return ampi_machine && ampi_procs_is_own(proc_id) && ampi_procs_is_started(proc_id) ? proc_id : -1;
 }
 
 static void send_call(struct ampi_registry_call *call, enum ampi_registry_op op)
@@ -296,18 +337,35 @@ static void start(struct ampi_registry_call *call, enum ampi_registry_op op)
         send_call(call, op);
 }
 
-/* Waits for the answer, at most as long as the call says: then withdraws it, and waits for the answer to that. */
-static void await_limited(struct ampi_registry_call *call)
+/* Removes a call from the PE's list. False: it is not there. */
+static bool take_awaited(int pe_id, const struct ampi_registry_call *call)
 {
-    uint64_t end_ns = ult_now_ns() + (uint64_t)(call->timeout_s * 1e9);
+    struct ampi_registry_call **link = &awaited[pe_id];
+
+    while (*link && *link != call)
+        link = &(*link)->next;
+    if (!*link)
+        return false;
+    *link = call->next;
+    return true;
+}
+
+/* Waits for the answer, at most as long as the call says: then withdraws it, and waits for the answer to that. A process of
+ * another job may end without an answer. */
+static void await_limited(struct ampi_registry_call *call, bool is_limited)
+{
+    uint64_t end_ns = is_limited ? ult_now_ns() + (uint64_t)(call->timeout_s * 1e9) : UINT64_MAX;
     uint64_t pause_ns = LOOK_NS_MIN;
 
     while (ampi_request_is_active(&call->request)) {
         uint64_t now_ns = ult_now_ns();
         if (now_ns >= end_ns) {
             start(call, AMPI_REGISTRY_WITHDRAW);
-            return;
+            end_ns = UINT64_MAX;
         }
+        if (!ampi_procs_is_own(call->home) && has_ended(call->home) &&
+            take_awaited(call->request.owner->pe_id, call))
+            complete(call, MPI_ERR_PORT, 0, "");
         ult_sleep_ns(pause_ns < end_ns - now_ns ? pause_ns : end_ns - now_ns);
         pause_ns = 2 * pause_ns < LOOK_NS_MAX ? 2 * pause_ns : LOOK_NS_MAX;
     }
@@ -322,6 +380,8 @@ int ampi_registry_run(struct ampi_registry_call *call)
     bool is_limited =
         (call->op == AMPI_REGISTRY_ACCEPT || call->op == AMPI_REGISTRY_CONNECT) && call->timeout_s >= 0;
 
+    if (ampi_job.own_end && call->op >= AMPI_REGISTRY_PUBLISH)
+        return ampi_names_run(call);
     call->home = home_of(call);
     if (call->home < 0)
         return MPI_ERR_PORT;
@@ -337,27 +397,16 @@ int ampi_registry_run(struct ampi_registry_call *call)
         call->next = *list;
         *list = call;
     }
+    ampi_registry_begin_wait();
     start(call, call->op);
-    if (is_limited)
-        await_limited(call);
+    if (is_limited || !ampi_procs_is_own(call->home))
+        await_limited(call, is_limited);
     ampi_request_await(&call->request);
+    ampi_registry_end_wait();
     return call->error;
 }
 
 /* ---- Messages and failures ---- */
-
-/* Removes a call from the PE's list. False: it is not there. */
-static bool take_awaited(int pe_id, const struct ampi_registry_call *call)
-{
-    struct ampi_registry_call **link = &awaited[pe_id];
-
-    while (*link && *link != call)
-        link = &(*link)->next;
-    if (!*link)
-        return false;
-    *link = call->next;
-    return true;
-}
 
 static void handle_bytes(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
@@ -395,9 +444,26 @@ static void forget(int pe_id, int proc_id)
     pthread_mutex_unlock(&table.lock);
 }
 
+void ampi_registry_begin_wait(void)
+{
+    atomic_fetch_add(&n_waiting, 1);
+}
+
+void ampi_registry_end_wait(void)
+{
+    atomic_fetch_sub(&n_waiting, 1);
+}
+
+/* A rank of any job of the universe may come to a port. */
+static bool is_linked(bool *is_linked)
+{
+    (void)is_linked;
+    return atomic_load(&n_waiting) > 0;
+}
+
 void ampi_registry_connect(void)
 {
-    static const struct ampi_procs_client client = {.forget = forget};
+    static const struct ampi_procs_client client = {.forget = forget, .is_linked = is_linked};
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_REGISTRY, handle);

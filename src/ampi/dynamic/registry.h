@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * registry.h: ports and published names of the job (MPI 5.0, section 12.4).
+ * registry.h: ports and published names of the job, or of its universe (MPI 5.0, section 12.4).
  *
  * A port belongs to the process that opened it, its home: connects and accepts meet there, in order, and each of the
- * two roots gets the other's rank and a number of this connection. Published names are in process 0. Names of ports
- * hold a random number, so that only ranks that were given a name can use it; ranks of other jobs cannot.
+ * two roots gets the other's rank and a number of this connection. Published names are in process 0, in a universe in files
+ * (names.c). Names of ports hold a random number, so that only ranks that were given a name can use it. Ranks of other jobs
+ * can only if both jobs belong to the universe.
  */
 #ifndef AMPI_REGISTRY_H
 #define AMPI_REGISTRY_H
@@ -43,9 +44,24 @@ struct ampi_registry_call {
  * had. Never switches. */
 bool ampi_registry_open_port(char *name_out) BASE_MUST_CHECK;
 
-/* Makes a call; returns its error class. MPI_ERR_PORT: the port is not open, MPI_ERR_PENDING: the time is over,
+/* Makes a call; returns its error class. MPI_ERR_PORT: the port is not open, or its process has ended; MPI_ERR_PENDING: the time is over,
  * MPI_ERR_PROC_ABORTED: the process that serves the call has failed. May switch. */
 int ampi_registry_run(struct ampi_registry_call *call);
+
+/* While ranks of other jobs may come: between the two calls a process is not reported as blocked for ever. */
+void ampi_registry_begin_wait(void);
+void ampi_registry_end_wait(void);
+
+/* Says why a port is not open: "... is not an open port of this job". */
+void ampi_registry_explain(const char *port, char *text, size_t text_bytes);
+
+/* ---- Between registry.c and names.c ---- */
+
+/* In a universe: PUBLISH, UNPUBLISH or LOOKUP. MPI_ERR_NO_SPACE: the file cannot be written. */
+int ampi_names_run(struct ampi_registry_call *call);
+
+/* False if the port's process has ended. True for names that are not ports of this universe. */
+bool ampi_registry_is_alive(const char *port);
 
 /* Registers this room's functions with lower rooms (job/connect.c). */
 void ampi_registry_connect(void);

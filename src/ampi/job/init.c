@@ -42,7 +42,9 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
         *provided = self->thread_level;
     ampi_thread_start_progress();
     ampi_stats_begin(self);
-    return self->spawned && self->spawned == ampi_job.spawned ? ampi_spawn_meet_parents(self) : MPI_SUCCESS;
+    return self->spawned && self->spawned == ampi_job.spawned && *ampi_job.parent_port
+               ? ampi_spawn_meet_parents(self)
+               : MPI_SUCCESS;
 }
 
 /* The calling thread becomes the rank's main thread. */

@@ -301,7 +301,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ampi_job.spawned_at = ampi_job.spawned ? 0 : n_local;
     atomic_store(&ampi_job.n_present, n_local);
     ampi_job.universe_size =
-        ampi_job.n_ranks +
+        (ampi_job.own_end && ampi_job.spawned->number == 0 ? ampi_job.spawned->n_ranks : ampi_job.n_ranks) +
         (ampi_job.spawn_room || ampi_job.max_procs > ampi_job.n_procs ? base_usable_cores() : 0);
     pools = ampi_message_pools_create(n_pes);
     for (int i = 0; i < n_local; i++) {

@@ -43,14 +43,16 @@ static bool is_unchanged(const struct channel *channel)
 static ssize_t send_text(const struct channel *channel, const char *text, size_t n_bytes)
 {
     const struct ampi_rank *rank = ampi_rank_of_thread(NULL);
-    int32_t world_rank = rank ? rank->world_rank : -1;
+    int32_t job_rank = !rank                                         ? -1
+                       : rank->spawned && rank->spawned->number == 0 ? ampi_rank_number(rank)
+                                                                     : rank->world_rank;
     size_t done = 0;
 
     if (!rank || !is_unchanged(channel))
         return write(channel->number, text, n_bytes);
     while (done < n_bytes) {
         size_t n = n_bytes - done < BASE_LAUNCHED_OUTPUT_MAX ? n_bytes - done : BASE_LAUNCHED_OUTPUT_MAX;
-        struct iovec parts[] = {{&world_rank, sizeof world_rank}, {(void *)(uintptr_t)(text + done), n}};
+        struct iovec parts[] = {{&job_rank, sizeof job_rank}, {(void *)(uintptr_t)(text + done), n}};
         if (writev(channel->fd, parts, 2) < 0) {
             if (errno == EPIPE)
                 raise(SIGPIPE); /* as for a pipe; sockets with packets do not */

@@ -127,25 +127,27 @@ static inline void ampi_rank_set_world_state(struct ampi_rank *rank, enum ampi_r
 
 /* The job: set up once, read-only while ranks run, except for the atomic fields. */
 struct ampi_job {
-    int n_ranks;             /* at the job's start */
-    int n_pes;               /* of this process */
-    int first_rank;          /* the lowest world rank of this process */
-    int n_local;             /* ranks of this process */
-    int n_procs;             /* processes at the job's start */
-    int max_procs;           /* processes have numbers below this one; those from n_procs on are spawned */
-    int proc_id;             /* of this process */
-    int *first_ranks;        /* the lowest world rank of each process, and n_ranks; NULL: all processes
+    int n_ranks;      /* at the job's start */
+    int n_pes;        /* of this process */
+    int first_rank;   /* the lowest world rank of this process */
+    int n_local;      /* ranks of this process */
+    int n_procs;      /* processes at the job's start */
+    int max_procs;    /* processes have numbers below this one; those from n_procs on are spawned */
+    int proc_id;      /* of this process */
+    int *first_ranks; /* the lowest world rank of each process, and n_ranks; NULL: all processes
                               * have equally many */
-    int app_num;             /* number of its program among those of the job: MPI_APPNUM */
-    int n_program;           /* ranks of its program; 0: all */
-    int node_first;          /* the lowest process of this node */
-    int node_index;          /* index of this process among those of this node */
-    int node_n_procs;        /* processes of this node */
-    struct ampi_rank *ranks; /* of this process, by ampi_job_index_of */
-    int spawned_at;          /* index in ranks of the first one with a number for spawned ranks */
+    int app_num;      /* number of its program among those of the job: MPI_APPNUM */
+    int n_program;    /* ranks of its program; 0: all */
+    int own_first;  /* in a universe (mpirun --universe) the job's processes have the numbers from here ... */
+    int own_end;    /* ... to this - 1; the others below max_procs are other jobs'. 0: no universe */
+    int node_first; /* the lowest process of this node */
+    int node_index; /* index of this process among those of this node */
+    int node_n_procs;                   /* processes of this node */
+    struct ampi_rank *ranks;            /* of this process, by ampi_job_index_of */
+    int spawned_at;                     /* index in ranks of the first one with a number for spawned ranks */
     const struct ampi_spawned *spawned; /* the world of its first ranks; NULL: the job's */
     int *world_ranks;                   /* its members' world ranks */
-    const char *parent_port;            /* where the parents of a spawned process accept */
+    const char *parent_port;            /* where the parents of a spawned process accept; "": it has none */
     int spawn_room;                     /* number of ranks that this process can spawn; 0: none */
     _Atomic int n_present; /* entries of ranks that are in use: n_local, and those of spawned ranks */
     int universe_size;     /* MPI_UNIVERSE_SIZE */

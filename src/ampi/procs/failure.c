@@ -110,6 +110,10 @@ void ampi_failed_describe_process(int proc_id, char *text)
     int last = ampi_procs_first_rank(proc_id + 1) - 1;
     char ranks[48];
 
+    if (!ampi_procs_is_own(proc_id)) {
+        snprintf(text, AMPI_FAILED_TEXT_MAX, "a process of another job has failed");
+        return;
+    }
     if (first == last)
         snprintf(ranks, sizeof ranks, "rank %d", first);
     else
@@ -145,7 +149,7 @@ static BASE_COLD int handle(int pe_id)
     for (int i = 0; i < ampi_job.max_procs; i++) {
         if (!ampi_failed_is(i) || (*forgotten)[i])
             continue;
-        if (!atomic_load(&failures.is_tolerant))
+        if (!atomic_load(&failures.is_tolerant) && ampi_procs_is_own(i))
             end_job(i);
         (*forgotten)[i] = true;
         ampi_machine->forget(pe_id, i);

@@ -36,7 +36,7 @@ static int count_ranks(int n_ranks, int n_procs, int i)
     return (int)((int64_t)(i + 1) * n_ranks / n_procs - (int64_t)i * n_ranks / n_procs);
 }
 
-/* World ranks of spawned processes: those of ranks that they could spawn themselves, which come after their own. */
+/* World ranks of spawned processes, and of those at the start of a job in a universe: those of ranks that they could spawn themselves, which come after their own. */
 void ampi_procs_read_spawn(const char *text)
 {
     struct ampi_spawned *spawned = base_calloc(1, sizeof *spawned, "a spawned process");
@@ -51,6 +51,10 @@ void ampi_procs_read_spawn(const char *text)
                          "a spawned process");
         for (int i = 0; i < n_procs; i++, proc_id++) {
             int first = ampi_job.n_ranks + proc_id * AMPI_SPAWN_MAX, n = count_ranks(n_ranks, n_procs, i);
+            if (n > AMPI_SPAWN_MAX)
+                base_fatal(1,
+                           "a process that is spawned, or belongs to a universe, can have %d ranks, not %d",
+                           AMPI_SPAWN_MAX, n);
             if (proc_id == ampi_job.proc_id) {
                 ampi_job.first_rank = spawned->first_rank = first;
                 ampi_job.n_local = n;

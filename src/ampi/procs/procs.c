@@ -59,6 +59,16 @@ void ampi_procs_tell_look_again(int pe_id)
             clients[i]->look_again(pe_id);
 }
 
+bool ampi_procs_are_linked(bool *is_linked)
+{
+    bool has_links = false;
+
+    for (int i = 0; i < n_clients; i++)
+        if (clients[i]->is_linked && clients[i]->is_linked(is_linked))
+            has_links = true;
+    return has_links;
+}
+
 int ampi_procs_tell_ask_for_report(void)
 {
     int n_asked = 0;
@@ -117,6 +127,8 @@ void ampi_procs_attach(long n_ranks)
     ampi_job.n_procs = place.n_procs;
     ampi_job.max_procs = place.max_procs;
     ampi_job.proc_id = place.proc_id;
+    ampi_job.own_first = place.job_first;
+    ampi_job.own_end = place.job_end;
     ampi_job.node_first = place.node_first;
     ampi_job.n_ranks = (int)n_ranks;
     ampi_job.app_num = place.app_num;
@@ -130,7 +142,11 @@ void ampi_procs_attach(long n_ranks)
     }
     ampi_job.node_index = place.node_index;
     ampi_job.node_n_procs = place.node_n_procs;
-    ult_job_share_node(place.node_index, place.node_n_procs);
+    if (ampi_job.spawned && ampi_job.spawned->number == 0) { /* at the start of a job in a universe */
+        ampi_job.node_index = place.proc_id - place.spawn_first;
+        ampi_job.node_n_procs = place.spawn_n_procs;
+    }
+    ult_job_share_node(ampi_job.node_index, ampi_job.node_n_procs);
     ampi_failed_init();
     if (place.keeps_going)
         ampi_failed_tolerate();
@@ -286,6 +302,18 @@ static bool lock_end(pthread_mutex_t *lock, int exit_code)
     return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
+/* The machine must wait for other jobs' processes that still share a communicator with this one. */
+static void link_others(void)
+{
+    bool *is_linked;
+
+    if (!ampi_job.own_end)
+        return;
+    is_linked = base_calloc((size_t)ampi_job.max_procs, sizeof *is_linked, "the end");
+    ampi_procs_are_linked(is_linked);
+    ampi_machine->link(is_linked);
+}
+
 void ampi_procs_close(int exit_code)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -296,6 +324,7 @@ void ampi_procs_close(int exit_code)
     if (ampi_machine) {
         if (exit_code == 0)
             gpu_nccl_settle(GPU_NCCL_SETTLE_S);
+        link_others();
         ampi_machine->close(exit_code ? PATIENCE_S : 0);
         ampi_machine = NULL;
     }

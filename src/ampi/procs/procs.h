@@ -125,6 +125,12 @@ static inline bool ampi_procs_is_present(int proc_id)
     return !ampi_machine->is_present || ampi_machine->is_present(proc_id);
 }
 
+/* True unless the process belongs to another job of the universe. */
+static inline bool ampi_procs_is_own(int proc_id)
+{
+    return !ampi_job.own_end || (proc_id >= ampi_job.own_first && proc_id < ampi_job.own_end);
+}
+
 /* For spawned ranks, and jobs of several programs (job_programs.c). */
 int ampi_procs_find_of_rank(int world_rank);
 
@@ -220,6 +226,9 @@ struct ampi_procs_client {
     /* Checks all communicators: processes have failed (then after forget), or a communicator with failed
      * members was created. */
     void (*look_again)(int pe_id);
+    /* In a universe: true if processes of other jobs may send messages that this one waits for. Sets is_linked of those
+     * with which it shares communicators. */
+    bool (*is_linked)(bool *is_linked);
     /* Called when the job is deadlocked: asks other processes for facts that this one's report will name.
      * Returns the number of answers, each of which calls ampi_procs_answered, on PE 0. */
     int (*ask_for_report)(void);
@@ -230,6 +239,9 @@ void ampi_procs_add_client(const struct ampi_procs_client *client);
 
 /* Calls the clients' begin, if this process is one of several. Before the first communicator. */
 void ampi_procs_tell_begin(void);
+
+/* Calls the clients' is_linked. */
+bool ampi_procs_are_linked(bool *is_linked);
 
 /* Counts an answer to ask_for_report. (termination.c) */
 void ampi_procs_answered(void);

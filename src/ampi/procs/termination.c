@@ -13,6 +13,8 @@
  * After a failure the survivors are all processes. They ignore messages exchanged with failed processes,
  * and count together only if they know the same failures.
  *
+ * In a universe other jobs' processes do not take part. A process that they may send to is not quiet.
+ *
  * Some events are not Heddle messages (the notification of a sender that its data was fetched is internal
  * to UCX), and stay pending until a PE polls. So before a process reports that it is quiet it makes all its
  * PEs poll.
@@ -62,6 +64,7 @@ static struct {
     uint32_t question;        /* round to answer; 0: none */
     struct words *words;      /* by process */
     bool *is_failed;          /* by process, at the last look */
+    bool *is_linked;          /* by process; not read */
     int collector;            /* the lowest process that had not failed then */
     int judge;                /* the process that has found the deadlock */
     int n_unanswered;         /* questions for the report that have no answer yet */
@@ -87,6 +90,7 @@ static void init(void)
         return;
     own.words = base_calloc(n, sizeof *own.words, what);
     own.is_failed = base_calloc(n, sizeof *own.is_failed, what);
+    own.is_linked = base_calloc(n, sizeof *own.is_linked, what);
     own.n_sleeps = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_sleeps, what);
     all.reported = base_calloc(n, sizeof *all.reported, what);
     all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
@@ -97,7 +101,7 @@ static void init(void)
 static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        own.is_failed[i] = ampi_failed_is(i) || !ampi_procs_is_present(i);
+        own.is_failed[i] = ampi_failed_is(i) || !ampi_procs_is_present(i) || !ampi_procs_is_own(i);
     own.collector = 0;
     while (own.is_failed[own.collector])
         own.collector++;
@@ -312,6 +316,8 @@ int64_t ampi_procs_check_termination(void)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
     if (!read_counters(&counters))
         return 0;
+    if (ampi_job.own_end && ampi_procs_are_linked(own.is_linked))
+        return begin_again(now_ns);
     if (own.n_unanswered > 0 && counters.failed != own.failed) /* one that was asked may have failed */
         report();
     end_job();

@@ -129,6 +129,7 @@ static void process_ended(struct procs_job *job, int proc_id, int status)
 {
     const struct procs_proc *proc = &job->procs[proc_id];
     int spawn = procs_program_of(&job->options, proc_id)->spawn;
+    bool has_failed = true;
     char why[256];
     if (proc->is_dropped)
         return;
@@ -147,8 +148,10 @@ static void process_ended(struct procs_job *job, int proc_id, int status)
         process_failed(job, proc_id, WEXITSTATUS(status), why);
     } else if (proc->is_connected && !proc->is_finalized) {
         process_failed(job, proc_id, 1, "ended without finalizing MPI");
+    } else {
+        has_failed = false;
     }
-    procs_grow_ended(proc_id);
+    procs_grow_ended(proc_id, has_failed);
 }
 
 /* Finds a process that has ended well without ever joining the job while another one has joined: the others

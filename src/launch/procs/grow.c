@@ -25,14 +25,15 @@
 enum { MAX_CALLERS = 16 }; /* at once; more wait until these have been served */
 
 static struct base_launched_table *table;
-static int listener = -1; /* for requests */
+static _Atomic uint8_t *states; /* in it, by process of this job */
+static int listener = -1;       /* for requests */
 static int
     callers[MAX_CALLERS]; /* connections whose request has not arrived; the first num_callers are in use */
 static int num_callers;
 
 /* ---- Table and socket ---- */
 
-static bool open_table(const struct procs_job *job)
+static bool open_table(struct procs_job *job)
 {
     char path[PROCS_DIR_MAX + 32];
     size_t size = sizeof *table + (size_t)job->max_procs;
@@ -48,10 +49,15 @@ static bool open_table(const struct procs_job *job)
     }
     table = memory;
     table->max = (uint32_t)job->max_procs;
-    atomic_store(&table->n_started, (uint32_t)job->num_procs);
-    for (int i = 0; i < job->num_procs; i++)
-        atomic_store(&table->states[i], BASE_LAUNCHED_STARTED);
     return true;
+}
+
+/* Processes get their numbers. */
+static void set_started(int first, int num)
+{
+    for (int i = first; i < first + num; i++)
+        atomic_store(&states[i], BASE_LAUNCHED_STARTED);
+    atomic_fetch_add(&table->n_started, (uint32_t)num);
 }
 
 /* The folder is open to this user only, and the kernel tells whose the other end is. */
@@ -62,7 +68,28 @@ static bool is_own(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == getuid();
 }
 
-bool procs_grow_prepare(const struct procs_job *job)
+/* What the processes of a spawn (0: of the start) have to know, whose programs are the last ones from this number on;
+ * malloc'ed. */
+static char *text_of(const struct procs_job *job, const char *num_ranks, const char *port, int first_program,
+                     int first_proc)
+{
+    char *text = NULL;
+    if (asprintf(&text, "%s,%d,%d", num_ranks, job->first_number + first_proc, job->num_spawns) < 0)
+        launch_fail(1, "out of memory");
+    for (int i = first_program; i <= job->options.num_programs; i++) {
+        const struct procs_program *program = &job->options.programs[i];
+        char *longer = NULL;
+        if ((i < job->options.num_programs
+                 ? asprintf(&longer, "%s,%dx%d", text, program->num_ranks, program->num_procs)
+                 : asprintf(&longer, "%s;%s", text, port)) < 0)
+            launch_fail(1, "out of memory");
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+bool procs_grow_prepare(struct procs_job *job)
 {
     struct sockaddr_un address;
     int folder = open(job->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -74,12 +101,18 @@ bool procs_grow_prepare(const struct procs_job *job)
         return false;
     }
     close(folder);
-    return open_table(job);
+    if (job->options.is_in_universe ? (table = procs_universe_enter(job)) == NULL : !open_table(job))
+        return false;
+    states = table->states + job->first_number;
+    set_started(0, job->num_procs);
+    if (job->options.is_in_universe)
+        job->spawn_text = text_of(job, "1", "", 0, 0);
+    return true;
 }
 
-void procs_grow_ended(int proc_id)
+void procs_grow_ended(int proc_id, bool has_failed)
 {
-    atomic_store(&table->states[proc_id], BASE_LAUNCHED_ENDED);
+    atomic_store(&states[proc_id], has_failed ? BASE_LAUNCHED_FAILED : BASE_LAUNCHED_ENDED);
 }
 
 int procs_grow_watch(struct pollfd *watched)
@@ -178,24 +211,6 @@ static int read_programs(struct procs_job *job, struct words *words, int num)
     return first_proc - job->num_procs;
 }
 
-/* What the new processes have to know; malloc'ed. */
-static char *text_of(const struct procs_job *job, const char *num_ranks, const char *port, int num)
-{
-    char *text = NULL;
-    if (asprintf(&text, "%s,%d,%d", num_ranks, job->num_procs, job->num_spawns) < 0)
-        launch_fail(1, "out of memory");
-    for (int i = 0; i <= num; i++) {
-        const struct procs_program *program = &job->options.programs[job->options.num_programs + i];
-        char *longer = NULL;
-        if ((i < num ? asprintf(&longer, "%s,%dx%d", text, program->num_ranks, program->num_procs)
-                     : asprintf(&longer, "%s;%s", text, port)) < 0)
-            launch_fail(1, "out of memory");
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
 void procs_grow_drop(struct procs_job *job, int spawn)
 {
     for (int i = job->options.num_procs; i < job->num_procs; i++) {
@@ -210,16 +225,14 @@ void procs_grow_drop(struct procs_job *job, int spawn)
     }
     for (int i = job->options.num_procs; i < job->num_procs; i++) /* now others may notice it */
         if (procs_program_of(&job->options, i)->spawn == spawn)
-            procs_grow_ended(i);
+            procs_grow_ended(i, false);
 }
 
 /* Starts the processes of the job's last programs; writes the answer. */
 static void start(struct procs_job *job, int num_procs, procs_start_fn start_one, char *answer, size_t size)
 {
     int first = job->num_procs;
-    for (int i = first; i < first + num_procs; i++)
-        atomic_store(&table->states[i], BASE_LAUNCHED_STARTED);
-    atomic_store(&table->n_started, (uint32_t)(first + num_procs));
+    set_started(first, num_procs);
     for (int i = first; i < first + num_procs; i++) {
         job->num_procs = i + 1;
         int error = procs_server_add(job, i) ? start_one(job, i) : ENOMEM;
@@ -230,7 +243,7 @@ static void start(struct procs_job *job, int num_procs, procs_start_fn start_one
         procs_grow_drop(job, job->num_spawns);
         return;
     }
-    snprintf(answer, size, "=%d,%d", first, num_procs);
+    snprintf(answer, size, "=%d,%d", job->first_number + first, num_procs);
 }
 
 /* Handles the packet: malloc'ed, and kept if it describes programs. */
@@ -249,11 +262,12 @@ static void handle(struct procs_job *job, char *packet, size_t len, procs_start_
     } else if (num_procs > job->max_procs - job->num_procs) {
         snprintf(answer, size,
                  "a job can spawn %d processes in its life, and has spawned too many for %d more",
-                 BASE_LAUNCHED_SPAWNED_MAX, num_procs);
+                 job->max_procs - job->options.num_procs, num_procs);
     } else {
         free(job->spawn_text);
-        job->spawn_text = text_of(job, num_ranks, port, num_programs);
         job->options.num_programs += num_programs;
+        job->spawn_text =
+            text_of(job, num_ranks, port, job->options.num_programs - num_programs, job->num_procs);
         start(job, num_procs, start_one, answer, size);
     }
 }

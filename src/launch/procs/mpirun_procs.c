@@ -52,6 +52,8 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->is_verbose = true;
         else if (strcmp(*word, "no-bind") == 0)
             options_out->binds = false;
+        else if (strcmp(*word, "universe") == 0)
+            options_out->is_in_universe = true;
         else if (strcmp(*word, "grows") == 0)
             options_out->grows = true;
         else if (strcmp(*word, "keep-going") == 0)
@@ -75,8 +77,12 @@ static void read_command(char **argv, struct procs_options *options_out)
 
 static void set_size(const struct procs_job *job)
 {
-    char *text = NULL, *programs = procs_programs_text(&job->options);
-    if (asprintf(&text, "%s:%d%s%s%s", job->name, job->options.num_procs,
+    char *text = NULL, *programs = job->first_number ? NULL : procs_programs_text(&job->options);
+    if (job->first_number &&
+        asprintf(&programs, BASE_LAUNCHED_UNIVERSE "%d+%d", job->first_number, job->max_procs) < 0)
+        programs = NULL;
+    if (programs == NULL ||
+        asprintf(&text, "%s:%d%s%s%s", job->name, job->options.num_procs,
                  job->options.keeps_going ? BASE_LAUNCHED_KEEPS_GOING : "",
                  job->options.grows ? BASE_LAUNCHED_GROWS : "", programs) < 0 ||
         setenv(BASE_LAUNCHED_SIZE_ENV, text, 1) != 0)
@@ -150,7 +156,7 @@ static char **make_env(const struct procs_job *job, int proc_id)
     if (env.entries == NULL)
         return NULL;
     set_place(&env, &job->options, proc_id);
-    if (procs_program_of(&job->options, proc_id)->spawn > 0)
+    if (job->first_number || procs_program_of(&job->options, proc_id)->spawn > 0)
         set_variable(BASE_LAUNCHED_SPAWN_ENV, job->spawn_text, true, &env);
     if (procs_program_of(&job->options, proc_id)->dir != NULL)
         set_variable("PWD", procs_program_of(&job->options, proc_id)->dir, false, &env);
@@ -206,6 +212,7 @@ static void forward_signal(struct procs_job *job, int number)
         kill_leftover(job);
         procs_jobdir_remove(job->dir);
         procs_jobdir_remove_rooms();
+        procs_universe_leave(job);
         _exit(128 + number);
     }
     if (is_request && ++num_requests > 1 && job->next_step_s == 0 && job->ending != SIGKILL) {
@@ -331,8 +338,9 @@ static int wait_ms(const struct procs_job *job, double deadline_s)
         until_s = job->next_step_s;
     if (deadline_s > 0 && deadline_s < until_s)
         until_s = deadline_s;
-    if (isatty(STDIN_FILENO) && job->num_running > 0 && until_s > now_s + 0.1)
-        until_s = now_s + 0.1;
+    if ((isatty(STDIN_FILENO) || job->first_number) && job->num_running > 0 &&
+        until_s > now_s + PROCS_UNIVERSE_WATCH_S)
+        until_s = now_s + PROCS_UNIVERSE_WATCH_S;
     return until_s <= now_s ? 0 : (int)((until_s - now_s) * 1e3) + 1;
 }
 
@@ -348,6 +356,7 @@ static void watch_time(struct procs_job *job, double *deadline_s_inout)
     }
     if (job->next_step_s > 0 && now_s >= job->next_step_s)
         procs_end_step(job);
+    procs_universe_watch(job);
 }
 
 /* ---- Start reports ---- */
@@ -444,7 +453,8 @@ int main(int argc, char **argv)
     if (gethostname(job.host, sizeof job.host) != 0)
         snprintf(job.host, sizeof job.host, "localhost");
     job.num_procs = job.options.num_procs;
-    job.max_procs = job.num_procs + BASE_LAUNCHED_SPAWNED_MAX;
+    job.max_procs = job.num_procs + (job.options.is_in_universe ? BASE_LAUNCHED_UNIVERSE_SPAWNED_MAX
+                                                                : BASE_LAUNCHED_SPAWNED_MAX);
     job.procs = calloc((size_t)job.max_procs, sizeof job.procs[0]);
     job.forward = procs_forward_create(job.procs, job.max_procs, &job.options);
     if (job.procs == NULL || job.forward == NULL)
@@ -457,10 +467,10 @@ int main(int argc, char **argv)
     procs_leftover_adopt();
     setenv("UCX_POSIX_DIR", job.dir, 0);
     mark_environment(&job);
-    set_size(&job);
     /* libpmix's other data store is shared memory with locks, which a killed process may hold. */
     setenv("PMIX_MCA_gds", "hash", 0);
     if (procs_grow_prepare(&job) && procs_server_start(&job)) {
+        set_size(&job);
         if (job.options.is_verbose)
             say_what_is_run(&job);
         run(&job, signals);
@@ -472,6 +482,7 @@ int main(int argc, char **argv)
     }
     procs_jobdir_remove(job.dir);
     procs_jobdir_remove_rooms();
+    procs_universe_leave(&job);
     procs_guard_dismiss();
     _exit(job.exit_code); /* not exit: libpmix's thread is still running */
 }

@@ -8,6 +8,7 @@
  *                    they set flags in struct procs_proc and struct procs_abort, and ring a bell (eventfd)
  *   peer.c           lets only processes of this user connect to the server
  *   programs_of_job.c  the programs of the job, and the program of each process
+ *   universe.c       the user's jobs that can connect to each other
  *   grow.c           starts processes that MPI_Comm_spawn requests
  *   spawn.c          starts one process: pipes, process group, signals, cores
  *   end.c            handles the end of a process: exit code of the job, ending the others
@@ -66,6 +67,7 @@ struct procs_options {
     bool is_verbose;                /* -v */
     bool binds;                     /* each process gets a share of the cores */
     bool keeps_going;               /* --keep-going: the others continue when a process fails */
+    bool is_in_universe;            /* --universe */
     bool grows;                     /* --procs 1: the process can spawn others */
     double timeout_s;               /* 0: none */
     int reports_fd;                 /* receives start reports (launch_report.c); -1: not requested */
@@ -97,6 +99,7 @@ struct procs_job {
     struct procs_proc *procs;      /* max_procs of them, the first num_procs are in use */
     int num_procs;                 /* processes that were started, at the beginning or by MPI_Comm_spawn */
     int max_procs;                 /* maximum number of processes in the job's life */
+    int first_number;              /* of process 0 in the universe; 0: there is none */
     int num_spawns;                /* requests to spawn */
     char *spawn_text;              /* for the processes of the last one: BASE_LAUNCHED_SPAWN_ENV */
     int num_running;               /* started and not yet reaped */
@@ -149,7 +152,7 @@ bool procs_server_hear(struct procs_abort *abort_out);
 /* Adds the variables that the process needs to find the server to env. *env_inout is a malloc'ed,
  * NULL-terminated array of malloc'ed strings, and may move. */
 bool procs_server_add_env(const struct procs_job *job, int proc_id, char ***env_inout);
-/* Announces to the other processes that this one has failed, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
+/* Announces to the job's processes that this one has failed, and why (PMIx event PMIX_ERR_PROC_ABORTED). */
 void procs_server_announce_loss(const struct procs_job *job, int proc_id, const char *why);
 
 /* Admits a process that is spawned. False: libpmix refuses. */
@@ -162,9 +165,9 @@ typedef int (*procs_start_fn)(struct procs_job *job, int proc_id);
 
 /* Creates the table of processes, and the socket for requests, in the job's folder. On failure prints the reason and
  * returns false. */
-bool procs_grow_prepare(const struct procs_job *job);
+bool procs_grow_prepare(struct procs_job *job);
 /* The process has ended, or was never started. */
-void procs_grow_ended(int proc_id);
+void procs_grow_ended(int proc_id, bool has_failed);
 /* A process of a spawn could not be started, or has ended before MPI_Init: kills the others of the spawn. The job goes on. */
 void procs_grow_drop(struct procs_job *job, int spawn);
 /* Writes the descriptors to poll to watched, at most PROCS_GROW_WATCHED; returns their number. */
@@ -172,6 +175,19 @@ int procs_grow_watch(struct pollfd *watched);
 enum { PROCS_GROW_WATCHED = 17 };
 /* Serves the requests that have arrived. */
 void procs_grow_work(struct procs_job *job, procs_start_fn start_one);
+
+/* ---- universe.c ---- */
+
+/* Enters the universe: sets first_number, and adds the links to the job's folder. On failure prints the reason and returns
+ * NULL. */
+struct base_launched_table *procs_universe_enter(struct procs_job *job);
+/* When the job's processes have ended. */
+void procs_universe_leave(const struct procs_job *job);
+/* Tells the job's processes of lost processes of other jobs. Called every PROCS_UNIVERSE_WATCH_S. */
+void procs_universe_watch(const struct procs_job *job);
+#define PROCS_UNIVERSE_WATCH_S 0.1
+/* Removes the universe if no job belongs to it. */
+void procs_universe_tidy(void);
 
 /* ---- requirements.c ---- */
 
@@ -255,6 +271,7 @@ void procs_input_work(void);
  * that the job is alive. */
 bool procs_jobdir_create(struct procs_job *job, int *lock_out);
 void procs_jobdir_remove(const char *dir);
+void procs_jobdir_remove_contents(const char *dir);
 /* Removes folders that killed processes had elsewhere. Called when the job's processes have ended. */
 void procs_jobdir_remove_rooms(void);
 

@@ -37,6 +37,7 @@ static void clean_up(const struct note *folder, const pid_t *pids, int num)
     if (folder->dir[0] != '\0') {
         procs_leftover_kill(folder->id);
         procs_jobdir_remove(folder->dir);
+        procs_universe_tidy();
     }
 }
 

@@ -26,9 +26,9 @@ static BASE_COLD void await_survivors(struct ampi_comm *world)
     int error;
 
     do {
-        struct ampi_group *survivors = ampi_failed_survivors();
+        struct ampi_group *survivors = ampi_failed_survivors(world->local->layout->group);
         struct ampi_meet me = {.function = "finalize", .group = survivors, .build = build_nothing};
-        me.member = ampi_group_find(survivors, world->rank);
+        me.member = ampi_group_find(survivors, world->owner->world_rank);
         error = ampi_meet_run(&me);
         ampi_group_unref(survivors);
     } while (error == MPI_ERR_PROC_ABORTED);

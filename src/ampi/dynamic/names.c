@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * names.c: published names in a universe (mpirun --universe): a file for each, in a folder that only this user can open. It
+ * needs no daemon. See registry.h.
+ *
+ * A file's name is a hash of the published name; it holds the port and the name, each with its 0. It is complete when it
+ * appears (link). A name whose port belongs to a process that has ended is not published any more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ampi/dynamic/registry.h"
+#include "ampi/procs/launcher_env.h"
+#include "ampi/procs/procs.h"
+#include "base/launched.h"
+#include "base/log.h"
+
+/* The file of a name, or with a suffix another one beside it. */
+static void path_of(const char *service, const char *suffix, char *path_out, size_t path_bytes)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (const char *at = service; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    snprintf(path_out, path_bytes, "%s" BASE_LAUNCHED_UNIVERSE_LINK BASE_LAUNCHED_NAMES "/%016llx%s",
+             ampi_launched_folder(), (unsigned long long)hash, suffix);
+}
+
+/* True if the name is published; port_out has MPI_MAX_PORT_NAME bytes. *has_file_out: there is a file, perhaps of a process
+ * that has ended. */
+static bool read_name(const char *path, const char *service, char *port_out, bool *has_file_out)
+{
+    FILE *file = fopen(path, "re");
+    size_t n_service = strlen(service) + 1, n_bytes = MPI_MAX_PORT_NAME + n_service;
+    char *bytes = base_calloc(1, n_bytes + 1, "a published name");
+    size_t n = file ? fread(bytes, 1, n_bytes, file) : 0, n_port = strlen(bytes) + 1;
+    bool is_found = n == n_port + n_service && memcmp(bytes + n_port, service, n_service) == 0 &&
+                    ampi_registry_is_alive(bytes);
+
+    *has_file_out = file != NULL;
+    if (file)
+        fclose(file);
+    if (is_found)
+        snprintf(port_out, MPI_MAX_PORT_NAME, "%s", bytes);
+    free(bytes);
+    return is_found;
+}
+
+/* Returns an error class. */
+static int publish(const char *path, const char *service, const char *port, char *old_port)
+{
+    static atomic_uint n_files;
+    char other[512], suffix[32];
+    FILE *file;
+    bool has_file = true, is_written;
+    int error = MPI_SUCCESS;
+
+    snprintf(suffix, sizeof suffix, "-%d.%u", (int)getpid(), atomic_fetch_add(&n_files, 1));
+    path_of(service, suffix, other, sizeof other);
+    file = fopen(other, "wxe");
+    is_written = file && fwrite(port, strlen(port) + 1, 1, file) == 1 &&
+                 fwrite(service, strlen(service) + 1, 1, file) == 1;
+    if (file && fclose(file) != 0)
+        is_written = false;
+    while (is_written && !error && link(other, path) != 0)
+        if (errno != EEXIST)
+            is_written = false;
+        else if (read_name(path, service, old_port, &has_file))
+            error = MPI_ERR_SERVICE;
+        else if (has_file)
+            unlink(path);
+    unlink(other);
+    return is_written ? error : MPI_ERR_NO_SPACE;
+}
+
+int ampi_names_run(struct ampi_registry_call *call)
+{
+    char path[512];
+    bool has_file;
+
+    path_of(call->service, "", path, sizeof path);
+    if (call->op == AMPI_REGISTRY_PUBLISH)
+        return publish(path, call->service, call->port, call->answer);
+    if (!read_name(path, call->service, call->answer, &has_file))
+        return call->op == AMPI_REGISTRY_LOOKUP ? MPI_ERR_NAME : MPI_ERR_SERVICE;
+    if (call->op == AMPI_REGISTRY_UNPUBLISH && (strcmp(call->answer, call->port) != 0 || unlink(path) != 0))
+        return MPI_ERR_SERVICE;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A job of universe_test.sh and universe_random.py. All ranks run the words of the command line one after the other; rank 0
+ * prints results. Connections are on a stack; I is a place in it, from the top (0).
+ *      open NAME, close NAME       a port of rank 0, which is published
+ *      publish NAME, lookup NAME   the name of a port that does not exist; prints the port
+ *      accept NAME, connect NAME   pushes a connection; connect waits until the name is published, at most 20 s
+ *      try NAME                    connects or accepts once, for 0.2 s at most; prints the error
+ *      talk I RANKS                messages and collectives with so many ranks of the other side
+ *      lost I                      receives, and prints the error
+ *      join SOCKET                 rank 0 connects to that of another job by a Unix socket; prints whether it can
+ *      leave I                     disconnects; "drop I" frees
+ *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
+ *      await FILE, create FILE     waits until there is a file
+ *      block                       all ranks wait for a message that does not come
+ *      kill, abort                 ends the process
+ *      say TEXT, number            prints; each rank prints its number
+ */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BIG 300000
+
+static int rank, size, is_child;
+static MPI_Comm stack[64];
+static int n_stack;
+static char port[MPI_MAX_PORT_NAME];
+
+static const char *name_of(int error)
+{
+    static char other[32];
+    int class;
+
+    MPI_Error_class(error, &class);
+    snprintf(other, sizeof other, "class %d", class);
+    return error == MPI_SUCCESS            ? "success"
+           : class == MPI_ERR_PORT         ? "MPI_ERR_PORT"
+           : class == MPI_ERR_NAME         ? "MPI_ERR_NAME"
+           : class == MPI_ERR_SERVICE      ? "MPI_ERR_SERVICE"
+           : class == MPI_ERR_PROC_ABORTED ? "MPI_ERR_PROC_ABORTED"
+                                           : other;
+}
+
+static void print(const char *what, const char *text)
+{
+    if (rank == 0 && !is_child)
+        printf("%s: %s\n", what, text);
+    fflush(stdout);
+}
+
+static void require(int is_right, const char *what)
+{
+    if (is_right)
+        return;
+    printf("rank %d: wrong: %s\n", rank, what);
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+static void push(MPI_Comm comm)
+{
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    stack[n_stack++] = comm;
+}
+
+static MPI_Comm take(const char *place, int is_removed)
+{
+    int at = n_stack - 1 - atoi(place);
+    MPI_Comm comm;
+
+    require(at >= 0, "there is no such connection");
+    comm = stack[at];
+    if (is_removed) {
+        memmove(&stack[at], &stack[at + 1], (size_t)(n_stack - at - 1) * sizeof stack[0]);
+        n_stack--;
+    }
+    return comm;
+}
+
+/* Every rank sends to one of the other side, and both sides are merged. */
+static void talk(MPI_Comm inter, int n_others)
+{
+    static char out[BIG], in[BIG];
+    MPI_Comm all;
+    MPI_Win win;
+    int n, me, sum, most = size > n_others ? size : n_others;
+
+    MPI_Comm_remote_size(inter, &n);
+    require(n == n_others, "size of the other side");
+    for (int i = 0; i < most; i++)
+        if (i % size == rank) {
+            memset(out, rank, BIG);
+            require(!MPI_Sendrecv(out, i % 2 ? 8 : BIG, MPI_CHAR, i % n, 1, in, BIG, MPI_CHAR, i % n, 1,
+                                  inter, MPI_STATUS_IGNORE),
+                    "message");
+            require(in[0] == (char)(i % n), "contents");
+        }
+    sum = rank + 1;
+    require(!MPI_Allreduce(&sum, &me, 1, MPI_INT, MPI_SUM, inter), "allreduce");
+    require(me == n * (n + 1) / 2, "sum of the other side");
+    require(!MPI_Intercomm_merge(inter, 0, &all), "merge");
+    MPI_Comm_rank(all, &me);
+    require(!MPI_Allreduce(&me, &sum, 1, MPI_INT, MPI_SUM, all), "allreduce of all");
+    require(sum == (n + size) * (n + size - 1) / 2, "sum of all");
+    sum = -1;
+    MPI_Win_create(&sum, sizeof sum, sizeof sum, MPI_INFO_NULL, all, &win);
+    MPI_Win_fence(0, win);
+    MPI_Put(&me, 1, MPI_INT, (me + 1) % (n + size), 0, 1, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    require(sum == (me + n + size - 1) % (n + size), "put");
+    MPI_Win_free(&win);
+    MPI_Comm_free(&all);
+}
+
+static int connect_to(const char *name, MPI_Comm *inter)
+{
+    char other[MPI_MAX_PORT_NAME] = "";
+
+    for (int i = 0; rank == 0 && i < 2000 && MPI_Lookup_name(name, MPI_INFO_NULL, other); i++)
+        usleep(10000);
+    return MPI_Comm_connect(other, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter);
+}
+
+static int try_port(const char *name, MPI_Comm *inter)
+{
+    char other[MPI_MAX_PORT_NAME] = "";
+    MPI_Info info;
+    int error;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "timeout", "0.2");
+    if (rank == 0 && strchr(name, ':'))
+        snprintf(other, sizeof other, "%s", name);
+    else if (rank == 0 && strcmp(name, "own") != 0)
+        MPI_Lookup_name(name, MPI_INFO_NULL, other);
+    error = strcmp(name, "own") == 0 ? MPI_Comm_accept(port, info, 0, MPI_COMM_WORLD, inter)
+                                     : MPI_Comm_connect(other, info, 0, MPI_COMM_WORLD, inter);
+    MPI_Info_free(&info);
+    return error;
+}
+
+/* One of two jobs binds the socket, the other one connects to it. */
+static void join(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct sockaddr *at = (const struct sockaddr *)&address;
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), value = 5, other = 0;
+    MPI_Comm inter;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (bind(fd, at, sizeof address) == 0) {
+        listen(fd, 1);
+        fd = accept(fd, NULL, NULL);
+    } else {
+        while (connect(fd, at, sizeof address) != 0)
+            usleep(5000);
+    }
+    require(!MPI_Comm_join(fd, &inter), "join");
+    if (inter == MPI_COMM_NULL) {
+        print("join", "MPI_COMM_NULL");
+        return;
+    }
+    MPI_Sendrecv(&value, 1, MPI_INT, 0, 0, &other, 1, MPI_INT, 0, 0, inter, MPI_STATUS_IGNORE);
+    print("join", other == value ? "well" : "wrong");
+    MPI_Comm_disconnect(&inter);
+}
+
+static int run(char **word, char *program)
+{
+    const char *op = word[0], *arg = word[1];
+    MPI_Comm inter;
+    int number;
+
+    if (strcmp(op, "open") == 0 && rank == 0) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        require(!MPI_Publish_name(arg, MPI_INFO_NULL, port), "publish");
+    } else if (strcmp(op, "close") == 0 && rank == 0) {
+        require(!MPI_Unpublish_name(arg, MPI_INFO_NULL, port), "unpublish");
+        require(!MPI_Close_port(port), "close");
+    } else if (strcmp(op, "publish") == 0) {
+        print("publish", rank == 0 ? name_of(MPI_Publish_name(arg, MPI_INFO_NULL, "nowhere")) : "");
+    } else if (strcmp(op, "lookup") == 0) {
+        char other[MPI_MAX_PORT_NAME] = "";
+        number = rank == 0 ? MPI_Lookup_name(arg, MPI_INFO_NULL, other) : 0;
+        print("lookup", number ? name_of(number) : other);
+    } else if (strcmp(op, "accept") == 0) {
+        require(!MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), "accept");
+        push(inter);
+    } else if (strcmp(op, "connect") == 0) {
+        require(!connect_to(arg, &inter), "connect");
+        push(inter);
+    } else if (strcmp(op, "try") == 0) {
+        print("try", name_of(try_port(arg, &inter)));
+    } else if (strcmp(op, "talk") == 0) {
+        talk(take(arg, 0), atoi(word[2]));
+        print("talked to", word[2]);
+        return 3;
+    } else if (strcmp(op, "lost") == 0) {
+        print("lost", name_of(MPI_Recv(&number, 1, MPI_INT, 0, 2, take(arg, 0), MPI_STATUS_IGNORE)));
+    } else if (strcmp(op, "leave") == 0) {
+        inter = take(arg, 1);
+        require(!MPI_Comm_disconnect(&inter), "disconnect");
+    } else if (strcmp(op, "drop") == 0) {
+        inter = take(arg, 1);
+        MPI_Comm_free(&inter);
+    } else if (strcmp(op, "spawn") == 0) {
+        require(!MPI_Comm_spawn(program, MPI_ARGV_NULL, atoi(arg), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
+                                MPI_ERRCODES_IGNORE),
+                "spawn");
+        push(inter);
+    } else if (strcmp(op, "join") == 0 && rank == 0) {
+        join(arg);
+    } else if (strcmp(op, "await") == 0) {
+        while (access(arg, F_OK) != 0)
+            usleep(5000);
+    } else if (strcmp(op, "create") == 0 && rank == 0) {
+        fclose(fopen(arg, "w"));
+    } else if (strcmp(op, "say") == 0) {
+        print("say", arg);
+    } else if (strcmp(op, "number") == 0) {
+        printf("rank %d\n", rank);
+        return 1;
+    } else if (strcmp(op, "block") == 0) {
+        MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (strcmp(op, "kill") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD); /* all have printed */
+        kill(getpid(), SIGKILL);
+    } else if (strcmp(op, "abort") == 0) {
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    } else {
+        require(rank != 0, op);
+    }
+    return strcmp(op, "kill") == 0 || strcmp(op, "abort") == 0 || strcmp(op, "block") == 0 ? 1 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        int n;
+        is_child = 1;
+        MPI_Comm_remote_size(parent, &n);
+        talk(parent, n);
+        MPI_Comm_disconnect(&parent);
+    }
+    for (int i = 1; i < argc;)
+        i += run(&argv[i], argv[0]);
+    print("end", "well");
+    MPI_Finalize();
+    return 0;
+}

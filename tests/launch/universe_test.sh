@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that jobs of mpirun --universe connect to each other: by ports, published names and sockets, with time-outs; that a
+# lost job is an error for the others, and that nothing is left behind.
+# Usage: universe_test.sh MPICC MPIRUN
+set -u
+mpirun=$2
+# shellcheck source=tools/test_expect.sh
+. "$(dirname "$0")/../../tools/test_expect.sh"
+unset HEDDLE_OPTIONS
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(cd "$expect_dir" && pwd -P)
+"$1" -O1 -o "$work/job" "$here/universe.c" || exit 1
+cd "$work" || exit 1
+export HEDDLE_UNIVERSE=test-$$
+folder=/dev/shm/heddle-universe-$(id -u)-$HEDDLE_UNIVERSE
+run=(timeout 60 "$mpirun" --universe)
+# beside PROCS RANKS WORDS...: a job beside those of expect.
+beside() {
+    "${run[@]}" --procs "$1" -n "$2" ./job "${@:3}" >beside 2>beside_err </dev/null &
+    job=$!
+}
+# The other job ends with this code and output.
+expect_beside() {
+    local code=0
+    wait $job || code=$?
+    expect "$1: the other job" 0 "$3" '' cat beside
+    expect "$1: its exit code" 0 "^$2 " '' echo "$code"
+}
+
+beside 2 4 open a accept a talk 0 3 leave 0 accept a spawn 2 talk 0 2 leave 0 talk 0 1 leave 0 close a
+expect "3 ranks in 2 processes connect to 4 in 2" 0 'talked to: 4 end: well' '' "${run[@]}" --procs 2 -n 3 ./job connect a talk 0 4 leave 0
+expect "then one rank does, while they spawn others" 0 'talked to: 4 end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 4 leave 0
+expect_beside "two clients" 0 'talked to: 3 talked to: 2 talked to: 1 end: well'
+left_over() { ls -d "$folder" 2>/dev/null; }
+expect_nothing_left "jobs that have ended" 50
+
+beside 1 2 open a accept a talk 0 2
+expect "jobs that do not disconnect end together" 0 'talked to: 2 end: well' '' "${run[@]}" -n 2 ./job connect a talk 0 2
+expect_beside "not disconnected" 0 'talked to: 2 end: well'
+beside 1 1 join socket
+expect "MPI_Comm_join" 0 'join: well' '' "${run[@]}" -n 2 ./job join socket
+expect_beside "MPI_Comm_join" 0 'join: well'
+
+expect "nobody comes, the port is closed, or does not exist" 0 'try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT' '' \
+    "${run[@]}" -n 1 ./job try own open a try own close a try own try heddle-universe:1:0:0
+expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' "$mpirun" -n 2 ./job try heddle-universe:1:0:0
+expect "the tags of output" 0 '\[1\]<stdout> rank 1' '' "${run[@]}" --tag-output -n 2 ./job number
+expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere' '' \
+    "${run[@]}" -n 1 ./job lookup a publish a publish a lookup a
+beside 1 1 open a await ended
+await ls "$folder"/names/* >/dev/null 2>&1
+expect "a name is known in other jobs" 0 'lookup: heddle-universe:' '' "${run[@]}" -n 1 ./job lookup a create ended
+wait $job
+beside 1 1 await named
+expect "a name of a job that has ended is not published, and may be" 0 'lookup: MPI_ERR_NAME end' '' "${run[@]}" -n 1 ./job lookup a open a create named
+wait $job
+rm -f named ended
+
+beside 1 1 open a await waiting
+expect "the port's job ends instead of accepting" 0 'try: MPI_ERR_(PORT|PROC_ABORTED) end: well' '*' "${run[@]}" -n 1 ./job create waiting try a
+wait $job
+beside 2 2 open a accept a talk 0 2 lost 0 drop 0 accept a talk 0 1 leave 0 close a
+expect "a client is killed" 137 'talked to: 2' 'was ended by signal 9' "${run[@]}" -n 2 ./job connect a talk 0 2 kill
+expect "its server goes on" 0 'talked to: 2 end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 2 leave 0
+expect_beside "a killed client" 0 'lost: MPI_ERR_PROC_ABORTED talked to: 1 end: well'
+beside 1 2 open a accept a talk 0 2 abort
+expect "MPI_Abort ends one job" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 lost 0
+expect_beside "MPI_Abort" 9 '*'
+
+"$mpirun" --universe -n 1 ./job open a accept a talk 0 1 create ready await never >/dev/null 2>&1 &
+killed=$!
+(await test -e ready && kill -9 $killed) &
+expect "an mpirun is killed" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 1 lost 0
+expect "a deadlock in one job of the universe" 1 '' 'deadlock: .*rank 1 of 2.*MPI_Recv' "${run[@]}" --procs 2 -n 2 ./job block
+expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 12
+
+expect_nothing_left "all jobs" 50
+mkdir -m 755 "$folder"
+expect "a folder that others can list" 1 '' 'others can access it' "${run[@]}" -n 1 ./job
+rmdir "$folder"
+expect "more than one node" 2 '' 'universe' "$mpirun" --universe --hosts nosuchhost1,nosuchhost2 -n 2 ./job
+finish
