@@ -91,8 +91,11 @@ static void distribute(struct share *all, size_t from, size_t to)
 
 static void transfer(struct ampi_rank *self, bool is_write, struct share *share)
 {
-    struct ampi_disk_op op = {
-        .fd = fd, .is_write = is_write, .pieces = share->pieces, .n_pieces = share->n_pieces};
+    struct ampi_disk_op op = {.fd = fd,
+                              .hints = &hints,
+                              .is_write = is_write,
+                              .pieces = share->pieces,
+                              .n_pieces = share->n_pieces};
 
     ampi_two_phase_run(shared, self->world, &op);
     ULT_CHECK(op.error == 0 && op.done == share->n_bytes);
@@ -112,6 +115,7 @@ static void transfer_both(struct ampi_rank *self, bool is_write)
     for (int k = 0; k < 2; k++) {
         struct share *share = &shares[k][self->world_rank];
         ops[k] = (struct ampi_disk_op){.fd = fd,
+                                       .hints = &hints,
                                        .is_write = is_write,
                                        .pieces = share->pieces,
                                        .n_pieces = share->n_pieces,
@@ -155,10 +159,8 @@ static void random_programs(struct ampi_rank *self)
     int me = self->world_rank;
 
     for (int i = 0; i < 12; i++) {
-        if (me == 0) {
+        if (me == 0)
             prepare_write();
-            ampi_two_phase_set_hints(shared, &hints);
-        }
         MPI_Barrier(MPI_COMM_WORLD);
         transfer_both(self, true);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -180,7 +182,7 @@ static void with_file(struct ampi_rank *self, void (*body)(struct ampi_rank *))
         open_file();
         ULT_CHECK(ftruncate(fd, FILE_BYTES) == 0);
         memset(model, 0, sizeof model);
-        shared = ampi_two_phase_create(self->world->shared, &hints);
+        shared = ampi_two_phase_create(self->world->shared);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     body(self);
@@ -263,7 +265,7 @@ static struct ampi_disk_op own_pieces(struct ampi_rank *self, bool is_write, siz
                                      share->memory + i * 1000, 1000};
     memset(share->memory, 0, n_pieces * 1000);
     return (struct ampi_disk_op){
-        .fd = fd, .is_write = is_write, .pieces = share->pieces, .n_pieces = n_pieces};
+        .fd = fd, .hints = &hints, .is_write = is_write, .pieces = share->pieces, .n_pieces = n_pieces};
 }
 
 static void end_early(struct ampi_rank *self)
