@@ -33,6 +33,11 @@ if [ $is_copied ]; then
     expect "a shell script" 4 "$(good 2 $python /usr "'b'")" '' "$mpirun" -n 2 ./run.sh b
     { echo "#!/usr/bin/env -S $python -I" && tail -n +2 "$here/ranks.py"; } >program && chmod +x program
     expect "a program in Python" 0 "$(good 2 $python /usr '')" '' "$mpirun" -n 2 ./program
+    for line in "$python -u" "/usr/bin/env ${python##*/}"; do
+        { echo "#!$line" && cat "$here/spawner.py"; } >spawned && chmod +x spawned
+        expect "a spawned script, #!$line" 0 "^(spawned \['a', '-n'\] ){2}\$" '' \
+            env PATH="${python%/*}:$PATH" "$mpirun" -n 1 $python "$here/spawner.py" ./spawned
+    done
     expect "a module" 0 "$(good 2 $python /usr '')" '' env PYTHONPATH="$here" "$mpirun" -n 2 $python -m ranks
     $python -m venv --without-pip venv || exit 1
     expect "a virtual environment" 0 "$(good 2 "$work/venv/bin/python3" "$work/venv" '')" '' \

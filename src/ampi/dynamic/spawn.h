@@ -30,6 +30,8 @@ struct ampi_spawn_part {
     int max_ranks; /* that were asked for */
     char *path;    /* its file, absolute; malloc'ed */
     char *dir;     /* its folder, absolute; malloc'ed */
+    char *line;    /* of a script: its first line, which command and argv use; malloc'ed */
+    char **words;  /* of a script: argv; malloc'ed */
 };
 
 /* True if n_ranks more ranks can be spawned in this process, apart from memory. */

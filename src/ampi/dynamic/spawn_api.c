@@ -156,12 +156,74 @@ static bool is_this_host(const char *host)
     return strcmp(host, ampi_job.host) == 0 || strcmp(host, "localhost") == 0;
 }
 
-/* A Python interpreter may run as another file, which has the same libpython (launch/python). */
-static struct image_program *load(const char *path, const char **why_out)
+/* The first line of a script, without "#!"; malloc'ed. NULL: the file is not a script. */
+static char *read_first_line(const char *path)
 {
-    if (ampi_launched_host() && is_same_file(path, ampi_launched_host()))
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n = -1;
+
+    if (file && fgetc(file) == '#' && fgetc(file) == '!')
+        n = getline(&line, &room, file);
+    if (file)
+        fclose(file);
+    if (n > 0)
+        return line;
+    free(line);
+    return NULL;
+}
+
+static char *next_word(char **rest)
+{
+    char *word = *rest + strspn(*rest, " \t\n");
+
+    *rest = word + strcspn(word, " \t\n");
+    if (**rest)
+        *(*rest)++ = '\0';
+    return *word ? word : NULL;
+}
+
+/* If the file is a script for this interpreter (a line "/path/python -u" or "/usr/bin/env python3"), sets the command and the
+ * arguments with which the system would start the interpreter. */
+static bool is_script_of(struct ampi_spawn_part *part, const char *interpreter)
+{
+    char *rest = part->line = read_first_line(part->path);
+    char *name = rest ? next_word(&rest) : NULL, *option = name ? next_word(&rest) : NULL;
+    char *found = base_malloc(PATH_MAX, "MPI_Comm_spawn");
+    bool is_env = option && strcmp(basename(name), "env") == 0;
+    size_t n = 0, at = 0;
+
+    if (is_env && search(rank_path(), option, found))
+        name = option;
+    else
+        snprintf(found, PATH_MAX, "%s", name ? name : "");
+    if (!name || !is_same_file(found, interpreter)) {
+        free(found);
+        return false;
+    }
+    free(found);
+    while (part->argv && part->argv[n])
+        n++;
+    part->words = base_calloc(n + 3, sizeof(char *), "MPI_Comm_spawn");
+    if (option && !is_env)
+        part->words[at++] = option;
+    part->words[at++] = part->path;
+    for (size_t i = 0; i < n; i++)
+        part->words[at++] = part->argv[i];
+    part->command = name;
+    part->argv = part->words;
+    return true;
+}
+
+/* A Python interpreter may run as another file, which has the same libpython (launch/python). */
+static struct image_program *load(struct ampi_spawn_part *part, const char **why_out)
+{
+    const char *host = ampi_launched_host();
+
+    if (host && (is_same_file(part->path, host) || is_script_of(part, host)))
         return &image_program;
-    return image_program_load(path, why_out);
+    return image_program_load(part->path, why_out);
 }
 
 /* Checks one command, and sets the part; returns the error. */
@@ -215,7 +277,7 @@ static const char *find_obstacle(struct ampi_spawn_part *parts, int n_parts)
         if (!is_same_file(parts[i].dir, "."))
             why = "its folder is not the current one, which ranks of a process share";
     for (int i = 0; i < n_parts && !why; i++)
-        parts[i].program = load(parts[i].path, &why);
+        parts[i].program = load(&parts[i], &why);
     return why;
 }
 
@@ -252,6 +314,10 @@ static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, 
     if (!obstacle)
         return outcome->error =
                    ampi_spawn_run(comm, parts, commands->n, leader, outcome->text, sizeof outcome->text);
+    for (int i = 0; i < commands->n; i++) { /* the system starts the interpreters of scripts */
+        parts[i].command = commands->commands[i];
+        parts[i].argv = commands->argvs ? commands->argvs[i] : NULL;
+    }
     if (!ampi_spawn_can_start_processes())
         return fail(outcome, MPI_ERR_SPAWN, "%.200s would need a new process (%s), which %s", parts[0].path,
                     obstacle,
@@ -286,6 +352,8 @@ static struct outcome *spawn_at_root(struct ampi_comm *comm, const struct comman
     for (int i = 0; i < commands->n; i++) {
         free(parts[i].path);
         free(parts[i].dir);
+        free(parts[i].line);
+        free(parts[i].words);
     }
     free(parts);
     return outcome;
