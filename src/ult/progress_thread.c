@@ -94,13 +94,20 @@ bool ult_progress_drop(struct ult_progress **ends_out)
     return true;
 }
 
+/* The thread needs the lock to end. */
 void ult_progress_end(struct ult_progress *progress)
 {
+    struct ult_pe *pe = progress->ult.pe;
+    bool has_lock = ult_has_lock;
+
+    ult_sharing_leave(pe);
     atomic_store(&progress->is_stopping, true);
     ult_sharing_stop(&progress->ult);
     pthread_join(progress->thread, NULL);
     ult_unbind(&progress->ult);
     free(progress);
+    if (has_lock)
+        ult_sharing_lock(pe);
 }
 
 void ult_progress_stop(void)

@@ -109,7 +109,7 @@ bool ult_progress_is_started(void);
 bool ult_progress_is_kept(void);
 
 /* Undoes a start without is_kept. False: there is none. If the thread has no other user, *ends_out is set, and the caller
- * ends it by ult_progress_end, outside of the PE. */
+ * ends it by ult_progress_end, which other threads may use the PE during. */
 bool ult_progress_drop(struct ult_progress **ends_out);
 void ult_progress_end(struct ult_progress *progress);
 

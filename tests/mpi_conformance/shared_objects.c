@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Barriers, mutexes, read-write locks, semaphores and condition variables of the C library in a shared window: a rank that
+ * Barriers, mutexes, read-write and spin locks, semaphores and condition variables of the C library in a shared window: a rank that
  * waits for one lets the others run, and the objects keep their meaning over calls of MPI. Argument "threads": the ranks also
  * have other threads, which wait for nothing.
  */
@@ -19,8 +19,9 @@ struct objects {
     pthread_rwlock_t lock;
     pthread_cond_t changed;
     sem_t semaphore;
+    pthread_spinlock_t spin;
     int turn;  /* guarded by mutex */
-    int n_sum; /* guarded by lock */
+    int n_sum; /* guarded by lock and spin */
 };
 
 static void create(struct objects *objects, unsigned n_ranks)
@@ -44,6 +45,7 @@ static void create(struct objects *objects, unsigned n_ranks)
     pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
     pthread_cond_init(&objects->changed, &condition);
     sem_init(&objects->semaphore, 1, 0);
+    pthread_spin_init(&objects->spin, PTHREAD_PROCESS_SHARED);
 }
 
 /* Lets other ranks run. */
@@ -68,15 +70,23 @@ static void take_turns(struct objects *objects)
     pthread_mutex_unlock(&objects->mutex);
 }
 
+static void add_one(int *n_sum)
+{
+    int before = *n_sum;
+
+    call_mpi();
+    *n_sum = before + 1;
+}
+
 static void add(struct objects *objects)
 {
-    int before;
-
     pthread_rwlock_wrlock(&objects->lock);
-    before = objects->n_sum;
-    call_mpi();
-    objects->n_sum = before + 1;
+    add_one(&objects->n_sum);
     pthread_rwlock_unlock(&objects->lock);
+    pthread_barrier_wait(&objects->barrier);
+    pthread_spin_lock(&objects->spin);
+    add_one(&objects->n_sum);
+    pthread_spin_unlock(&objects->spin);
 }
 
 static void wait_for_semaphore(struct objects *objects)
@@ -130,8 +140,8 @@ int main(int argc, char **argv)
         wait_for_semaphore(objects);
         pthread_barrier_wait(&objects->barrier);
         pthread_rwlock_rdlock(&objects->lock);
-        MTEST_CHECK(objects->n_sum == round * mtest_size, "%d of %d additions", objects->n_sum,
-                    round * mtest_size);
+        MTEST_CHECK(objects->n_sum == 2 * round * mtest_size, "%d of %d additions", objects->n_sum,
+                    2 * round * mtest_size);
         pthread_rwlock_unlock(&objects->lock);
     }
     MTEST_OK(MPI_Allreduce(&n_serial, &n_serial_all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MPIX_Start_progress_thread: large messages arrive at a rank that computes and does not call MPI, until the thread has been
- * stopped as often as started. Then it can be started again. */
+ * stopped as often as started. Then it can be started again. A callback can stop it. */
 #define _GNU_SOURCE
 #include "mtest.h"
 
@@ -68,10 +68,16 @@ static void round_of(int rank, int size, int value)
     }
 }
 
+static int stop(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)value, (void)extra;
+    return MPIX_Stop_progress_thread(MPIX_STREAM_NULL);
+}
+
 int main(int argc, char **argv)
 {
     MPIX_Stream stream;
-    int rank, size;
+    int rank, size, key;
 
     mtest_init(&argc, &argv, 1);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -92,6 +98,13 @@ int main(int argc, char **argv)
         MTEST_CHECK(count_threads() == 0, "a progress thread has not ended");
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    MTEST_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop, &key, NULL));
+    MTEST_OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL));
+    MTEST_OK(MPIX_Start_progress_thread(stream));
+    MTEST_OK(MPI_Comm_delete_attr(MPI_COMM_SELF, key));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_CHECK(count_threads() == 0, "a callback has not ended the progress thread");
+    MPI_Barrier(MPI_COMM_WORLD);
     MTEST_OK(MPIX_Start_progress_thread(stream)); /* ends with the job */
     MTEST_OK(MPIX_Stream_free(&stream));
     return mtest_end();

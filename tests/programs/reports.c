@@ -3,8 +3,9 @@
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
  * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "handles" it has a handler of SIGQUIT,
- * too. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
+ * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
+#include <errno.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -141,6 +142,32 @@ static void poll_for_file(const char *how)
         MPI_Send(data, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
 }
 
+/* With one PE: the ranks that have sent rank 0 a message are blocked when it runs again. */
+static void quit_twice(void)
+{
+    int other = dup(2);
+
+    if (rank == 2)
+        MPI_Recv(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank > 0)
+        MPI_Send(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    for (int i = 1; rank == 0 && i <= 2; i++) {
+        MPI_Recv(data, 1, MPI_INT, i, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        raise(SIGQUIT);
+        usleep(1);
+        if (i == 1)
+            MPI_Send(data, 1, MPI_INT, 2, 1, MPI_COMM_WORLD);
+    }
+    if (rank == 0) {
+        close(2);
+        errno = 0;
+        if (raise(SIGQUIT) != 0 || errno != 0)
+            puts("the handler changes errno");
+        dup2(other, 2);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
@@ -155,6 +182,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_dup(MPI_COMM_WORLD, &copy); /* dup */
+    if (strcmp(how, "twice") == 0)
+        quit_twice();
     if (strcmp(how, "clean") == 0 || strcmp(how, "leak") == 0)
         make_objects(strcmp(how, "clean") == 0);
     if (strcmp(how, "leak") == 0)

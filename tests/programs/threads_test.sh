@@ -51,7 +51,7 @@ for how in condition pthread for any semaphore semaphore_clock barrier mutex rec
     join_clock spin atomic std_semaphore_for; do
     check -n 2 ./waits $how +p 1
 done
-for how in condition semaphore join sleep read poll barrier; do
+for how in condition semaphore join sleep read poll barrier wait waitpid waitid; do
     check -n 2 ./ended_waits cancel $how +p 1
     check -n 2 ./ended_waits cancel $how +p 2
 done

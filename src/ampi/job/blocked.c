@@ -166,15 +166,21 @@ static struct entered entered_of(const struct ult *u)
     return found;
 }
 
-/* Many ranks wait for the same members: the text is remembered. */
+/* Many ranks wait for the same members: the text is remembered during a report. */
+static __thread struct {
+    const struct ampi_comm_shared *shared; /* NULL: none */
+    unsigned slot;
+    uint32_t seq;
+    char text[400];
+} known;
+
+void ampi_blocked_begin(void)
+{
+    known.shared = NULL;
+}
+
 static void add_missing(struct ampi_line *line, const struct entered *entered)
 {
-    static __thread struct {
-        const struct ampi_comm_shared *shared;
-        unsigned slot;
-        uint32_t seq;
-        char text[400];
-    } known;
     struct ampi_line_group missing = {0};
     struct base_text out;
 

@@ -10,6 +10,9 @@
 #include "ampi/job/rank_lines.h"
 #include "ampi/object/rank.h"
 
+/* A report begins: ranks may have run since the last one of the calling OS thread. */
+void ampi_blocked_begin(void);
+
 /* Describes where a thread of a rank is blocked: its requests, the place of its call of MPI, the members that a collective waits
  * for, and messages or receives that nearly match. pe_id: the calling PE; ranks may run, and those of other PEs are not looked at;
  * -1: no rank runs. */

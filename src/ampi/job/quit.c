@@ -5,6 +5,7 @@
  * Only a PE may look at its ranks. The signal's handler prints the ranks that run, and sends each PE a wake-up: a PE that is idle,
  * or next polls in a call of MPI, prints its other ranks. A program's own handler replaces this one.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ static void write_running(const struct ampi_rank *rank)
 
 static void handle_quit(int number)
 {
+    int saved_errno = errno;
+
     if (ampi_job.is_forked) {
         signal(number, SIG_DFL);
         raise(number);
@@ -64,6 +67,7 @@ static void handle_quit(int number)
     for (int i = 0; i < ampi_job.n_pes; i++)
         if (!atomic_exchange(&requests[i].is_posted, true))
             ult_post_wakeup(ult_pe_get(i), &requests[i].wakeup);
+    errno = saved_errno;
 }
 
 void ampi_quit_install(void)

@@ -178,6 +178,7 @@ void ampi_report_pe(int pe_id)
     int n = atomic_load(&ampi_job.n_present), n_ranks = 0;
     struct ampi_lines lines = {0};
 
+    ampi_blocked_begin();
     for (int i = 0; i < n; i++)
         n_ranks += ampi_job.ranks[i].pe_id == pe_id;
     for (int i = 0; i < n; i++) {

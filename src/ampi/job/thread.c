@@ -164,7 +164,7 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from)
 /* ---- Counting threads ---- */
 
 /* In a process with one rank: threads started by this library and the libraries that it uses; -1: unknown. */
-static int n_own_threads = -1;
+static atomic_int n_own_threads = -1;
 
 /* Those of them that contacting the launcher before main has started. */
 static int n_early_threads;
@@ -255,7 +255,7 @@ int MPIX_Stop_progress_thread(MPIX_Stream stream)
     if (ends) {
         ult_progress_end(ends);
         if (n_own_threads >= 0)
-            n_own_threads--;
+            n_own_threads--; /* outside of the PE: another thread may count one more now */
     }
     return error;
 }

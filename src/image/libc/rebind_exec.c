@@ -127,6 +127,8 @@ static int run_instead(exec_fn exec, const char *file, char *const *argv, char *
     pid = start_program(exec, file, argv, env);
     if (pid < 0)
         return -1;
+    image_libc_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                              NULL); /* a process of its own has lost its other threads */
     status = await_program(pid);
     image_end(libc, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }

@@ -277,6 +277,7 @@ static pid_t wait_for_any(struct image_libc *libc, int *status, int options, str
     pid_t found;
 
     while ((found = poll_children(libc, status, options, usage)) == 0 && !(options & WNOHANG)) {
+        image_cancel_point();
         if (image_can_wait())
             image_wait_pause(&wait);
         else
@@ -343,6 +344,7 @@ int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options
         return waitid(kind, id, result_out, options);
     while ((code = poll_by_kind(libc, kind, id, &result, options)) == 0 && result.si_pid == 0 &&
            !(options & WNOHANG)) {
+        image_cancel_point();
         if (image_can_wait())
             image_wait_pause(&wait);
         else

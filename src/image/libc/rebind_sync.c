@@ -98,10 +98,16 @@ static bool has_threads(void)
     return image_can_wait() && atomic_load(&image_libc_current()->has_threads);
 }
 
-/* True if other ranks would wait while the caller, a rank's main thread, waits for its own threads. */
+/* True if other ranks would wait while the caller, a rank's main thread, waits. */
+static bool holds_pe(void)
+{
+    return image_can_wait() && image_rebind_client.holds_others && image_rebind_client.holds_others();
+}
+
+/* The same for a wait for its own threads. */
 static bool holds_others(void)
 {
-    return has_threads() && image_rebind_client.holds_others && image_rebind_client.holds_others();
+    return has_threads() && holds_pe();
 }
 
 static bool lets_others_run(const void *object, const struct mark *mark)
@@ -423,11 +429,12 @@ static int try_spin_lock(void *lock)
     return pthread_spin_trylock(lock);
 }
 
+/* Such a lock does not tell whether processes share it, but it may be in a shared window. */
 int image_libc_spin_lock(pthread_spinlock_t *lock)
 {
     if (pthread_spin_trylock(lock) == 0)
         return 0;
-    return holds_others() ? poll_object(try_spin_lock, (void *)lock, 0, NULL) : pthread_spin_lock(lock);
+    return holds_pe() ? poll_object(try_spin_lock, (void *)lock, 0, NULL) : pthread_spin_lock(lock);
 }
 
 static int to_thrd(int error)

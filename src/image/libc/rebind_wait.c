@@ -87,6 +87,7 @@ pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *u
 
         if (found != 0)
             return found;
+        image_cancel_point();
         image_wait_pause(&wait);
     }
     return wait4(pid, status, options, usage);

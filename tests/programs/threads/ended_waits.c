@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ static pthread_t main_id, other;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
 static sem_t semaphore;
+static atomic_int child; /* that the main thread waits for; 0: none */
 static atomic_bool is_over, is_handled, is_cleaned, is_posted;
 static bool is_restarting;
 
@@ -77,6 +79,8 @@ static void *cancel_main(void *arg)
     if (strcmp(way, "join") != 0 &&
         (pthread_join(main_id, &value) != 0 || value != PTHREAD_CANCELED || !is_cleaned))
         fail("the main thread's result");
+    if (child)
+        kill(child, SIGKILL);
     while (!is_cleaned)
         pause_shortly();
     if (pthread_mutex_trylock(&mutex) != 0)
@@ -101,6 +105,20 @@ static void *signal_main(void *arg)
         }
     }
     return NULL;
+}
+
+static int wait_for_child(void)
+{
+    siginfo_t info;
+
+    child = fork();
+    if (child == 0) {
+        alarm(60);
+        pause();
+    }
+    if (strcmp(way, "waitpid") == 0)
+        return waitpid(child, NULL, 0);
+    return strcmp(way, "waitid") == 0 ? waitid(P_PID, (id_t)child, &info, WEXITED) : wait(NULL);
 }
 
 static int wait_here(void)
@@ -133,6 +151,8 @@ static int wait_here(void)
         for (;;)
             pthread_testcancel();
     }
+    if (strncmp(way, "wait", 4) == 0)
+        return wait_for_child();
     return pipe(pipes) == 0 ? (int)read(pipes[0], &byte, 1) : 0;
 }
 
