@@ -79,6 +79,10 @@ expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 1
 expect_nothing_left "all jobs" 50
 mkdir -m 755 "$folder"
 expect "a folder that others can list" 1 '' 'others can access it' "${run[@]}" -n 1 ./job
+exec 9<"$folder"
+flock 9
+expect "... and keep locked" 1 '' 'others can access it' timeout -s KILL 30 "$mpirun" --universe -n 1 ./job
+exec 9<&-
 rmdir "$folder"
 expect "more than one node" 2 '' 'universe' "$mpirun" --universe --hosts nosuchhost1,nosuchhost2 -n 2 ./job
 finish
