@@ -49,6 +49,7 @@ expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' "$mpirun" -n 2 ./jo
 expect "the tags of output" 0 '\[1\]<stdout> rank 1' '' "${run[@]}" --tag-output -n 2 ./job number
 expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere' '' \
     "${run[@]}" -n 1 ./job lookup a publish a publish a lookup a
+expect "one of several processes publishes a name" 0 'race: well' '' "${run[@]}" --procs 2 -n 4 ./job race 100
 beside 1 1 open a await ended
 await ls "$folder"/names/* >/dev/null 2>&1
 expect "a name is known in other jobs" 0 'lookup: heddle-universe:' '' "${run[@]}" -n 1 ./job lookup a create ended
