@@ -15,9 +15,12 @@
  *      block                       all ranks wait for a message that does not come
  *      kill, abort                 ends the process
  *      say TEXT, number            prints; each rank prints its number
+ *      env, dup                    requires the numbers that launchers' variables have; duplicates MPI_COMM_WORLD
  */
 #define _GNU_SOURCE
 #include <mpi.h>
+
+#include <mpi-ext.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +250,16 @@ static int run(char **word, char *program)
         print("say", arg);
     } else if (strcmp(op, "number") == 0) {
         printf("rank %d\n", rank);
+        return 1;
+    } else if (strcmp(op, "env") == 0) {
+        require(atoi(getenv("OMPI_COMM_WORLD_RANK")) == rank && AMPI_World_rank() == rank,
+                "numbers of ranks");
+        require(atoi(getenv("OMPI_COMM_WORLD_SIZE")) == size, "OMPI_COMM_WORLD_SIZE");
+        require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_RANK")) == rank, "OMPI_COMM_WORLD_LOCAL_RANK");
+        require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_SIZE")) == size, "OMPI_COMM_WORLD_LOCAL_SIZE");
+        return 1;
+    } else if (strcmp(op, "dup") == 0) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &inter);
         return 1;
     } else if (strcmp(op, "block") == 0) {
         MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -74,6 +74,9 @@ expect_beside "MPI_Abort" 9 '*'
 killed=$!
 (await test -e ready && kill -9 $killed) &
 expect "an mpirun is killed" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 1 lost 0
+expect "the numbers of ranks" 0 'end: well' '' "${run[@]}" --procs 2 -n 3 ./job env
+expect "... in one process" 0 'end: well' '' "${run[@]}" -n 3 ./job env
+expect "a communicator that is not freed" 1 'end: well' 'leaks: not freed' "${run[@]}" -n 2 ./job dup +check leaks
 expect "a deadlock in one job of the universe" 1 '' 'deadlock: .*rank 1 of 2.*MPI_Recv' "${run[@]}" --procs 2 -n 2 ./job block
 expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 12
 
