@@ -2,6 +2,7 @@
 /* A job of universe_test.sh and universe_random.py. All ranks run the words of the command line one after the other; rank 0
  * prints results. Connections are on a stack; I is a place in it, from the top (0).
  *      open NAME, close NAME       a port of rank 0, which is published
+ *      race N                      all ranks publish a name that an ended process has left, N times; prints whether one rank could
  *      publish NAME, lookup NAME   the name of a port that does not exist; prints the port
  *      accept NAME, connect NAME   pushes a connection; connect waits until the name is published, at most 20 s
  *      try NAME                    connects or accepts once, for 0.2 s at most; prints the error
@@ -14,9 +15,12 @@
  *      block                       all ranks wait for a message that does not come
  *      kill, abort                 ends the process
  *      say TEXT, number            prints; each rank prints its number
+ *      env, dup                    requires the numbers that launchers' variables have; duplicates MPI_COMM_WORLD
  */
 #define _GNU_SOURCE
 #include <mpi.h>
+
+#include <mpi-ext.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +175,25 @@ static void join(const char *path)
     MPI_Comm_disconnect(&inter);
 }
 
+/* All ranks publish a name that an ended process has left: one of them may. */
+static void race(int n_times)
+{
+    int is_mine, n, n_right = 0;
+    char name[32];
+
+    for (int i = 0; i < n_times; i++) {
+        snprintf(name, sizeof name, "race %d", i);
+        if (rank == 0)
+            require(!MPI_Publish_name(name, MPI_INFO_NULL, "heddle-universe:4000:0:0"),
+                    "a name that is left");
+        MPI_Barrier(MPI_COMM_WORLD);
+        is_mine = !MPI_Publish_name(name, MPI_INFO_NULL, "nowhere");
+        MPI_Allreduce(&is_mine, &n, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        n_right += n == 1;
+    }
+    print("race", n_right == n_times ? "well" : "several ranks have published one name");
+}
+
 static int run(char **word, char *program)
 {
     const char *op = word[0], *arg = word[1];
@@ -185,6 +208,8 @@ static int run(char **word, char *program)
         require(!MPI_Close_port(port), "close");
     } else if (strcmp(op, "publish") == 0) {
         print("publish", rank == 0 ? name_of(MPI_Publish_name(arg, MPI_INFO_NULL, "nowhere")) : "");
+    } else if (strcmp(op, "race") == 0) {
+        race(atoi(arg));
     } else if (strcmp(op, "lookup") == 0) {
         char other[MPI_MAX_PORT_NAME] = "";
         number = rank == 0 ? MPI_Lookup_name(arg, MPI_INFO_NULL, other) : 0;
@@ -225,6 +250,16 @@ static int run(char **word, char *program)
         print("say", arg);
     } else if (strcmp(op, "number") == 0) {
         printf("rank %d\n", rank);
+        return 1;
+    } else if (strcmp(op, "env") == 0) {
+        require(atoi(getenv("OMPI_COMM_WORLD_RANK")) == rank && AMPI_World_rank() == rank,
+                "numbers of ranks");
+        require(atoi(getenv("OMPI_COMM_WORLD_SIZE")) == size, "OMPI_COMM_WORLD_SIZE");
+        require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_RANK")) == rank, "OMPI_COMM_WORLD_LOCAL_RANK");
+        require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_SIZE")) == size, "OMPI_COMM_WORLD_LOCAL_SIZE");
+        return 1;
+    } else if (strcmp(op, "dup") == 0) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &inter);
         return 1;
     } else if (strcmp(op, "block") == 0) {
         MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -49,6 +49,7 @@ expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' "$mpirun" -n 2 ./jo
 expect "the tags of output" 0 '\[1\]<stdout> rank 1' '' "${run[@]}" --tag-output -n 2 ./job number
 expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere' '' \
     "${run[@]}" -n 1 ./job lookup a publish a publish a lookup a
+expect "one of several processes publishes a name" 0 'race: well' '' "${run[@]}" --procs 2 -n 4 ./job race 100
 beside 1 1 open a await ended
 await ls "$folder"/names/* >/dev/null 2>&1
 expect "a name is known in other jobs" 0 'lookup: heddle-universe:' '' "${run[@]}" -n 1 ./job lookup a create ended
@@ -73,12 +74,19 @@ expect_beside "MPI_Abort" 9 '*'
 killed=$!
 (await test -e ready && kill -9 $killed) &
 expect "an mpirun is killed" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 1 lost 0
+expect "the numbers of ranks" 0 'end: well' '' "${run[@]}" --procs 2 -n 3 ./job env
+expect "... in one process" 0 'end: well' '' "${run[@]}" -n 3 ./job env
+expect "a communicator that is not freed" 1 'end: well' 'leaks: not freed' "${run[@]}" -n 2 ./job dup +check leaks
 expect "a deadlock in one job of the universe" 1 '' 'deadlock: .*rank 1 of 2.*MPI_Recv' "${run[@]}" --procs 2 -n 2 ./job block
 expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 12
 
 expect_nothing_left "all jobs" 50
 mkdir -m 755 "$folder"
 expect "a folder that others can list" 1 '' 'others can access it' "${run[@]}" -n 1 ./job
+exec 9<"$folder"
+flock 9
+expect "... and keep locked" 1 '' 'others can access it' timeout -s KILL 30 "$mpirun" --universe -n 1 ./job
+exec 9<&-
 rmdir "$folder"
 expect "more than one node" 2 '' 'universe' "$mpirun" --universe --hosts nosuchhost1,nosuchhost2 -n 2 ./job
 finish

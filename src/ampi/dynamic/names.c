@@ -4,12 +4,14 @@
  * needs no daemon. See registry.h.
  *
  * A file's name is a hash of the published name; it holds the port and the name, each with its 0. It is complete when it
- * appears (link). A name whose port belongs to a process that has ended is not published any more.
+ * appears (rename). Whoever publishes or unpublishes holds the folder's lock. A name whose port belongs to a process that has
+ * ended is not published any more.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "ampi/dynamic/registry.h"
@@ -29,9 +31,8 @@ static void path_of(const char *service, const char *suffix, char *path_out, siz
              ampi_launched_folder(), (unsigned long long)hash, suffix);
 }
 
-/* True if the name is published; port_out has MPI_MAX_PORT_NAME bytes. *has_file_out: there is a file, perhaps of a process
- * that has ended. */
-static bool read_name(const char *path, const char *service, char *port_out, bool *has_file_out)
+/* True if the name is published; port_out has MPI_MAX_PORT_NAME bytes. */
+static bool read_name(const char *path, const char *service, char *port_out)
 {
     FILE *file = fopen(path, "re");
     size_t n_service = strlen(service) + 1, n_bytes = MPI_MAX_PORT_NAME + n_service;
@@ -40,7 +41,6 @@ static bool read_name(const char *path, const char *service, char *port_out, boo
     bool is_found = n == n_port + n_service && memcmp(bytes + n_port, service, n_service) == 0 &&
                     ampi_registry_is_alive(bytes);
 
-    *has_file_out = file != NULL;
     if (file)
         fclose(file);
     if (is_found)
@@ -49,44 +49,60 @@ static bool read_name(const char *path, const char *service, char *port_out, boo
     return is_found;
 }
 
-/* Returns an error class. */
+/* With the lock. Returns an error class. */
 static int publish(const char *path, const char *service, const char *port, char *old_port)
 {
-    static atomic_uint n_files;
-    char other[512], suffix[32];
+    char other[512];
     FILE *file;
-    bool has_file = true, is_written;
-    int error = MPI_SUCCESS;
+    bool is_written;
 
-    snprintf(suffix, sizeof suffix, "-%d.%u", (int)getpid(), atomic_fetch_add(&n_files, 1));
-    path_of(service, suffix, other, sizeof other);
-    file = fopen(other, "wxe");
+    if (read_name(path, service, old_port))
+        return MPI_ERR_SERVICE;
+    path_of(service, "-new", other, sizeof other);
+    file = fopen(other, "we");
     is_written = file && fwrite(port, strlen(port) + 1, 1, file) == 1 &&
                  fwrite(service, strlen(service) + 1, 1, file) == 1;
     if (file && fclose(file) != 0)
         is_written = false;
-    while (is_written && !error && link(other, path) != 0)
-        if (errno != EEXIST)
-            is_written = false;
-        else if (read_name(path, service, old_port, &has_file))
-            error = MPI_ERR_SERVICE;
-        else if (has_file)
-            unlink(path);
+    if (is_written && rename(other, path) == 0)
+        return MPI_SUCCESS;
     unlink(other);
-    return is_written ? error : MPI_ERR_NO_SPACE;
+    return MPI_ERR_NO_SPACE;
+}
+
+/* Locks the folder against others that publish. A process that ends drops its lock. */
+static int lock_folder(void)
+{
+    char path[512];
+    int fd;
+
+    snprintf(path, sizeof path, "%s" BASE_LAUNCHED_UNIVERSE_LINK BASE_LAUNCHED_NAMES, ampi_launched_folder());
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0)
+        if (errno != EINTR) {
+            close(fd);
+            return -1;
+        }
+    return fd;
 }
 
 int ampi_names_run(struct ampi_registry_call *call)
 {
     char path[512];
-    bool has_file;
+    int error, lock;
 
     path_of(call->service, "", path, sizeof path);
+    if (call->op == AMPI_REGISTRY_LOOKUP)
+        return read_name(path, call->service, call->answer) ? MPI_SUCCESS : MPI_ERR_NAME;
+    if ((lock = lock_folder()) < 0)
+        return MPI_ERR_NO_SPACE;
     if (call->op == AMPI_REGISTRY_PUBLISH)
-        return publish(path, call->service, call->port, call->answer);
-    if (!read_name(path, call->service, call->answer, &has_file))
-        return call->op == AMPI_REGISTRY_LOOKUP ? MPI_ERR_NAME : MPI_ERR_SERVICE;
-    if (call->op == AMPI_REGISTRY_UNPUBLISH && (strcmp(call->answer, call->port) != 0 || unlink(path) != 0))
-        return MPI_ERR_SERVICE;
-    return MPI_SUCCESS;
+        error = publish(path, call->service, call->port, call->answer);
+    else
+        error = read_name(path, call->service, call->answer) && strcmp(call->answer, call->port) == 0 &&
+                        unlink(path) == 0
+                    ? MPI_SUCCESS
+                    : MPI_ERR_SERVICE;
+    close(lock);
+    return error;
 }

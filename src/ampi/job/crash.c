@@ -148,7 +148,7 @@ static const char *find_caller(const struct crash *crash)
 
 static void add_origin(struct base_text *text, const struct crash *crash)
 {
-    if (crash->rank && crash->rank->spawned && crash->rank->spawned->number > 0) {
+    if (crash->rank && ampi_rank_spawn(crash->rank) > 0) {
         base_text_add(text, "spawn ");
         base_text_add_number(text, crash->rank->spawned->number);
         base_text_add(text, ", ");

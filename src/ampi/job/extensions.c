@@ -47,7 +47,7 @@ int AMPI_World_rank(void)
 {
     const struct ampi_rank *rank = ampi_rank_of_thread(__builtin_return_address(0));
 
-    return rank ? rank->world_rank : -1;
+    return rank ? ampi_rank_number(rank) : -1;
 }
 
 int MPIX_Query_cuda_support(void)

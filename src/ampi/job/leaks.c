@@ -375,7 +375,7 @@ static void print(struct ampi_lines *groups, const struct ampi_spawned *world, c
 
     if (groups->n == 0)
         return;
-    if (world)
+    if (world && world->number > 0)
         base_log("+check leaks: spawn %d: not freed before %s (numbers are those of each rank):",
                  world->number, when);
     else

@@ -31,13 +31,13 @@ static BASE_NORETURN void end_without_memory(void)
     base_fatal(1, "out of memory: cannot set the environment of the ranks");
 }
 
-/* Spawned ranks have another number of ranks, too. */
+/* Spawned ranks, and those of a job in a universe, have another number of ranks, too. */
 static bool is_own(enum base_rank_value value)
 {
-    return value == BASE_RANK || value == BASE_RANK_LOCAL || ampi_job.spawn_room > 0;
+    return value == BASE_RANK || value == BASE_RANK_LOCAL || ampi_job.spawn_room > 0 || ampi_job.spawned;
 }
 
-/* The value of a variable of a rank. Spawned ranks are all in one process. */
+/* The value of a variable of a rank. Those of a spawn, and of a job in a universe, are all on one node. */
 static int value_of(const struct ampi_rank *rank, enum base_rank_value value)
 {
     switch (value) {

@@ -48,8 +48,8 @@ static struct ampi_line line_of(const struct ampi_rank *rank)
     struct ampi_line line = {.rank = ampi_rank_number(rank), .count = 1};
 
     ampi_line_add(&line, "of %d", ampi_rank_world_size(rank));
-    if (rank->spawned)
-        ampi_line_add(&line, " (spawn %d)", rank->spawned->number);
+    if (ampi_rank_spawn(rank) > 0)
+        ampi_line_add(&line, " (spawn %d)", ampi_rank_spawn(rank));
     ampi_line_add(&line, ": ");
     return line;
 }

@@ -20,8 +20,8 @@ static void format_origin(char *out, size_t size_bytes, const struct ampi_rank *
     const char *host = ampi_job.host ? ampi_job.host : "this host";
     char spawned[32] = "";
 
-    if (rank && rank->spawned && rank->spawned->number > 0)
-        snprintf(spawned, sizeof spawned, "spawn %d, ", rank->spawned->number);
+    if (rank && ampi_rank_spawn(rank) > 0)
+        snprintf(spawned, sizeof spawned, "spawn %d, ", ampi_rank_spawn(rank));
     if (rank)
         snprintf(out, size_bytes, "%srank %d of %d on host %s (PE %d): %s%s", spawned, ampi_rank_number(rank),
                  ampi_rank_world_size(rank), host, rank->pe_id, call ? call : "", call ? ": " : "");

@@ -43,7 +43,8 @@ struct ampi_spawned {
     int first_rank;   /* the world rank of the first one in this process */
     int first_number; /* its rank in that MPI_COMM_WORLD */
     int n_ranks;      /* of that MPI_COMM_WORLD */
-    int number; /* among those that this process has spawned, or that were spawned as processes, from 1 */
+    int number; /* among those that this process has spawned, or that were spawned as processes, from 1. 0: the
+                  * job of this process, in a universe */
 };
 
 struct ampi_rank {
@@ -264,6 +265,12 @@ static inline int ampi_job_pe_of(int world_rank)
     if (ampi_job_is_spawned(world_rank))
         return (world_rank - ampi_job.n_ranks) % AMPI_SPAWN_MAX % ampi_job.n_pes;
     return (int)((int64_t)(world_rank - ampi_job.first_rank) * ampi_job.n_pes / ampi_job.n_local);
+}
+
+/* The number of the spawn that it belongs to; 0: it was there at its job's start. */
+static inline int ampi_rank_spawn(const struct ampi_rank *rank)
+{
+    return rank->spawned ? rank->spawned->number : 0;
 }
 
 /* For reports: the rank in its MPI_COMM_WORLD, and the size of that. */

@@ -205,8 +205,8 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
 /* FILE; of a spawned MPI_COMM_WORLD FILE.PROCESS.NUMBER, because it ends when others write theirs. */
 static void choose_name(const struct ampi_rank *self, char name[NAME_BYTES])
 {
-    if (self->spawned && strncmp(base_settings.stats, "/dev/", 5) != 0)
-        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id, self->spawned->number);
+    if (ampi_rank_spawn(self) > 0 && strncmp(base_settings.stats, "/dev/", 5) != 0)
+        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id, ampi_rank_spawn(self));
     else
         snprintf(name, NAME_BYTES, "%s", base_settings.stats);
 }

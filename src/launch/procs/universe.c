@@ -45,7 +45,7 @@ static const char *folder(void)
 }
 
 /* Locks the folder, and creates it if that is wanted. Returns a descriptor, or -1 with errno. EPERM: it is accessible to
- * others. */
+ * others. Then they could keep it locked, so that is found first. */
 static int lock_folder(bool is_created)
 {
     for (;;) {
@@ -57,8 +57,10 @@ static int lock_folder(bool is_created)
             continue;
         if (fd < 0)
             return -1;
-        bool is_locked = flock(fd, LOCK_EX) == 0 && fstat(fd, &locked) == 0;
-        int error = !is_locked ? errno : locked.st_uid != getuid() || (locked.st_mode & 077) ? EPERM : 0;
+        int error = fstat(fd, &locked) != 0                               ? errno
+                    : locked.st_uid != getuid() || (locked.st_mode & 077) ? EPERM
+                    : flock(fd, LOCK_EX) != 0                             ? errno
+                                                                          : 0;
         /* The last job may have removed it meanwhile. */
         if (error == 0 && stat(folder(), &there) == 0 && there.st_ino == locked.st_ino)
             return fd;
