@@ -2,9 +2,11 @@
  *
  * Memory of a context that the program has created itself: Heddle's kernels cannot use it, copies can.
  * Messages with any layout, MPI_Pack and reductions have the usual results. A rank whose current context another rank
- * destroys does not get that rank's instead.
+ * destroys gets neither that rank's nor a new context with the same handle; its stack goes on below.
  */
 #include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "device.h"
 
@@ -90,18 +92,35 @@ static void reductions(void)
 /* A rank whose current context another rank destroys never gets that rank's. */
 static void destroy_for_others(void)
 {
-    CUcontext made = NULL, now = NULL;
+    CUcontext made = NULL, again = NULL, now = NULL, popped;
+    long thread = syscall(SYS_gettid);
 
     if (mtest_rank == 0)
         GTEST_CU(cuCtxCreate(&made, NULL, 0, 0));
     MTEST_OK(MPI_Bcast(&made, sizeof made, MPI_BYTE, 0, MPI_COMM_WORLD));
-    GTEST_CU(cuCtxSetCurrent(mtest_rank == 1 ? made : own));
+    GTEST_CU(cuCtxSetCurrent(own));
+    for (int i = 0; i < 2 && mtest_rank == 1; i++)
+        GTEST_CU(cuCtxPushCurrent(made));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (mtest_rank == 0)
         GTEST_CU(cuCtxDestroy(made));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (mtest_rank == 1 && cuCtxGetCurrent(&now) == CUDA_SUCCESS)
         MTEST_CHECK(now == NULL || now == made, "the context of another rank is current");
+    if (mtest_rank == 0)
+        GTEST_CU(cuCtxCreate(&again, NULL, 0, 0));
+    MTEST_OK(MPI_Bcast(&thread, 1, MPI_LONG, 0, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Bcast(&again, sizeof again, MPI_BYTE, 0, MPI_COMM_WORLD));
+    if (mtest_rank == 1 && cuCtxGetCurrent(&now) == CUDA_SUCCESS)
+        MTEST_CHECK(now == NULL || now != again || thread != syscall(SYS_gettid), "a new context is current");
+    if (mtest_rank == 1) {
+        GTEST_CU(cuCtxPopCurrent(&popped));
+        GTEST_CU(cuCtxGetCurrent(&now));
+        MTEST_CHECK(now == own, "a destroyed context hides those below");
+    }
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 0)
+        GTEST_CU(cuCtxDestroy(again));
     GTEST_CU(cuCtxSetCurrent(own));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }

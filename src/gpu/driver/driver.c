@@ -48,6 +48,7 @@ static bool fill(void *library)
             gpu_upper.replacement_for_library(symbols[i].name, address);
     }
     gpu_driver_relax(&found, library);
+    gpu_driver_guard_contexts(&found);
     gpu_driver = found;
     return true;
 }

@@ -75,6 +75,9 @@ extern struct gpu_driver gpu_driver;
  * are ended by them. (relaxed.c) */
 void gpu_driver_relax(struct gpu_driver *driver, void *library) BASE_COLD;
 
+/* Replaces cuCtxSetCurrent, which returns CUDA_ERROR_CONTEXT_IS_DESTROYED for such contexts from then on. (context_ends.c) */
+void gpu_driver_guard_contexts(struct gpu_driver *driver) BASE_COLD;
+
 /* True if all captures of the process are relaxed anyway. Set before the ranks begin. */
 extern bool gpu_captures_are_relaxed;
 
@@ -113,6 +116,15 @@ CUcontext gpu_context_of(int device);
 bool gpu_context_is_held(int device);
 bool gpu_context_is_kept(CUcontext context);
 
+/* The program is about to destroy a context; it has created one with this handle, or is_same: not destroyed it. Any thread.
+ * (context_ends.c) */
+void gpu_context_ends(CUcontext context);
+void gpu_context_begins(CUcontext context, bool is_same);
+
+/* The number of contexts destroyed so far; true if the one with this handle has been destroyed since there were so many. */
+uint64_t gpu_context_count_ends(void);
+bool gpu_context_is_lost(CUcontext context, uint64_t since);
+
 /* True if CU_POINTER_ATTRIBUTE_SYNC_MEMOPS has been set for the memory at this address. */
 bool gpu_memory_is_synchronous(CUdeviceptr address);
 
@@ -144,8 +156,8 @@ static inline int gpu_context_enter(CUcontext wanted, CUcontext *before_out)
 
 static inline void gpu_context_leave(CUcontext wanted, CUcontext before)
 {
-    if (before != wanted)
-        gpu_driver.cuCtxSetCurrent(before);
+    if (before != wanted && gpu_driver.cuCtxSetCurrent(before) != CUDA_SUCCESS)
+        gpu_driver.cuCtxSetCurrent(NULL); /* it has been destroyed */
 }
 
 #endif

@@ -42,9 +42,11 @@ static BASE_COLD CUcontext first_context(struct gpu_rank_context *rank)
     return rank->initial = device > 0 ? gpu_context_of(device) : NULL;
 }
 
+/* What is still current keeps its age: it may have been destroyed. */
 static void set_current(struct gpu_rank_context *rank, CUcontext context)
 {
-    rank->current = context;
+    if (rank->current != context)
+        gpu_rank_note_current(rank, context);
     rank->has_begun = true;
 }
 
@@ -62,8 +64,8 @@ static void begin_own(struct gpu_rank_context *from, struct gpu_rank_context *to
 
 void gpu_current_swap(struct ult *from, struct ult *to)
 {
-    struct gpu_rank_context *next;
-    CUcontext now = NULL;
+    struct gpu_rank_context *last, *next;
+    CUcontext now = NULL, wanted;
 
     if (!gpu_is_used() || gpu_driver.cuCtxGetCurrent(&now) != CUDA_SUCCESS)
         return; /* CUDA is absent or not initialized: nothing to save yet */
@@ -72,12 +74,14 @@ void gpu_current_swap(struct ult *from, struct ult *to)
         begin_own(gpu_rank_context_of(from), gpu_rank_context_of(to), now);
         return;
     }
-    set_current(gpu_rank_context_of(from), now);
+    set_current(last = gpu_rank_context_of(from), now);
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))
         set_current(next, first_context(next));
-    if (next->current != now && gpu_driver.cuCtxSetCurrent(next->current) != CUDA_SUCCESS)
-        gpu_driver.cuCtxSetCurrent(NULL); /* another rank has destroyed it: never the context of `from` */
+    wanted = gpu_context_is_lost(next->current, next->since) ? NULL : next->current;
+    if ((wanted != now || gpu_context_is_lost(now, last->since)) &&
+        gpu_driver.cuCtxSetCurrent(wanted) != CUDA_SUCCESS)
+        gpu_driver.cuCtxSetCurrent(NULL); /* never the context of `from` */
 }
 
 void gpu_current_prepare(void)

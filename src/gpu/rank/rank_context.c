@@ -33,6 +33,18 @@ static struct gpu_rank_context *own(void)
     return gpu_rank_is_main() && gpu_driver.cuCtxGetCurrent ? gpu_rank_context_of(ult_self()) : NULL;
 }
 
+/* One below the top. */
+struct gpu_context_below {
+    CUcontext context;
+    uint64_t since; /* as gpu_rank_context.since */
+};
+
+void gpu_rank_note_current(struct gpu_rank_context *rank, CUcontext context)
+{
+    rank->since = gpu_context_count_ends();
+    rank->current = context;
+}
+
 /* Pushes the previously current context below the new one. */
 static void keep_below(struct gpu_rank_context *rank, CUcontext context)
 {
@@ -43,24 +55,44 @@ static void keep_below(struct gpu_rank_context *rank, CUcontext context)
         rank->below =
             base_realloc(rank->below, (size_t)rank->room * sizeof rank->below[0], "a stack of contexts");
     }
-    rank->below[rank->n_below++] = context;
+    rank->below[rank->n_below++] = (struct gpu_context_below){
+        context, context == rank->current ? rank->since : gpu_context_count_ends()};
 }
 
 /* The driver has no current context: the next one of the stack becomes current. */
 static void come_up(struct gpu_rank_context *rank)
 {
-    while (rank->n_below > 0 && real.set_current(rank->below[--rank->n_below]) != CUDA_SUCCESS)
-        ; /* it has been destroyed */
+    const struct gpu_context_below *top;
+    bool is_found = false;
+
+    gpu_rank_note_current(rank, NULL);
+    while (rank->n_below > 0 && !is_found) {
+        top = &rank->below[--rank->n_below];
+        is_found = !gpu_context_is_lost(top->context, top->since) &&
+                   gpu_driver.cuCtxSetCurrent(top->context) == CUDA_SUCCESS;
+        if (is_found) {
+            rank->current = top->context;
+            rank->since = top->since;
+        }
+    }
     gpu_launches_enter(gpu_context_current());
+}
+
+/* The driver's function, unless the context has been destroyed. */
+static CUresult set_current(CUcontext context)
+{
+    return gpu_driver.cuCtxSetCurrent ? gpu_driver.cuCtxSetCurrent(context) : real.set_current(context);
 }
 
 CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
 {
     struct gpu_rank_context *rank = own();
-    CUresult result = real.set_current(context);
+    CUresult result = set_current(context);
 
-    if (rank && result == CUDA_SUCCESS)
+    if (rank && result == CUDA_SUCCESS) {
+        gpu_rank_note_current(rank, context);
         gpu_launches_enter(context);
+    }
     if (rank && !context && result == CUDA_SUCCESS)
         come_up(rank);
     return result;
@@ -75,10 +107,11 @@ CUresult CUDAAPI gpu_rank_push(CUcontext context)
     if (!rank || !context)
         return real.push(context);
     before = gpu_context_current();
-    result = real.set_current(context);
+    result = set_current(context);
     if (result == CUDA_SUCCESS) {
         gpu_launches_enter(context);
         keep_below(rank, before);
+        gpu_rank_note_current(rank, context);
     }
     return result;
 }
@@ -86,8 +119,15 @@ CUresult CUDAAPI gpu_rank_push(CUcontext context)
 CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out)
 {
     struct gpu_rank_context *rank = own();
-    CUresult result = real.pop(context_out);
+    CUresult result;
 
+    if (rank && rank->n_below > 0 && !gpu_context_current()) { /* another rank has destroyed it */
+        if (context_out)
+            *context_out = NULL;
+        come_up(rank);
+        return CUDA_SUCCESS;
+    }
+    result = real.pop(context_out);
     if (rank && result == CUDA_SUCCESS)
         come_up(rank);
     return result;
@@ -98,9 +138,15 @@ static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUres
 {
     CUcontext made;
 
-    if (result == CUDA_SUCCESS && rank)
-        gpu_launches_enter(gpu_context_current());
-    if (result != CUDA_SUCCESS || !rank || !before)
+    if (result != CUDA_SUCCESS)
+        return result;
+    made = gpu_driver.cuCtxGetCurrent ? gpu_context_current() : NULL;
+    gpu_context_begins(made, false);
+    if (rank)
+        gpu_launches_enter(made);
+    if (rank && !before)
+        gpu_rank_note_current(rank, made);
+    if (!rank || !before)
         return result;
     result = real.pop(&made);
     return result == CUDA_SUCCESS ? gpu_rank_push(made) : result;
@@ -137,8 +183,14 @@ static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext con
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
     int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
-    CUresult result = function(context);
+    bool may_end = gpu_driver.cuCtxGetCurrent && context && !gpu_rank_is_primary(context);
+    CUresult result;
 
+    if (may_end)
+        gpu_context_ends(context);
+    result = function(context);
+    if (may_end && (result != CUDA_SUCCESS || (function == real.detach && gpu_context_current() == context)))
+        gpu_context_begins(context, true);
     gpu_resident_release(hold);
     if (result == CUDA_SUCCESS) {
         gpu_launches_forget();

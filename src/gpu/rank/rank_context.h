@@ -7,7 +7,8 @@
  * devices, and the exit handlers of its copy of CUDA's runtime release what it retained.
  *
  *      the stack      belongs to the rank: the driver sees only its top, by cuCtxSetCurrent (current.c swaps
- *                     it with the rank); the rest is kept here
+ *                     it with the rank); the rest is kept here. A context that another rank destroys is
+ *                     skipped; while it is current, the rank has none
  *      retaining      is counted per rank; the driver is never asked to release, because the last release
  *                     destroys the context, which other ranks and the library still use
  *      resetting      waits for the device's work, like the driver's function, and destroys nothing
@@ -30,14 +31,16 @@
  * freed. */
 struct gpu_rank_streams;
 struct gpu_visible;
+struct gpu_context_below;
 struct gpu_rank_context {
-    struct gpu_rank_streams *streams;  /* streams.h; NULL: not needed yet */
-    CUcontext current;                 /* while the rank does not run: the top of its stack; NULL: none */
-    CUcontext initial;                 /* what it began with (current.c) */
+    struct gpu_rank_streams *streams; /* streams.h; NULL: not needed yet */
+    CUcontext current;                /* while the rank does not run: the top of its stack; NULL: none */
+    uint64_t since;    /* the contexts destroyed before it became current (gpu_context_is_lost) */
+    CUcontext initial; /* what it began with (current.c) */
     const struct gpu_visible *visible; /* the devices that it sees (visible.h); NULL: not known yet */
     bool is_restarted;                 /* its current context follows from them */
     bool has_begun;                    /* `current` is valid: the rank has run since CUDA was loaded */
-    CUcontext *below;                  /* the rest of the stack, the lowest first */
+    struct gpu_context_below *below;   /* the rest of the stack, the lowest first */
     int n_below;
     int room;                             /* capacity of below */
     unsigned n_retained[GPU_DEVICES_MAX]; /* primary contexts, by device */
@@ -68,6 +71,9 @@ static inline struct ult *gpu_rank_of_self(void)
 
 /* The state of the rank with this ULT of its own, created at the first call. */
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
+
+/* Notes what becomes current. */
+void gpu_rank_note_current(struct gpu_rank_context *rank, CUcontext context);
 
 /* The rank's view of these functions; on any thread. Calls on threads of no rank go to the driver, except
  * releases and resets. X(member of gpu_contexts_real, its type's parameters, name in libcuda, the first version of CUDA whose

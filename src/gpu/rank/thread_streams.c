@@ -136,8 +136,11 @@ CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green)
 
     gpu_guard_prepare();
     rank = gpu_streams_of_self();
-    if (rank && convert && convert(&context, green) == CUDA_SUCCESS)
-        while ((stream = stream_in(rank, context)))
+    if (convert && convert(&context, green) == CUDA_SUCCESS) {
+        while (rank && (stream = stream_in(rank, context)))
             gpu_streams_remove(rank, stream);
+        gpu_context_ends(context); /* where it is current */
+        gpu_context_begins(context, false);
+    }
     return real.r_cuGreenCtxDestroy(green);
 }

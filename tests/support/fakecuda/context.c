@@ -5,6 +5,7 @@
 #include "fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- Devices ---- */
 
@@ -149,16 +150,31 @@ static struct fake_context *primaries[FAKE_DEVICES_MAX];
 
 struct fake_context *fake_contexts;
 
+/* A destroyed context that had no streams: the next one gets its handle. */
+static struct fake_context *find_unused(void)
+{
+    struct fake_context *i = fake_contexts;
+
+    while (i && (i->is_alive || i->is_primary || i->parent || i->legacy || i->streams))
+        i = i->next;
+    return i;
+}
+
 struct fake_context *fake_context_create(int device, bool is_primary)
 {
-    struct fake_context *context = calloc(1, sizeof *context);
+    struct fake_context *context = is_primary ? NULL : find_unused();
 
+    if (context) {
+        *context = (struct fake_context){.next = context->next};
+    } else {
+        context = calloc(1, sizeof *context);
+        context->next = fake_contexts;
+        fake_contexts = context;
+    }
     context->device = device;
     context->is_primary = is_primary;
     context->is_alive = true;
     context->can_reach[device] = true;
-    context->next = fake_contexts;
-    fake_contexts = context;
     return context;
 }
 
@@ -269,6 +285,17 @@ FAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
     return error;
 }
 
+/* The real driver may corrupt memory then. */
+static void end_if_destroyed(CUcontext context)
+{
+    const struct fake_context *given = (const struct fake_context *)context;
+
+    if (given && !given->is_alive && !given->is_primary) {
+        fprintf(stderr, "fakecuda: a destroyed context is made current\n");
+        abort();
+    }
+}
+
 FAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 {
     CUresult error = fake_enter(__func__);
@@ -279,6 +306,7 @@ FAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
         depth -= depth > 0;
         return CUDA_SUCCESS;
     }
+    end_if_destroyed(context);
     if (!((struct fake_context *)context)->is_alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     depth += depth == 0;
@@ -294,6 +322,7 @@ FAKE_EXPORT CUresult cuCtxPushCurrent(CUcontext context)
         return error;
     if (!context || depth == STACK_MAX)
         return CUDA_ERROR_INVALID_CONTEXT;
+    end_if_destroyed(context);
     stack[depth++] = (struct fake_context *)context;
     return CUDA_SUCCESS;
 }
