@@ -26,8 +26,10 @@ static void exit_on_thread(const char *meanwhile)
         sleep(1);
     while (strcmp(meanwhile, "yield") == 0)
         sched_yield();
+    while (strcmp(meanwhile, "block") == 0)
+        pause();
     pthread_barrier_init(&never, NULL, 2);
-    pthread_barrier_wait(&never); /* blocks */
+    pthread_barrier_wait(&never);
 }
 
 /* The thread that outlives main. */

@@ -3,7 +3,7 @@
  * Both ranks call a library that holds a lock while it calls back; rank 0's callback waits for rank 1, which
  * comes after its own call. With "long" rank 1 is late because it computes: nothing to report. With "fgets"
  * it is late because it waits for a line of its standard input, with "condition" because one of its threads
- * does. (Its mutex checks errors: with others the rank would let rank 0 run meanwhile.)
+ * does. (Its mutex is robust: with others the rank would let rank 0 run meanwhile.)
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -28,7 +28,7 @@ static void read_line(void)
         printf("no line has come\n");
 }
 
-static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t lock;
 static pthread_cond_t has_come = PTHREAD_COND_INITIALIZER;
 
 static void *read_on_thread(void *arg)
@@ -46,8 +46,12 @@ static void *read_on_thread(void *arg)
 
 static void wait_for_thread(void)
 {
+    pthread_mutexattr_t robust;
     pthread_t thread;
 
+    pthread_mutexattr_init(&robust);
+    pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&lock, &robust);
     pthread_create(&thread, NULL, read_on_thread, NULL);
     pthread_mutex_lock(&lock);
     while (!line[0])

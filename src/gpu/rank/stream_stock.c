@@ -16,7 +16,7 @@
 #define STREAMS_MAX 192
 
 /* For ranks that have such streams and create others while streams wait. */
-#define STREAMS_PER_RANK_LATER 8
+#define STREAMS_PER_RANK_LATER 2
 
 /* Streams of priority 0, and of other priorities. */
 #define ROOM (4 * STREAMS_MAX)
