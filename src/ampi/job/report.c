@@ -121,7 +121,10 @@ static void print_cycle(const struct ampi_rank *first)
         }
         n++;
     } while (rank != first);
-    base_log("cycle of %d ranks: rank %d%s", n, ampi_rank_number(first), bytes);
+    if (n == 1)
+        base_log("rank %d waits for itself", ampi_rank_number(first));
+    else
+        base_log("cycle of %d ranks: rank %d%s", n, ampi_rank_number(first), bytes);
 }
 
 /* Finds a cycle of ranks, each of which waits for the next one: from each rank, follows the waits. */

@@ -243,11 +243,12 @@ int image_libc_pidfd_open(pid_t number, unsigned flags);
 int image_libc_clock_getcpuclockid(pid_t number, clockid_t *clock_out);
 pid_t image_libc_fork(void);
 pid_t image_libc__Fork(void);
-/* The environment for a program that the code at caller's address starts: env, or room with an entry more
- * (image_rebind_client.child_entry). room: image_child_room(env) elements; entry: IMAGE_CHILD_ENTRY_MAX bytes. Allocates nothing. */
+/* The environment for a program that the code at caller's address starts: env, or a copy with an entry more
+ * (image_rebind_client.child_entry), which image_child_env_drop frees. entry: IMAGE_CHILD_ENTRY_MAX bytes. A child of vfork may
+ * call both: they take no lock. Keeps errno. */
 enum { IMAGE_CHILD_ENTRY_MAX = 64 };
-size_t image_child_room(char *const *env);
-char *const *image_child_env(char *const *env, char **room, char *entry, const void *caller);
+char *const *image_child_env(char *const *env, char *entry, const void *caller);
+void image_child_env_drop(char *const *env, char *const *made);
 int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
 int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,

@@ -17,6 +17,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,27 +30,42 @@ static char **environment(const void *caller)
     return libc ? image_env_of(libc) : environ;
 }
 
-size_t image_child_room(char *const *env)
+/* The size of an environment with an entry more. */
+static size_t child_env_bytes(char *const *env)
 {
     size_t n = 0;
 
     while (env && env[n])
         n++;
-    return n + 2;
+    return (n + 2) * sizeof(char *);
 }
 
-char *const *image_child_env(char *const *env, char **room, char *entry, const void *caller)
+char *const *image_child_env(char *const *env, char *entry, const void *caller)
 {
-    size_t n = image_child_room(env) - 2;
+    size_t n_bytes = child_env_bytes(env), n = n_bytes / sizeof(char *) - 2;
+    int saved = errno;
+    char **made;
 
     if (!image_rebind_client.child_entry ||
         !image_rebind_client.child_entry(caller, entry, IMAGE_CHILD_ENTRY_MAX))
         return env;
-    for (size_t i = 0; i < n; i++)
-        room[i] = env[i];
-    room[n] = entry;
-    room[n + 1] = NULL;
-    return room;
+    made = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    if (made == MAP_FAILED)
+        return env;
+    if (n > 0)
+        memcpy(made, env, n * sizeof(char *));
+    made[n] = entry;
+    return made;
+}
+
+void image_child_env_drop(char *const *env, char *const *made)
+{
+    int saved = errno;
+
+    if (made != env)
+        munmap((void *)(uintptr_t)made, child_env_bytes(env));
+    errno = saved;
 }
 
 /* ---- exec ---- */
@@ -116,15 +132,19 @@ static int run_instead(exec_fn exec, const char *file, char *const *argv, char *
                        const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);
-    char entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
+    char entry[IMAGE_CHILD_ENTRY_MAX];
+    char *const *made = image_child_env(env, entry, caller);
     int status;
     pid_t pid;
 
-    env = image_child_env(env, room, entry, caller);
     if (!libc || image_is_forked_child() || !image_rebind_client.has_begun ||
-        !image_rebind_client.has_begun())
-        return exec(file, argv, env);
-    pid = start_program(exec, file, argv, env);
+        !image_rebind_client.has_begun()) {
+        status = exec(file, argv, made);
+        image_child_env_drop(env, made);
+        return status;
+    }
+    pid = start_program(exec, file, argv, made);
+    image_child_env_drop(env, made);
     if (pid < 0)
         return -1;
     image_libc_setcancelstate(PTHREAD_CANCEL_DISABLE,
@@ -234,16 +254,17 @@ int image_libc_execle(const char *path, const char *first, ...)
 static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, const void *caller)
 {
     const char *argv[] = {"sh", "-c", "--", command, NULL};
-    char **env = environment(caller), entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
+    char **env = environment(caller), entry[IMAGE_CHILD_ENTRY_MAX];
+    char *const *made = image_child_env(env, entry, caller);
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
 
     if (!error && fd >= 0)
         error = posix_spawn_file_actions_adddup2(&actions, fd, target_fd);
     if (!error)
-        error = posix_spawn(pid, "/bin/sh", &actions, NULL, (char *const *)argv,
-                            image_child_env(env, room, entry, caller));
+        error = posix_spawn(pid, "/bin/sh", &actions, NULL, (char *const *)argv, made);
     posix_spawn_file_actions_destroy(&actions);
+    image_child_env_drop(env, made);
     return error;
 }
 

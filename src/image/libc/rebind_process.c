@@ -220,10 +220,12 @@ static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
                        const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                        char *const *argv, char *const *env, const void *caller)
 {
-    char entry[IMAGE_CHILD_ENTRY_MAX], *room[image_child_room(env)];
+    char entry[IMAGE_CHILD_ENTRY_MAX];
+    char *const *env_made = image_child_env(env, entry, caller);
     pid_t made = -1;
-    int error = spawn(&made, file, actions, attributes, argv, image_child_env(env, room, entry, caller));
+    int error = spawn(&made, file, actions, attributes, argv, env_made);
 
+    image_child_env_drop(env, env_made);
     if (!error)
         note_child(made);
     if (!error && pid)
