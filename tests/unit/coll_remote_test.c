@@ -123,6 +123,7 @@ int main(void)
     Suite *suite = suite_create("coll_remote");
     TCase *tests = tcase_create("members");
 
+    tcase_set_timeout(tests, 120); /* under a sanitizer on a machine under load */
     tcase_add_test(tests, members_elsewhere_cost_no_memory);
     tcase_add_test(tests, members_and_their_processes_are_found);
     suite_add_tcase(suite, tests);

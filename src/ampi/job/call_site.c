@@ -66,14 +66,15 @@ static bool is_return(const struct ampi_rank *rank, const char *word)
 
 /* The first return address in the program behind that of `from` (NULL: the first one); NULL: not found. Seldom a remnant of an
  * earlier call is there. */
-static const void *search(const struct ampi_rank *rank, const void *from, const char *lo, const char *hi)
+BASE_NO_SANITIZE static const void *search(const struct ampi_rank *rank, const void *from, const char *lo,
+                                           const char *hi)
 {
     bool has_passed = !from;
     const char *word;
 
     for (const char *at = (const char *)((uintptr_t)lo & ~(uintptr_t)7); at + sizeof word <= hi;
          at += sizeof word) {
-        memcpy(&word, at, sizeof word);
+        word = *(const char *const volatile *)(const void *)at; /* no call that a sanitizer checks */
         if (word == from)
             has_passed = true;
         else if (has_passed && is_return(rank, word))

@@ -4,6 +4,7 @@
  */
 #include "ampi/datatype/buffer.h"
 #include "ampi/object/error.h"
+#include "ampi/object/gate.h"
 #include "ampi/p2p/request.h"
 #include "base/log.h"
 
@@ -74,15 +75,23 @@ static int start(const char *call, int (*function)(struct gpu_work *, void *), v
 
 int AMPI_GPU_Iinvoke(struct CUstream_st *stream, MPI_Request *request)
 {
-    return start("AMPI_GPU_Iinvoke", gpu_work_of_stream, stream, request);
+    struct ult *gate = ampi_gate_pass("AMPI_GPU_Iinvoke", __builtin_return_address(0));
+    int error = start("AMPI_GPU_Iinvoke", gpu_work_of_stream, stream, request);
+
+    ampi_gate_leave(gate);
+    return error;
 }
 
 int AMPI_GPU_Ievent(struct CUevent_st *event, MPI_Request *request)
 {
-    return start("AMPI_GPU_Ievent", gpu_work_of_event, event, request);
+    struct ult *gate = ampi_gate_pass("AMPI_GPU_Ievent", __builtin_return_address(0));
+    int error = start("AMPI_GPU_Ievent", gpu_work_of_event, event, request);
+
+    ampi_gate_leave(gate);
+    return error;
 }
 
-int AMPI_GPU_Invoke(struct CUstream_st *stream)
+static int invoke(struct CUstream_st *stream)
 {
     struct ampi_request *made;
     const char *text;
@@ -97,4 +106,13 @@ int AMPI_GPU_Invoke(struct CUstream_st *stream)
         return MPI_SUCCESS;
     text = ampi_device_error_text(ampi_self(), error);
     return ampi_raise_self(error, "%s", text ? text : "the work has failed");
+}
+
+int AMPI_GPU_Invoke(struct CUstream_st *stream)
+{
+    struct ult *gate = ampi_gate_pass("AMPI_GPU_Invoke", __builtin_return_address(0));
+    int error = invoke(stream);
+
+    ampi_gate_leave(gate);
+    return error;
 }
