@@ -180,7 +180,7 @@ static void read_devices(int n_devices)
     }
 }
 
-FAKE_EXPORT CUresult cuInit(unsigned flags)
+static CUresult init(unsigned flags)
 {
     CUresult error;
 
@@ -197,7 +197,7 @@ FAKE_EXPORT CUresult cuInit(unsigned flags)
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
         fake.rdma_flush = (int)number_in("FAKECUDA_RDMA_FLUSH", -1);
     }
-    error = count(__func__);
+    error = count("cuInit");
     if (error)
         return error;
     if (flags != 0)
@@ -209,6 +209,18 @@ FAKE_EXPORT CUresult cuInit(unsigned flags)
     fake.pid = getpid();
     fake.is_initialized = true;
     return CUDA_SUCCESS;
+}
+
+/* Any thread, and several at once. */
+FAKE_EXPORT CUresult cuInit(unsigned flags)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    CUresult result;
+
+    pthread_mutex_lock(&lock);
+    result = init(flags);
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 FAKE_EXPORT CUresult cuDriverGetVersion(int *version)
