@@ -91,7 +91,7 @@ static void remove_if_dead(bool is_folder_removed)
     int first, end;
     snprintf(path, sizeof path, "%s" BASE_LAUNCHED_TABLE, folder());
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    bool is_dead = fd < 0 || !find_owned(fd, 0, &first, &end);
+    bool is_dead = fd < 0 ? errno == ENOENT : !find_owned(fd, 0, &first, &end);
     if (fd >= 0)
         close(fd);
     if (!is_dead)
