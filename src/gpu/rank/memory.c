@@ -48,8 +48,10 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
 
 int gpu_memory_free(enum gpu_memory kind, void *memory)
 {
-    int error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
+    int error;
 
+    gpu_repeats_cancel();
+    error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
     gpu_repeats_forget();
     return error;
 }

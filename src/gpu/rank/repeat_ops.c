@@ -228,7 +228,8 @@ void gpu_repeats_load(int device, CUcontext context, CUresult (*load)(CUfunction
     CUcontext before;
     CUfunction kernel;
 
-    if (!gpu_has_kernels() || !gpu_module_has_machine_code(device) || gpu_context_enter(context, &before))
+    if (!gpu_repeats_are_on || !gpu_has_kernels() || !gpu_module_has_machine_code(device) ||
+        gpu_context_enter(context, &before))
         return;
     if (gpu_module_function(device, GPU_KERNEL_COPY, &kernel) == 0 && load && load(kernel) == CUDA_SUCCESS)
         atomic_store(&copy_kernels[device], kernel);

@@ -15,7 +15,8 @@
 #define STREAMS_PER_RANK 3
 #define STREAMS_MAX 192
 
-/* For ranks that have such streams and create others while streams wait. */
+/* For ranks that have such streams and create others while streams wait. Few: beyond 32 streams of a GPU, two share a
+ * connection, and work behind a stream that waits in it waits, too (streams/connections.c). */
 #define STREAMS_PER_RANK_LATER 2
 
 /* Streams of priority 0, and of other priorities. */
