@@ -23,7 +23,7 @@ expect "several processes of one, a folder, no -n" 0 '^6 ranks $' '' "$mpirun" +
 expect "-v prints the programs" 0 '*' "-n 1 --procs 1 [^ ]*programs 0 0 1 : -n 2 --procs 1 [^ ]*other 1 1 2 $" \
     "$mpirun" -v -n 1 ./programs 0 0 1 : -n 2 ./other 1 1 2
 expect "--tag-output" 0 '^\[0\]<stdout> 3 ranks $' '' "$mpirun" --tag-output -n 1 ./programs 0 0 1 : -n 2 ./other 1 1 2
-expect "the ranks of a failed process" 1 '' 'mpirun: process 1 of 2 \(ranks 1 to 2\) ended with exit code 1 $' \
+expect "the ranks of a failed process" 1 '' 'mpirun: process 1 of 2 \(ranks 1 to 2\) (aborted the job with|ended with exit) code 1[: ]' \
     "$mpirun" -n 1 ./programs 0 0 1 : -n 2 ./other 7 1 2
 expect "in one process" 0 '^12 ranks $' '' "$mpirun" --one-process -n 4 ./programs 0 0 4 : -n 7 ./other 1 4 7 : ./programs 2 11 1
 expect "in one process: a failure" 1 '*' 'MPI_APPNUM is 1, not 7' "$mpirun" --one-process -n 1 ./programs 0 0 1 : -n 2 ./other 7 1 2
