@@ -161,11 +161,11 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold);
 /* Handles the points that streams of the calling PE have reached, without waiting for the PE's next poll. Never switches. */
 void gpu_sync_catch_up(void);
 
-/* True if the stream has so many points and holds that an operation for which nobody waits should not add work to it.
+/* True if the stream is so full of points and holds that an operation for which nobody waits should not add work to it.
  * Never switches. */
 bool gpu_sync_is_full(const struct gpu_sync *sync);
 
-/* Suspends the caller while the stream has so many points and holds that a further one might block in the
+/* Suspends the caller while the stream is so full of points and holds that a further one might block in the
  * driver. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);
 

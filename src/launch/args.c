@@ -316,8 +316,8 @@ static void answer_help(const struct launch_command *command)
         exit(0);
     }
     if (topic != NULL && command->program_argv[0] == NULL)
-        launch_fail(LAUNCH_EXIT_USAGE, "+help %s: an MPI program prints this: mpirun +help %s ./program",
-                    topic, topic);
+        launch_fail(LAUNCH_EXIT_USAGE, "+help %s needs an MPI program: mpirun +help %s ./program", topic,
+                    topic);
 }
 
 /* Options that concern the processes and their nodes. */

@@ -2,7 +2,7 @@
  *
  * --explore N: runs the program with +schedule random:1 ... random:N, as many at a time as there are cores, and compares each run
  * with one in the usual order: exit code, and lines of standard output, sorted because ranks print in any order. Two runs in the usual
- * order tell whether the output can be compared. Each run is another mpirun with the same command. Called by main.c.
+ * order show whether the output can be compared. Each run is another mpirun with the same command. Called by main.c.
  */
 #include "launch/launch.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Several programs in one job: mpirun -n 4 a : -n 8 b. Their ranks are numbered in the order of the programs, in one
- * MPI_COMM_WORLD. Each program has processes of its own (--procs before it; one if that is missing), or all are in one
- * (--one-process: the library gets the others in an environment variable). -n, --procs and -wd
- * belong to the program that follows; all other options to the job. Called by main.c.
+ * MPI_COMM_WORLD. Each program has processes of its own: one, or as many as --procs before it says. With --one-process
+ * all are in one process, and the library gets the other programs in an environment variable. -n, --procs and -wd belong to
+ * the program that follows; all other options to the job. Called by main.c.
  */
 #include "launch/launch.h"
 
@@ -22,7 +22,8 @@ static void add_part(struct launch_command *command, const struct launch_command
                      const struct launch_program *program)
 {
     if (program->kind == LAUNCH_PROGRAM_PLAIN)
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: not an MPI program, which each of several programs must be",
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN,
+                    "%s: not an MPI program, but each of several programs must be one",
                     part->program_argv[0]);
     if (command->num_parts == MAX_PARTS)
         launch_fail(LAUNCH_EXIT_USAGE, "more than %d programs", MAX_PARTS);

@@ -25,7 +25,7 @@
 /* Most time between two looks. */
 #define LONGEST_PAUSE_NS (8 * ULT_KEEP_AFTER_NS)
 
-/* States of the watcher's bell. SLEEPS: a change is to be reported. */
+/* States of the watcher's bell. SLEEPS: changes have to be reported. */
 enum watcher_bell { LOOKS, SLEEPS, ENDS };
 
 struct ult_watcher {
@@ -87,7 +87,7 @@ static bool may_keep(const struct ult_pe *pe)
            ult_job.hooks.may_keep_thread(pe->sharing.outside);
 }
 
-/* With the lock: whoever has it next reports what changes. */
+/* With the lock: its next holder reports the changes. */
 static void want_report(struct ult_watcher *watcher)
 {
     uint32_t looks = LOOKS;

@@ -133,7 +133,7 @@ expect "+- ends the options" 0 'options=\[\+vp 2\].* args=<\+v>' '' "$mpirun" -n
 expect "+help needs no program" 0 '  \+vp N .*  \+help' '' "$mpirun" +help
 expect "+help in front of a program" 0 '  \+vp N .*  \+help' '' "$mpirun" -n 2 +help ./app
 expect "+help with a topic is the program's" 0 'options=\[\+vp 2 \+help devices\]' '' "$mpirun" -n 2 +help devices ./app
-expect "+help with a topic and no program" 2 '' 'an MPI program prints this: mpirun \+help devices ./program' "$mpirun" +help devices
+expect "+help with a topic and no program" 2 '' '\+help devices needs an MPI program: mpirun \+help devices ./program' "$mpirun" +help devices
 expect "+vp instead of -n" 0 'options=\[\+vp 8\]' '' "$mpirun" +vp 8 ./app
 expect "HEDDLE_OPTIONS of the environment comes first" 0 'options=\[\+p 1 \+vp 4 \+check usage\]' '' \
     env 'HEDDLE_OPTIONS=+p 1' "$mpirun" -n 4 +check usage ./app

@@ -2,9 +2,9 @@
  *
  * comm_join.c: MPI_Comm_join: two ranks that share a socket create an intercommunicator (MPI 5.0, section 12.10.6).
  *
- * Each rank opens a port and sends its name, in a block of fixed size, through the socket; then one byte that says
- * whether the other's port belongs to this job, or its universe. If both do, the rank with the lower name accepts at its port, and the
- * other one connects there. A name cannot be guessed, so knowing one proves that the other side is there. Ranks of
+ * Each rank opens a port and sends its name through the socket, in a block of fixed size. Then it sends one byte: whether
+ * the other's port belongs to this job, or its universe. If both ports do, the rank with the lower name accepts at its port,
+ * and the other one connects there. A name cannot be guessed, so knowing one proves that the other side is there. Ranks of
  * jobs that cannot connect get MPI_COMM_NULL. The socket is empty again afterwards, and its flags are unchanged.
  */
 #include <errno.h>

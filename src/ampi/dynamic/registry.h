@@ -5,7 +5,7 @@
  * A port belongs to the process that opened it, its home: connects and accepts meet there, in order, and each of the
  * two roots gets the other's rank and a number of this connection. Published names are in process 0, in a universe in files
  * (names.c). Names of ports hold a random number, so that only ranks that were given a name can use it. Ranks of other jobs
- * can only if both jobs belong to the universe.
+ * can use it only if both jobs belong to the universe.
  */
 #ifndef AMPI_REGISTRY_H
 #define AMPI_REGISTRY_H
@@ -40,8 +40,8 @@ struct ampi_registry_call {
     struct ult_wakeup wakeup;        /* carries the result from another PE */
 };
 
-/* Opens a port of this process and writes its name, which fits MPI_MAX_PORT_NAME. False: no random number is to be
- * had. Never switches. */
+/* Opens a port of this process and writes its name, which fits MPI_MAX_PORT_NAME. False: the kernel
+ * gives no random number. Never switches. */
 bool ampi_registry_open_port(char *name_out) BASE_MUST_CHECK;
 
 /* Makes a call; returns its error class. MPI_ERR_PORT: the port is not open, or its process has ended; MPI_ERR_PENDING: the time is over,

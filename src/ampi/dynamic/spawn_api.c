@@ -3,8 +3,8 @@
  * spawn_api.c: MPI_Comm_spawn and MPI_Comm_spawn_multiple (MPI 5.0, section 12.3).
  *
  * The root checks its arguments, finds the programs and spawns the ranks (spawn.h); then all ranks get the outcome, and
- * the intercommunicator. The ranks are copies of the programs in the root's process (image_program_load), or else of new
- * processes: for what cannot be copied, and another folder. find_obstacle says why.
+ * the intercommunicator. The ranks are copies of the programs in the root's process (image_program_load). Programs that
+ * cannot be copied, or that run in another folder, get new processes (find_obstacle).
  */
 #include <limits.h>
 #include <stdarg.h>

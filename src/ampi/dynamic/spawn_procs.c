@@ -6,7 +6,7 @@
  *      2. it accepts at the port; the first of the new ranks connects there in MPI_Init
  *      3. both groups create the intercommunicator, as after MPI_Comm_accept and MPI_Comm_connect
  *
- * If a new process fails before, so does the accept. mpirun starts all processes, or none.
+ * If a new process fails before that, the accept fails, too. mpirun starts all processes, or none.
  */
 #include <errno.h>
 #include <fcntl.h>

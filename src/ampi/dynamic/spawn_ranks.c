@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spawn_ranks.c: see spawn.h. The order of the steps, so that a failure leaves no rank behind, and that a rank that runs finds
+ * spawn_ranks.c: see spawn.h. The steps are in this order so that a failure leaves no rank behind, and a running rank finds
  * all it needs:
  *
  *      1. numbers are taken (with the lock), never returned
@@ -65,7 +65,7 @@ static void mark_ended(const struct ampi_spawned *group)
     atomic_fetch_add(&ampi_job.n_ended, group->n_ranks);
 }
 
-/* Takes numbers for n ranks. NULL: there are not so many. */
+/* Takes numbers for n ranks. NULL: fewer are left. */
 static struct ampi_spawned *take_numbers(int n_ranks)
 {
     struct ampi_spawned *group = NULL;

@@ -42,10 +42,9 @@ static int check_capture(struct ampi_stream *stream, struct ampi_comm *comm, uin
     if (BASE_LIKELY(!stream->captured || stream->captured->capture == capture))
         return MPI_SUCCESS;
     stream->captured = NULL;
-    return ampi_raise(
-        comm, MPI_ERR_REQUEST,
-        "operations that an earlier capture of the stream has started were not waited for in it "
-        "(MPIX_Waitall_enqueue): that graph must not be launched");
+    return ampi_raise(comm, MPI_ERR_REQUEST,
+                      "an earlier capture of the stream has started operations, but has not waited for them "
+                      "(MPIX_Waitall_enqueue): its graph must not be launched");
 }
 
 static void append(struct ampi_captured *made)

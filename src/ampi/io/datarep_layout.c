@@ -2,7 +2,7 @@
  *
  * datarep_layout.c: layouts of datatypes in the data representation of a file (MPI 5.0, section 14.5).
  *
- * The layout of a derived type has the same recipe, with its basic types replaced by as many bytes as the file has for them.
+ * The layout of a derived type has the same recipe, with each basic type replaced by its bytes in the file.
  * Displacements in elements scale by that; displacements in bytes stay, as the standard wants. Array types are composed inside
  * the library with displacements in bytes, which are multiples of the element's extent and are scaled here.
  */

@@ -2,7 +2,7 @@
  *
  * file.h: open files (MPI 5.0, chapter 14).
  *
- * Like windows, members of one process share one object, and each has a small handle:
+ * As with windows, the members of one process share one object, and each has a small handle:
  *
  *      ampi_file_shared ---- fd, name, mode     one descriptor for all members of the process
  *                       \--- pointer            the shared file pointer, in the process of rank 0

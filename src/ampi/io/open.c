@@ -2,7 +2,7 @@
  *
  * open.c: MPI_File_open, MPI_File_close and MPI_File_delete (MPI 5.0, section 14.2).
  *
- * Rank 0 opens the file first, alone, so that MPI_MODE_EXCL means the call and not each of its ranks. Then one collective with
+ * Rank 0 opens the file first, alone, so that MPI_MODE_EXCL concerns the call, not each of its ranks. Then one collective with
  * its own plan takes the ranks' modes and errors to all processes, and in each the last member to arrive creates the handles.
  * The other processes then open the file that exists now, each once for all its members.
  */

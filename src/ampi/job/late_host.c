@@ -49,10 +49,10 @@ int ampi_late_host_check(int exit_code)
     if (exit_code != 0 || has_joined() || !ampi_launched_host() || base_settings.n_ranks <= 1 ||
         !dl_iterate_phdr(find_other, &name))
         return exit_code;
-    base_log("%ld ranks were requested, but %s has loaded another MPI (%s), and each was alone: build its "
-             "MPI module, "
-             "mpi4py for example, with this mpicc",
-             base_settings.n_ranks, ampi_launched_host(), name);
+    base_log(
+        "%ld ranks were requested, but %s has loaded another MPI (%s), so each rank is a job of its own: "
+        "build its MPI module, mpi4py for example, with this mpicc",
+        base_settings.n_ranks, ampi_launched_host(), name);
     return 1;
 }
 

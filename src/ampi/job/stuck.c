@@ -143,11 +143,12 @@ static void say_lock(int pe_id, int local_rank, const struct blocked *blocked)
 {
     const char *library = library_of(blocked, local_rank);
 
-    base_log("rank %d of %d waits for a lock of %s, and blocks all ranks of PE %d: if another rank of the PE "
-             "holds the lock while it waits for a message, this is for ever; +private gives each rank a copy "
-             "of the library",
-             ampi_rank_number(&ampi_job.ranks[local_rank]), ampi_rank_world_size(&ampi_job.ranks[local_rank]),
-             library ? library : "a library", pe_id);
+    base_log(
+        "rank %d of %d waits for a lock of %s, and blocks all ranks of PE %d: if another rank of the PE "
+        "holds the lock while it waits for a message, they wait for ever; +private gives each rank a copy "
+        "of the library",
+        ampi_rank_number(&ampi_job.ranks[local_rank]), ampi_rank_world_size(&ampi_job.ranks[local_rank]),
+        library ? library : "a library", pe_id);
 }
 
 /* ---- Other calls ---- */

@@ -39,7 +39,7 @@ enum ampi_event_scope {
     X(SEND_COMPLETED, COMM, "send_completed", ("context", "dest", "tag", "bytes"),                   \
       "a send of the rank is complete")                                                              \
     X(RECEIVE_POSTED, COMM, "receive_posted", ("context", "source", "tag", "bytes"),                 \
-      "the rank starts to receive a message of at most so many bytes")                               \
+      "the rank starts to receive a message; bytes is the size of its buffer")                       \
     X(RECEIVE_COMPLETED, COMM, "receive_completed", ("context", "source", "tag", "bytes"),           \
       "a receive of the rank is complete")                                                           \
     X(MESSAGE_UNEXPECTED, COMM, "message_unexpected", ("context", "source", "tag", "bytes"),         \

@@ -149,7 +149,7 @@ int ampi_launched_count(void)
 
     if (taken.is_other)
         base_log_verbose(
-            1, "the launcher started the parent of this process, which is therefore a job of its own");
+            1, "the launcher started the parent of this process, so this process is a job of its own");
     if (!getenv("PMIX_RANK") || !find("PMIX_NAMESPACE"))
         return 0;
     if (said)

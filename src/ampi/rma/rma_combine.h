@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rma_combine.h: what rma_combine.c and rma_combine_device.c share. Errors are CUDA's; none of these functions switches.
+ * rma_combine.h: shared functions of rma_combine.c and rma_combine_device.c. Errors are CUDA's; none of these functions switches.
  */
 #ifndef AMPI_RMA_COMBINE_H
 #define AMPI_RMA_COMBINE_H

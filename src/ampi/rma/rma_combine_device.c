@@ -2,7 +2,7 @@
  *
  * rma_combine_device.c: accumulates on, from or to a GPU's memory. A block is combined in place by one kernel. If there
  * are holes between the target's elements, kernels gather the elements in memory of its GPU, combine them there, and
- * scatter them. What no kernel combines is combined in copies in host memory. The target's flag is held for the whole
+ * scatter them. Other data is combined in copies in host memory. The target's flag is held for the whole
  * duration.
  */
 #include <string.h>

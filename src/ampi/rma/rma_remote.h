@@ -10,7 +10,7 @@
  *
  *      origin                                     target's PE
  *      OP      window, target, pieces, data  -->  combines pieces and data
- *                                            <--  ANSWER  an error, or what was there before
+ *                                            <--  ANSWER  an error, or the old data
  *      OP      ..., the data's address       -->  copies and combines it (rma_pull.c)
  *                                            <--  ANSWER  done, or how much of it
  *      LOCK    shared or exclusive           -->  stands in the target's queue

@@ -2,7 +2,7 @@
  *
  * win.h: windows (MPI 5.0, chapter 12, One-Sided Communications).
  *
- * Like communicators, members of one process share one object, and each has a small handle:
+ * As with communicators, the members of one process share one object, and each has a small handle:
  *
  *      ampi_win_shared ---- targets[rank]   base, size and displacement unit of every member
  *                      \--- handles[]       the members of this process (struct ampi_win)

@@ -88,7 +88,7 @@ const struct ampi_event_callback *
 ampi_event_find_callback(const struct MPI_ABI_T_event_registration *registration,
                          enum ampi_event_place place);
 
-/* Registrations have changed: starts or ends watching, and frees those that are to be freed. */
+/* Registrations have changed: starts or ends watching, and frees those marked is_freed. */
 void ampi_events_update(struct ampi_events *events);
 
 /* Hands out what is queued, and frees all registrations of the rank: MPI_T_finalize. */

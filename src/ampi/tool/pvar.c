@@ -2,7 +2,7 @@
  *
  * pvar.c: performance variables (MPI 5.0, section 15.3.7).
  *
- * pvar_table.c lists the variables, which always run. A handle on a counter has its own zero, which writing
+ * pvar_table.c lists the variables, which always count. A handle on a counter has its own zero, which writing
  * and resetting change, so that sessions are independent. Levels cannot be written. A handle on a
  * communicator keeps the communicator's memory until the handle is freed.
  */

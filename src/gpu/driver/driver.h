@@ -121,7 +121,7 @@ bool gpu_context_is_kept(CUcontext context);
 void gpu_context_ends(CUcontext context);
 void gpu_context_begins(CUcontext context, bool is_same);
 
-/* The number of contexts destroyed so far; true if the one with this handle has been destroyed since there were so many. */
+/* The number of contexts destroyed so far; true if the one with this handle has been destroyed since that number was `since`. */
 uint64_t gpu_context_count_ends(void);
 bool gpu_context_is_lost(CUcontext context, uint64_t since);
 

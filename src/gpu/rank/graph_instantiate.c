@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * graph_instantiate.c: instantiations of CUDA graphs (stream_api.h). A graph with operations of MPI is uploaded: its first launch
- * would do that, and wait for streams that wait for the launch.
+ * graph_instantiate.c: instantiations of CUDA graphs (stream_api.h). A graph with operations of MPI is uploaded here:
+ * otherwise its first launch would upload it, and wait for streams that wait for the launch.
  */
 #include "base/log.h"
 #include "gpu/copy/gpu_pack.h"

@@ -2,7 +2,7 @@
  *
  * memory.c: memory of CUDA for the program, as MPI_Alloc_mem and MPI_Win_allocate give it on request.
  *
- * It belongs to the rank's current context, or to the primary context of its PE's device where the rank has none yet.
+ * It belongs to the rank's current context, or to the primary context of its PE's device if the rank has none yet.
  */
 #include "gpu/driver/driver.h"
 #include "gpu/gpu.h"

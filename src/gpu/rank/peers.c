@@ -3,8 +3,8 @@
  * peers.c: copies between devices in a rank's default stream.
  *
  * CUDA's rule: such a copy begins when all earlier work of both devices is done, and later work of either waits for it. The
- * default stream of the current device orders its own; here the default stream of the other device, for itself and for
- * the blocking streams there, is joined before the copy and waits for it afterwards.
+ * default stream of the current device orders the work of that device. This file orders the other device: the copy waits
+ * for the default stream there, and so for its blocking streams, and that stream waits for the copy afterwards.
  */
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/streams.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * thread_streams.c: streams that the driver would create by itself or for a part of a GPU, and for which CUDA makes
- * cuCtxSynchronize wait all the same.
+ * thread_streams.c: streams that the driver would create by itself, or for a part of a GPU. cuCtxSynchronize waits for
+ * them, too.
  *
  * Per-thread streams of a rank's other threads: the driver's own are unknown to the rank's default stream, so each thread
  * gets a blocking stream of the rank. When the thread ends, its stream is left for the next new thread: a destroyed one

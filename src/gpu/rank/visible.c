@@ -3,9 +3,10 @@
  * visible.c: reads a rank's CUDA_VISIBLE_DEVICES as CUDA does. See visible.h.
  *
  * Seen with CUDA 13.0 on a machine with one H200: the list ends before the first entry that is not valid; a device that comes
- * twice makes it empty, with an error of its own; behind the digits of a number anything may follow; "GPU-" is followed by the
- * beginning of a UUID, of any case, but not of none. By CUDA's documentation: "MIG-" likewise, and the beginning must be that of
- * one device; numbers mean the devices of the machine, so the list of the process is read, too. tests/gpu/visible.cu compares.
+ * twice makes it empty, with an error of its own; any text may follow the digits of a number; "GPU-" is followed by at least
+ * one of the first characters of a UUID, in upper or lower case. CUDA's documentation says: "MIG-" likewise, and the
+ * characters must fit one device only. Numbers mean the devices of the machine, so the list of the process is read, too.
+ * tests/gpu/visible.cu compares.
  */
 #include "gpu/rank/visible.h"
 
@@ -130,7 +131,7 @@ static const struct gpu_visible *make(const char *list, const char *process_list
     long number;
 
     if (process_list && !is_uuid(list) && !read_number(process_list, &number)) {
-        base_log(NAME "=%s of a rank is ignored: that of the process, %s, has no numbers", list,
+        base_log(NAME "=%s of a rank is ignored: the value of the process, %s, has no numbers", list,
                  process_list);
         return &all;
     }

@@ -90,8 +90,8 @@ void gpu_slots_free(struct gpu_sync *sync);
 void gpu_sync_choose_flush(struct gpu_sync *sync);
 void gpu_sync_flush(const struct gpu_sync *sync);
 
-/* A stream of MPI on this device is there (1), or is gone (-1). The second: there are so many that a stream
- * that waits may hold up others. (connections.c) */
+/* A stream of MPI on this device is there (1), or is gone (-1). The second: true if a stream that
+ * waits may hold up others, because there are many. (connections.c) */
 void gpu_connections_count(int device, int by);
 bool gpu_connections_are_short(int device);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Processes that the job's processes spawn (MPI_Comm_spawn): requests, which come through a socket in the job's folder, and
- * the table of processes, which all map (base/launched.h). Processes that are spawned together are started together, or
- * none is.
+ * the table of processes, which all map (base/launched.h). Either all processes of a spawn are
+ * started, or none is.
  * Used by mpirun_procs.c.
  */
 #include "launch/procs/mpirun_procs.h"

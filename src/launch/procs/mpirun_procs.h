@@ -17,7 +17,7 @@
  *   affinity.c       the cores of each process
  *   jobdir.c         the job's temporary folder: created and removed; removes those of dead jobs
  *   leftover.c       finds and kills processes that the job has left running
- *   requirements.c   what must be possible: system calls, stacks
+ *   requirements.c   checks that system calls and stacks are as needed
  *   process_guard.c  a small process that cleans up if this one is killed
  *
  * Everything but the upcalls runs on the main thread. Every process leads its own process group, so that

@@ -13,7 +13,7 @@
  *
  * Everything here runs on the thread on which libpmix accepts connections.
  *
- * The namespace of the job is a secret besides (jobdir.c): 128 random bits, in no file name and no command
+ * The namespace of the job is a secret, too (jobdir.c): 128 random bits, in no file name and no command
  * line. A Unix socket between clients and server would be simpler, but clients may have any libpmix, and
  * these know TCP only. libpmix's other way to authenticate (munge) needs a daemon that most machines lack.
  * libpmix makes no upcall before it reads, so no upcall can refuse a connection. If a future libpmix

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What mpirun-procs and libpmix need from the kernel. A filter of system calls (seccomp, a container) may refuse a part of
+ * The requirements of mpirun-procs and libpmix on the kernel. A filter of system calls (seccomp, a container) may refuse a part of
  * it: libpmix and its libraries then wait or loop for ever. Each of these calls is tried at the start. Used by
  * mpirun_procs.c.
  */

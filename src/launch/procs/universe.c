@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The universe of mpirun --universe: this user's jobs of this node that can connect to each other (MPI_Comm_connect). It
- * needs no daemon: it is a folder, /dev/shm/heddle-universe-UID (-NAME, with HEDDLE_UNIVERSE=NAME), which only this user can open, and exists while a job
- * belongs to it. Contents: the table of all processes, their addresses, and published names (base/launched.h).
+ * needs no daemon. It is a folder, /dev/shm/heddle-universe-UID (-NAME, with HEDDLE_UNIVERSE=NAME), which only this user can
+ * open, and which exists while a job belongs to it. Contents: the table of all processes, their addresses, and published
+ * names (base/launched.h).
  *
- *   1. Each job owns a range of numbers for its processes, which no later job gets while there is any job.
+ *   1. Each job owns a range of numbers for its processes, which no later job gets while the universe exists.
  *   2. Its mpirun holds a lock on these bytes of the table's file while it lives. So if they are not locked, the job is
- *      dead, and whoever finds it marks its processes as failed.
- *   3. Whoever enters or leaves holds the lock of the folder. The last one removes the contents.
+ *      dead, and the mpirun that finds this marks its processes as failed.
+ *   3. A job holds the lock of the folder while it enters or leaves. The last one removes the contents.
  *
  * Used by mpirun_procs.c, grow.c and process_guard.c.
  */
@@ -172,8 +173,7 @@ struct base_launched_table *procs_universe_enter(struct procs_job *job)
     if (fd >= 0)
         close(fd);
     if (error == ENOSPC)
-        launch_say("--universe: the jobs since the universe began have used its %d numbers of processes: end "
-                   "all of them",
+        launch_say("--universe: its jobs have used all %d numbers of processes: end all jobs of the universe",
                    BASE_LAUNCHED_UNIVERSE_MAX);
     else if (error != 0)
         launch_say("--universe: %s: %s", folder(),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Python interpreters: what mpirun (python.c) and the library that it preloads (starter.c) both know of them.
+ * Facts about Python interpreters, for mpirun (python.c) and the library that it preloads (starter.c).
  */
 #ifndef LAUNCH_PYTHON_INTERPRETER_H
 #define LAUNCH_PYTHON_INTERPRETER_H
