@@ -38,6 +38,9 @@
 #define BASE_LAUNCHED_OUTPUT_ENV "HEDDLE_OUTPUT"
 #define BASE_LAUNCHED_OUTPUT_MAX ((size_t)16 << 10)
 
+/* mpirun --progress: the path of the memory for struct base_progress (progress.h): of a descriptor of mpirun, in /proc. */
+#define BASE_LAUNCHED_PROGRESS_ENV "HEDDLE_PROGRESS"
+
 /* The further programs of a job in one process (mpirun --one-process), one after the other: the number of ranks, of arguments,
  * and as many words and one more, the path and the arguments from argv[0] on: "8 2 4:/x/b 3:./b 1:7". */
 #define BASE_LAUNCHED_OTHERS_ENV "HEDDLE_PROGRAMS"
@@ -127,6 +130,7 @@ static inline bool base_launched_is_membership(const char *entry)
                                          BASE_LAUNCHED_SIZE_ENV "=",
                                          BASE_LAUNCHED_REPORT_ENV "=",
                                          BASE_LAUNCHED_OUTPUT_ENV "=",
+                                         BASE_LAUNCHED_PROGRESS_ENV "=",
                                          BASE_LAUNCHED_HOST_ENV "=",
                                          BASE_LAUNCHED_PARENT_ENV "=",
                                          BASE_LAUNCHED_SPAWN_ENV "="};

@@ -41,6 +41,7 @@ enum effect {
     IN_ONE_PROCESS,
     IN_UNIVERSE,
     SHOW_CALLS, /* --nvtx */
+    SHOW_PROGRESS,
     PRINT_HELP,
     PRINT_VERSION,
     NOTHING,    /* no meaning here, and harmless */
@@ -86,6 +87,7 @@ static const struct option options[] = {
     {"-memory-alloc-kinds --memory-alloc-kinds", "LIST", MEMORY_KINDS,
      "request these kinds of memory: system,mpi,cuda:device"},
     {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
+    {"--progress", "", SHOW_PROGRESS, "show what each rank does, in the terminal's last lines"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
     {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
@@ -438,6 +440,9 @@ static void apply(struct launch_command *command, const struct option *option, c
         break;
     case SHOW_CALLS:
         command->shows_calls = true;
+        break;
+    case SHOW_PROGRESS:
+        command->shows_progress = true;
         break;
     case ALLOW_ROOT:
         command->allows_root = true;

@@ -41,6 +41,7 @@ struct launch_command {
     bool is_in_universe;       /* --universe */
     bool is_one_process;       /* --one-process */
     bool shows_calls;          /* --nvtx */
+    bool shows_progress;       /* --progress */
     bool allows_root;          /* --allow-run-as-root */
     bool is_quiet;             /* -q: no warnings */
     bool is_verbose;           /* -v: print the command that is run */
@@ -150,6 +151,17 @@ void launch_forget_outer(void);
 /* Runs the program; returns its exit code if the program does not replace this process. */
 int launch_run(const struct launch_command *command, const struct launch_program *program);
 
+/* ---- show_progress.c: --progress ---- */
+
+/* Creates the memory, and exports its path in the environment. Returns its descriptor. */
+int launch_progress_create(void);
+/* Before the job starts. */
+void launch_progress_begin(int fd);
+/* Shows what the ranks do if it is time; returns the seconds until the next call. */
+double launch_progress_show(void);
+/* The job has ended, or is left: gives the terminal back. */
+void launch_progress_end(void);
+
 /* ---- launch_report.c: detecting whether the program has started ranks ---- */
 
 /* A start report of a program that is linked with the library. */
@@ -168,8 +180,10 @@ bool launch_report_next(int fd, struct launch_report *report_out);
 void launch_handover_plan(struct launch_command *command, struct launch_program *program);
 
 /* Several processes on this node, or one that can spawn others: replaces this process by mpirun-procs, or ends it with a
- * message. Returns if that is not installed and not needed (--procs 1). reports: from launch_report_open. */
-void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports);
+ * message. Returns if that is not installed and not needed (--procs 1). reports: from launch_report_open; progress: from
+ * launch_progress_create, or -1. */
+void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports,
+                  int progress);
 
 /* The path of an executable in PATH, malloc'ed; or NULL with errno: ENOENT, or EACCES if such a file exists
  * but is not executable. */

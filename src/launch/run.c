@@ -215,6 +215,8 @@ static void wait_for_all(const struct launch_command *command, struct children *
             deadline_s = now_s() + GRACE_S;
             continue;
         }
+        double look_s = launch_progress_show();
+        left_s = look_s < left_s ? look_s : left_s;
         struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
         int signal_number = sigtimedwait(signals, &info, &left);
         /* Signals of the terminal (^C) have reached the children already. */
@@ -282,6 +284,7 @@ static int run_children(const struct launch_command *command, const struct launc
     if (children.num < copies)
         signal_all(&children, SIGTERM);
     wait_for_all(command, &children, &signals);
+    launch_progress_end();
     free(children.pids);
     check_reports(command, &children, launch_num_ranks(command));
     return children.exit_code;
@@ -304,13 +307,18 @@ int launch_run(const struct launch_command *command, const struct launch_program
         set_place(0, 1);
     if (program->needs_library_path)
         set_library_path();
+    if (command->shows_progress && program->is_launcher)
+        launch_fail(LAUNCH_EXIT_USAGE, "--progress: only for ranks of this node");
+    int progress = command->shows_progress ? launch_progress_create() : -1;
     int reports = must_report(command, program) ? launch_report_open() : -1;
     if (command->num_procs > 1 || command->tags_output || command->is_in_universe ||
         (command->num_procs == 1 && program->kind != LAUNCH_PROGRAM_PLAIN))
-        launch_procs(command, program, reports);
+        launch_procs(command, program, reports, progress);
+    if (progress >= 0)
+        launch_progress_begin(progress);
     if (command->is_verbose)
         say_what_is_run(command, program, copies);
-    if (copies == 1 && command->timeout_s <= 0 && reports < 0 && !program->may_run_python)
+    if (copies == 1 && command->timeout_s <= 0 && reports < 0 && progress < 0 && !program->may_run_python)
         replace_self(command, program);
     return run_children(command, program, copies, reports);
 }

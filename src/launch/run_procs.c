@@ -55,7 +55,8 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
             argv[at++] = *word;
 }
 
-void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports)
+void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports,
+                  int progress)
 {
     const char *option = command->is_in_universe  ? "--universe"
                          : command->num_procs > 0 ? "--procs"
@@ -77,7 +78,7 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
     size_t num_words = count_words(command->program_argv), at = 0;
     for (int i = 0; i < command->num_parts; i++)
         num_words += 3 + count_words(command->parts[i].argv);
-    char **argv = calloc(num_words + 15, sizeof argv[0]);
+    char **argv = calloc(num_words + 16, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");
     int num_procs = command->num_procs ? command->num_procs : 1;
@@ -105,6 +106,8 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
         argv[at++] = text("universe");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
+    if (progress >= 0)
+        argv[at++] = text("progress=%d", progress);
     if (reports >= 0) {
         fcntl(reports, F_SETFD, 0);
         argv[at++] = text("reports=%d", reports);

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that gdb stops at functions of the program in every rank, and prints the ranks' frames with lines, without a command of the
-# user. Usage: gdb_test.sh BUILD WORK
+# user; and that its commands for ranks show all of them, whether they run or not, in a process, in a core file and in two processes.
+# Usage: gdb_test.sh BUILD WORK
+# What is in single quotes is for gdb.
+# shellcheck disable=SC2016
 set -u
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,17 +16,41 @@ mkdir -p "$2" && cd "$2" || exit 1
 unset HEDDLE_OPTIONS
 export DEBUGINFOD_URLS=
 "$build/bin/mpicc" -g -O0 "$here/debugged.c" -o debugged || exit 1
-debug() { # GDB'S ARGUMENTS
-    gdb -q -nx -batch -iex "add-auto-load-safe-path $build/lib" "$@" 2>&1
+debug=(gdb -q -nx -batch -iex "add-auto-load-safe-path $build/lib")
+"${debug[@]}" -ex run --args ./debugged 2>&1 | grep -q 'ptrace: Operation not permitted' && exit 77
+
+in_gdb() { # NAME STDOUT GDB'S ARGUMENTS
+    expect "$1" 0 "$2" '*' "${debug[@]}" "${@:3}"
 }
-debug -ex run --args ./debugged | grep -q 'ptrace: Operation not permitted' && exit 77
 
 for pes in 1 2; do
-    expect "break main, $pes PEs" 0 '(Breakpoint 1\.[0-9], main \(argc=1.* at [^ ]*debugged\.c:[0-9]+ .*){3}exited normally' '' \
-        bash -c "$(declare -f debug); build=$build; debug -ex 'break main' -ex run -ex c -ex c -ex c --args ./debugged +vp 3 +p $pes"
-    expect "a backtrace, $pes PEs" 0 '#0 +twice \(number=1\) at [^ ]*debugged\.c:[0-9]+ #1 +0x[0-9a-f]+ in main \(argc=1, .* at [^ ]*debugged\.c:[0-9]+' '' \
-        bash -c "$(declare -f debug); build=$build; debug -ex 'break twice if number == 1' -ex run -ex bt --args ./debugged +vp 3 +p $pes"
+    in_gdb "break main, $pes PEs" '(Breakpoint 1\.[0-9], main \(argc=1.* at [^ ]*debugged\.c:[0-9]+ .*){3}exited normally' \
+        -ex 'break main' -ex run -ex c -ex c -ex c --args ./debugged +vp 3 +p $pes
+    in_gdb "a backtrace, $pes PEs" '#0 +twice \(number=1\) at [^ ]*debugged\.c:[0-9]+ #1 +0x[0-9a-f]+ in main \(argc=1, .* at [^ ]*debugged\.c:[0-9]+' \
+        -ex 'break twice if number == 1' -ex run -ex bt --args ./debugged +vp 3 +p $pes
+    in_gdb "a breakpoint in one rank, in two runs, $pes PEs" '(twice \(number=2\).*#1 .*rank = 2.*exited normally.*){2}' \
+        -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 1' -ex 'heddle break twice rank 2' \
+        -ex run -ex bt -ex 'info locals' -ex up -ex 'info locals' -ex c -ex run -ex bt -ex up -ex 'info locals' -ex c --args ./debugged +vp 4 +p $pes
 done
-expect "only as many ranks as wanted" 0 'rank 0 .* \(symbols\) .*rank 1 .*[0-9a-f] .*rank 2 .*[0-9a-f] ' '' \
-    bash -c "$(declare -f debug); build=$build; debug -iex 'set breakpoint pending on' -ex 'break PMPI_Barrier' -ex 'set heddle-ranks 1' -ex run -ex heddle-images --args ./debugged +vp 3 +p 1"
+in_gdb "only as many ranks as wanted" 'rank 0 .* \(symbols\) .*rank 1 .*[0-9a-f] .*rank 2 .*[0-9a-f] ' \
+    -iex 'set breakpoint pending on' -ex 'break PMPI_Barrier' -ex 'set heddle-ranks 1' -ex run -ex heddle-images --args ./debugged +vp 3 +p 1
+
+waiting='ranks 0-2 \(3\): MPI_Recv: blocked in receive from rank rank\+1, tag 7; called at in_order at [^ ]*debugged.c:[0-9]+ rank 3: runs in'
+posted='ranks 0-2 \(3\): receive from rank rank\+1, tag 7, 4 bytes'
+show=(-ex 'heddle ranks' -ex 'heddle rank 1' -ex 'info locals' -ex 'print $heddle_rank()' -ex 'print $heddle_var("own")'
+    -ex 'print $heddle_var("everyones")' -ex bt -ex 'heddle messages')
+shown="$waiting.* in_order \(rank=1, n_ranks=4, .* value = 1 \\\$[0-9]+ = 1 \\\$[0-9]+ = 8 \\\$[0-9]+ = 1001 #.* in main .*$posted"
+in_gdb "ranks that do not run" "${shown}.* ranks 1-3 \(3\): message from rank 0, tag 42, 4 bytes.* Old value = 1003 New value = 200 " \
+    -ex 'break twice if number == 100' -ex run "${show[@]}" -ex 'generate-core-file core' -ex 'heddle rank 3' \
+    -ex 'watch -l $heddle_var("everyones")' -ex c --args ./debugged +vp 4 +p 1 wait
+in_gdb "a core file" "$shown" ./debugged core "${show[@]}"
+
+"$build/bin/mpirun" -n 4 --procs 2 ./debugged stay >out 2>&1 &
+mpirun=$!
+trap 'kill $mpirun; rm -rf "$expect_dir"' EXIT
+if await grep -q here out; then
+    read -r first second < <(pgrep -P $mpirun -x debugged | tr '\n' ' ')
+    in_gdb "two processes" "$shown" \
+        -ex "attach $first" -ex add-inferior -ex 'inferior 2' -ex "attach $second" "${show[@]}"
+fi
 finish

@@ -13,7 +13,7 @@
 #include "ult/shuffle.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ampi_comm_shared *all;
+static struct ampi_comm_shared *watched_comms;
 static bool is_on[AMPI_PES_MAX];
 
 struct ampi_prober ampi_prober_watch;
@@ -53,11 +53,11 @@ static void add(struct ampi_comm_shared *shared)
     for (int i = 0; ult_shuffles && i < 2; i++)
         shuffle_side(&shared->side[i]);
     pthread_mutex_lock(&lock);
-    shared->next_watched = all;
-    shared->link_watched = &all;
-    if (all)
-        all->link_watched = &shared->next_watched;
-    all = shared;
+    shared->next_watched = watched_comms;
+    shared->link_watched = &watched_comms;
+    if (watched_comms)
+        watched_comms->link_watched = &shared->next_watched;
+    watched_comms = shared;
     for (int pe_id = 0; pe_id < ampi_job.n_pes; pe_id++)
         for (int i = 0; i < 2 && is_on[pe_id]; i++)
             watch_side(&shared->side[i], pe_id, true);
@@ -78,7 +78,7 @@ void ampi_comm_watch_pe(int pe_id, bool on)
 {
     pthread_mutex_lock(&lock);
     is_on[pe_id] = on;
-    for (struct ampi_comm_shared *shared = all; shared; shared = shared->next_watched)
+    for (struct ampi_comm_shared *shared = watched_comms; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++)
             watch_side(&shared->side[i], pe_id, on);
     pthread_mutex_unlock(&lock);
@@ -87,7 +87,7 @@ void ampi_comm_watch_pe(int pe_id, bool on)
 void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg), void *arg)
 {
     pthread_mutex_lock(&lock);
-    for (struct ampi_comm_shared *shared = all; shared; shared = shared->next_watched)
+    for (struct ampi_comm_shared *shared = watched_comms; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++) {
             const struct ampi_layout *layout = shared->side[i].layout;
             int at = layout ? ampi_group_find(layout->group, rank->world_rank) : MPI_UNDEFINED;

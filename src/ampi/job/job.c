@@ -330,6 +330,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         ampi_procs_open();
     if (ampi_job.n_ranks > 1) /* else like any program */
         ampi_quit_install();
+    ampi_progress_publish();
 }
 
 /* ---- Virtualized ---- */

@@ -163,6 +163,9 @@ void ampi_report_pe(int pe_id);
 /* From now on SIGQUIT prints that for all PEs, unless the process ignores or handles it. (quit.c) */
 void ampi_quit_install(void);
 
+/* Writes what the ranks do for mpirun --progress, from now on. (progress.c) */
+void ampi_progress_publish(void);
+
 /* Prints that a user's operation waits for other ranks in the midst of its rank's own wait, and ends the job. */
 void ampi_report_errand(const struct ult *u) BASE_NORETURN;
 

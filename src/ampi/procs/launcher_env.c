@@ -213,6 +213,11 @@ const char *ampi_launched_output(void)
     return find(BASE_LAUNCHED_OUTPUT_ENV);
 }
 
+const char *ampi_launched_progress(void)
+{
+    return find(BASE_LAUNCHED_PROGRESS_ENV);
+}
+
 const char *ampi_launched_host(void)
 {
     return find(BASE_LAUNCHED_HOST_ENV);

@@ -38,6 +38,9 @@ const char *ampi_launched_folder(void);
 /* The launcher's descriptors for the output of ranks (BASE_LAUNCHED_OUTPUT_ENV); NULL: none. After ampi_launched_take. */
 const char *ampi_launched_output(void);
 
+/* The path of the memory for mpirun --progress (BASE_LAUNCHED_PROGRESS_ENV); NULL: none. After ampi_launched_take. */
+const char *ampi_launched_progress(void);
+
 /* The executable of a program that becomes ranks though it loads MPI late (BASE_LAUNCHED_HOST_ENV); NULL: it does not. After
  * ampi_launched_take. */
 const char *ampi_launched_host(void);

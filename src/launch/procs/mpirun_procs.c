@@ -33,7 +33,7 @@ double procs_now_s(void)
 static void read_command(char **argv, struct procs_options *options_out)
 {
     char **word = argv + 1, **parts = NULL;
-    *options_out = (struct procs_options){.binds = true, .reports_fd = -1};
+    *options_out = (struct procs_options){.binds = true, .progress_fd = -1, .reports_fd = -1};
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char *value = strchr(*word, '=') ? strchr(*word, '=') + 1 : "";
         if (strncmp(*word, "procs=", 6) == 0)
@@ -58,6 +58,8 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->grows = true;
         else if (strcmp(*word, "keep-going") == 0)
             options_out->keeps_going = true;
+        else if (strncmp(*word, "progress=", 9) == 0)
+            options_out->progress_fd = atoi(value);
         else if (strncmp(*word, "reports=", 8) == 0)
             options_out->reports_fd = atoi(value);
         else if (strncmp(*word, "part=", 5) == 0 && word[1] && word[2]) {
@@ -209,6 +211,7 @@ static void forward_signal(struct procs_job *job, int number)
     static int num_requests;
     bool is_request = number == SIGINT || number == SIGTERM || number == SIGHUP; /* SIGQUIT: a report */
     if ((is_request || number == SIGQUIT) && job->num_running == 0) {
+        launch_progress_end();
         kill_leftover(job);
         procs_jobdir_remove(job->dir);
         procs_jobdir_remove_rooms();
@@ -333,7 +336,7 @@ static void start_all(struct procs_job *job)
 /* How long to wait, in ms: until the next step of ending, the timeout, or a check for unfinished lines. */
 static int wait_ms(const struct procs_job *job, double deadline_s)
 {
-    double now_s = procs_now_s(), until_s = now_s + 3600;
+    double now_s = procs_now_s(), until_s = now_s + launch_progress_show();
     if (job->next_step_s > 0 && job->next_step_s < until_s)
         until_s = job->next_step_s;
     if (deadline_s > 0 && deadline_s < until_s)
@@ -420,11 +423,14 @@ static void run(struct procs_job *job, int signals)
     if (watched == NULL)
         launch_fail(1, "out of memory");
     double deadline_s = job->options.timeout_s > 0 ? procs_now_s() + job->options.timeout_s : 0;
+    if (job->options.progress_fd >= 0)
+        launch_progress_begin(job->options.progress_fd);
     start_all(job);
     while (job->num_running > 0) {
         turn(job, watched, signals, wait_ms(job, deadline_s));
         watch_time(job, &deadline_s);
     }
+    launch_progress_end();
     kill_leftover(job);
     while (!procs_forward_is_done(forward))
         turn(job, watched, signals, 1000);

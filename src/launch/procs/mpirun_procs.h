@@ -70,6 +70,7 @@ struct procs_options {
     bool is_in_universe;            /* --universe */
     bool grows;                     /* --procs 1: the process can spawn others */
     double timeout_s;               /* 0: none */
+    int progress_fd;                /* --progress: the memory (show_progress.c); -1: none */
     int reports_fd;                 /* receives start reports (launch_report.c); -1: not requested */
     const char *path;               /* the first program's file */
     char **argv;                    /* the words of all programs' arguments; NULL-terminated */

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shows that mpirun --progress draws what each rank does below the job's output in a terminal, with one process and with several, and
+gives the terminal back; and that it prints lines elsewhere. Usage: progress_test.py MPICC MPIRUN"""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank, size;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank == size - 1) {
+        puts("a line of the job");
+        fflush(stdout);
+        while (access("go", F_OK) != 0)
+            ; /* it runs */
+        MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    } else if (rank == 0) {
+        MPI_Recv(NULL, 0, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 3 * (rank == 0);
+}
+"""
+
+
+def read_until(fd, text, pattern):
+    """Reads until the pattern is there; None: until the end."""
+    while pattern is None or not re.search(pattern, text, re.S):
+        try:
+            data = os.read(fd, 65536).decode()
+        except OSError:  # the other end of a terminal is closed
+            data = ""
+        if not data:
+            break
+        text += data
+    return text
+
+
+def run(work, mpirun, words, is_terminal, patterns):
+    """Patterns: what is shown before the job may go on, in any order, and after it."""
+    name = " ".join(words) + (" in a terminal" if is_terminal else "")
+    if os.path.exists(work + "/go"):
+        os.remove(work + "/go")
+    command = [mpirun, "--progress", *words, "./app"]
+    if is_terminal:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    else:
+        ours, theirs = os.pipe()
+    env = dict(os.environ, TERM="xterm")
+    job = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    signal.alarm(60)
+    text = ""
+    for pattern in patterns[:-1]:
+        text = read_until(ours, text, pattern)
+    open(work + "/go", "w").close()
+    text = read_until(ours, text, None)
+    code = job.wait()
+    for pattern in patterns:
+        if not re.search(pattern, text, re.S):
+            print("FAILED: %s: no %r in %r" % (name, pattern, text))
+            return False
+    if code != 3:
+        print("FAILED: %s: exit code %d in %r" % (name, code, text))
+    return code == 3
+
+
+def main():
+    mpicc, mpirun = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as work:
+        with open(work + "/app.c", "w") as out:
+            out.write(PROGRAM)
+        subprocess.run([mpicc, work + "/app.c", "-o", work + "/app"], check=True)
+        # Rows 20 to 23, above them the part that scrolls; at the end this part is the whole terminal, and the rows are empty.
+        rows = [r"\x1b\[1;20r", r"a line of the job", r"\x1b\[21;1H\x1b\[2Krank 0: blocked in MPI_Recv\x1b\[22;1H"]
+        rows += [r"rank 1: blocked in MPI_Barrier\x1b", r"rank 3: runs\x1b", r"\x1b\[r\x1b\[21;1H\x1b\[J\x1b8\Z"]
+        many = [r"38 blocked in MPI_Barrier: 1-38\x1b", r"1 runs: 39\x1b", r"1 blocked in MPI_Recv: 0\x1b", r"\x1b\[r"]
+        results = [
+            run(work, mpirun, ["-n", "4", "+p", "2"], True, rows),
+            run(work, mpirun, ["-n", "4", "--procs", "2"], True, rows),
+            run(work, mpirun, ["-n", "4", "--procs", "4"], True, rows),
+            run(work, mpirun, ["-n", "40", "+p", "2"], True, many),
+            run(work, mpirun, ["-n", "4", "+p", "2"], False, [r"after \d+ s, ranks: .*1 ", r"a line of the job\n"]),
+        ]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
