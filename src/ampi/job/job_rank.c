@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "ampi/dynamic/spawn.h"
-#include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
-#include "ampi/job/rank_env.h"
 #include "ampi/object/sanitizer.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"

@@ -5,7 +5,7 @@
  * those of one origin happen in the order of the calls.
  */
 #include "ampi/rma/rma_remote.h"
-#include "ampi/rma/rma_calls.h"
+#include "ampi/rma/rma.h"
 
 #include <string.h>
 

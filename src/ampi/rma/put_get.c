@@ -3,7 +3,7 @@
  * put_get.c: MPI_Put, MPI_Get and the work of their request forms (MPI 5.0, sections 12.3.1, 12.3.2 and 12.3.5).
  */
 #include "ampi/rma/rma_remote.h"
-#include "ampi/rma/rma_calls.h"
+#include "ampi/rma/rma.h"
 
 #include <string.h>
 

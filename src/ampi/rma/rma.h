@@ -210,4 +210,61 @@ int ampi_rma_compare_and_swap(struct ampi_win *at, void *address, const void *ex
 int ampi_rma_copy_device(struct ampi_win *win, const struct ampi_rma_side *dst,
                          const struct ampi_rma_side *src);
 
+/* ---- The functions behind the entry points (rma.bindings). All raise their errors and return them ---- */
+
+/* ---- MPI_Put and MPI_Get with a request, or (request is NULL) in all but the usual case (put_get.c) ---- */
+
+int ampi_rma_put(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                 int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype,
+                 MPI_Win win, MPI_Request *request);
+int ampi_rma_get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank,
+                 MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win,
+                 MPI_Request *request);
+
+/* The same for MPI_Accumulate and MPI_Get_accumulate; rma has the program's arguments (accumulate.c). */
+int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win win, bool is_fetching);
+
+/* ---- Creating windows: collective, may switch (win_create.c) ---- */
+
+int ampi_win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                    MPI_Comm comm, MPI_Win *win);
+int ampi_win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                      void *baseptr, MPI_Win *win);
+int ampi_win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                             MPI_Comm comm, void *baseptr, MPI_Win *win);
+
+/* ---- Shared by rma_combine.c and rma_combine_device.c. Errors are CUDA's; none of these functions switches ---- */
+
+/* ---- rma_combine.c ---- */
+
+/* A predefined type of these elements; NULL: none. */
+struct ampi_type *ampi_rma_type_of(enum ampi_basic basic);
+
+/* True if the elements have the layout that the CPU's kernels require. */
+bool ampi_rma_are_elements(const struct ampi_rma_side *side);
+
+/* Combines layouts that may differ, origin and result in host memory. rma->at NULL: without the target's flag. */
+int ampi_rma_combine_layouts(const struct ampi_rma *rma);
+
+/* ---- rma_combine_device.c ---- */
+
+/* True if the side's first byte is in GPU memory. */
+static inline bool ampi_rma_is_device(const struct ampi_rma_side *side)
+{
+    return ampi_device_has(side->buf, side->count, side->type);
+}
+
+/* Copies pieces in a GPU's memory to consecutive host memory, or back, by one kernel. False: kernels cannot. */
+bool ampi_rma_copy_by_kernel(const struct ampi_rma_piece *pieces, int n_pieces, void *host, bool is_scatter,
+                             int *error_out);
+
+/* Combines packed data in host memory with pieces in a GPU's memory by kernels, as ampi_rma_combine_pieces. False: there
+ * are none for it. */
+bool ampi_rma_combine_by_kernel(const struct ampi_op *op, enum ampi_basic basic,
+                                const struct ampi_rma_piece *pieces, int n_pieces, const char *in,
+                                char *fetched, int *error_out);
+
+/* The whole operation if a side is in GPU memory. */
+int ampi_rma_combine_device(const struct ampi_rma *rma);
+
 #endif

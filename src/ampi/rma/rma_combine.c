@@ -9,7 +9,7 @@
 
 #include "ampi/datatype/cursor.h"
 #include "ampi/op/op_device.h"
-#include "ampi/rma/rma_combine.h"
+#include "ampi/rma/rma.h"
 #include "base/log.h"
 
 /* ---- Pieces ---- */

@@ -6,7 +6,7 @@
  * their segments (segments.c), assign their places in a copy, relocate the initial contents (reloc.c), turn
  * them into a plan, and tell src/ult the TLS regions of the program.
  */
-#include "image/copy/cxx_new.h"
+#include "image/copy/program.h"
 #include "image/copy/groups.h"
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"

@@ -3,7 +3,6 @@
  * rebind_symbols.c: dlsym, dladdr, dlinfo and related functions for code in a copy, which ld.so does not
  * know.
  */
-#include "image/copy/cxx_streams.h"
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
