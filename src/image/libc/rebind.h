@@ -7,35 +7,12 @@
 
 #include "image/copy/libc_state.h"
 
-#include <signal.h>
-#include <dlfcn.h>
-#include <grp.h>
-#include <mntent.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <pwd.h>
-#include <pthread.h>
-#include <sched.h>
-#include <search.h>
-#include <semaphore.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <mqueue.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/select.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/types.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <threads.h>
-#include <time.h>
-#include <uchar.h>
-#include <unwind.h>
 
 /* Makes references of ranks' code to these names of the C library lead to the function, or to the rank's variable. Stands below
  * the function, which need not be known elsewhere. At most IMAGE_REBINDING_NAMES names. */

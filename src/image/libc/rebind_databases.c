@@ -13,6 +13,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <grp.h>
+#include <mntent.h>
+#include <netdb.h>
+#include <pwd.h>
 
 #define FIRST_BYTES 1024
 #define ENTRY_BYTES 256 /* first size for an entry of a list */

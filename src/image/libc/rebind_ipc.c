@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <mqueue.h>
 
 /* ---- System V ---- */
 

@@ -8,6 +8,7 @@
 #include "image/libc/rebind.h"
 
 #include <time.h>
+#include <sys/epoll.h>
 
 #define NS_PER_S 1000000000
 #define NS_PER_MS 1000000
