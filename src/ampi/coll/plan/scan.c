@@ -102,10 +102,10 @@ static void middle(struct ampi_coll_slot *slot)
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
     slot->gpus = ampi_coll_device_plan_scan(slot, is_exclusive);
-    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
+    if (slot->gpus ? ampi_coll_device->must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
         slot->needs_share = true;
     else if (slot->gpus)
-        ampi_coll_device_scan(slot, ampi_coll_own_part(slot), is_exclusive);
+        ampi_coll_device->scan(slot, ampi_coll_own_part(slot), is_exclusive);
     else
         scan_range(slot, ampi_coll_op(slot, ampi_coll_own_part(slot)), 0, count, is_exclusive);
 }
@@ -116,7 +116,7 @@ static void share(struct ampi_coll_slot *slot, int part)
     MPI_Count from, to;
 
     if (slot->gpus) {
-        ampi_coll_device_scan(slot, part, is_exclusive);
+        ampi_coll_device->scan(slot, part, is_exclusive);
         return;
     }
     ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
