@@ -10,10 +10,8 @@
 #include "ampi/dynamic/spawn.h"
 #include "ampi/job/job.h"
 #include "ampi/object/sanitizer.h"
-#include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "image/image.h"
-#include "ult/tls.h"
 
 /* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
 static struct {

@@ -17,7 +17,6 @@
 
 #include "ampi/coll/engine/coll.h"
 #include "ampi/datatype/recipe.h"
-#include "ampi/job/job.h"
 #include "ampi/job/report.h"
 #include "ampi/object/gate.h"
 #include "ampi/p2p/message.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "ampi/datatype/cursor.h"
-#include "ampi/op/op_device.h"
 #include "ampi/rma/rma.h"
 #include "base/log.h"
 

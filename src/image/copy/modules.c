@@ -10,8 +10,6 @@
 #include "image/copy/private_libraries.h"
 #include "image/copy/program.h"
 
-#include "base/log.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
  * Such an address gets libc's form, FILE(FUNCTION+0x10) [0x1234] (backtrace_symbols_fd: without a blank), with the vaddr if the file has
  * no symbol for it: FILE(+0x56). Unlike libc's, the functions also are those that are not exported.
  */
-#include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
 #include "base/text.h"

@@ -9,8 +9,6 @@
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
-#include "base/log.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -26,7 +26,6 @@ struct image_key {
 
 struct image_keys {
     pthread_mutex_t lock; /* serialises creation and deletion of keys */
-    unsigned n_made;      /* no key from this one on was ever in use */
     _Atomic(struct image_key *) blocks[BLOCKS];
 };
 

@@ -18,7 +18,6 @@
  * a shared library closes (libstdc++'s fstream) does not end them. F_GETLK reports this process if a rank
  * holds the lock, because the kernel has no owner for such locks.
  */
-#include "image/copy/threads.h"
 #include "image/libc/lock_waits.h"
 #include "image/libc/rebind.h"
 

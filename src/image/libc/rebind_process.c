@@ -274,11 +274,6 @@ static pid_t poll_children(struct image_libc *libc, int *status, int options, st
     return libc->n_children > 0 ? 0 : -1;
 }
 
-static bool is_over(int status)
-{
-    return WIFEXITED(status) || WIFSIGNALED(status);
-}
-
 /* Waits for any child of the rank. */
 static pid_t wait_for_any(struct image_libc *libc, int *status, int options, struct rusage *usage)
 {
@@ -305,7 +300,7 @@ static pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage
         return wait4(pid, status, options, usage);
     found = pid == -1 ? wait_for_any(libc, &own_status, options, usage)
                       : image_wait_for_child(pid, &own_status, options, usage);
-    if (found > 0 && is_over(own_status))
+    if (found > 0 && (WIFEXITED(own_status) || WIFSIGNALED(own_status)))
         remove_child(libc, found);
     if (found > 0 && status)
         *status = own_status;

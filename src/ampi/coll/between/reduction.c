@@ -8,8 +8,6 @@
 
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/coll_remote.h"
-#include "ampi/object/error.h"
-#include "base/log.h"
 
 /* The cookie of a message: the size of the sender's vector; or a mark that sizes did not match. */
 #define NOTE_MISMATCH UINT64_MAX
