@@ -42,7 +42,7 @@ void image_rebind_add(const struct image_rebinding *table, size_t count)
 static bool is_named(const struct image_rebinding *rebinding, const char *name)
 {
     for (size_t i = 0; i < IMAGE_REBINDING_NAMES && rebinding->names[i]; i++)
-        if (strcmp(rebinding->names[i], name) == 0)
+        if (rebinding->names[i][0] == name[0] && strcmp(rebinding->names[i], name) == 0)
             return true;
     return false;
 }
