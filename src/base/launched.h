@@ -50,7 +50,7 @@
 #define BASE_LAUNCHED_HOST_ENV "HEDDLE_HOST"
 
 /* "1 of 3": the rank that has started this program before its MPI_Init, which such a program of several ranks per process must
- * not do for programs that use MPI (ampi/job/late_host.h). */
+ * not do for programs that use MPI (ampi/job/late_host.c). */
 #define BASE_LAUNCHED_PARENT_ENV "HEDDLE_PARENT"
 
 /* A SOCK_SEQPACKET socket in the job's folder (PMIX_SERVER_TMPDIR), for requests to start processes (MPI_Comm_spawn). A

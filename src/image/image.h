@@ -201,12 +201,12 @@ bool image_is_code(const void *addr);
 struct image_libc;
 struct image_libc *image_libc_of(struct image *image);
 
-/* A name that code of a rank resolves to Heddle's replacement. */
+/* Names that code of a rank resolves to Heddle's replacement. */
+#define IMAGE_REBINDING_NAMES 4
 struct image_rebinding {
-    const char *name;
-    void *replacement; /* a function; NULL: a variable of struct image_libc */
-    int libc_field;    /* index of the variable (copy/libc_state.h); -1 for functions */
-    const char *why;
+    const char *names[IMAGE_REBINDING_NAMES]; /* fewer end with NULL */
+    void *replacement;                        /* a function; NULL: a variable of struct image_libc */
+    int libc_field; /* index of the variable (copy/libc_state.h); -1 for functions */
 };
 
 /* Adds a table of the layer above (CUDA calls, for example); it takes precedence over the C library's

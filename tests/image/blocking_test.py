@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Shows that src/image/libc/blocking.tsv has each function of the C library that blocks, and that each name of those that
-are rebound is in the table of rebind.c: other exported names of the same address, and fortified forms.
+are rebound stands in a row of IMAGE_REBINDS: other exported names of the same address, and fortified forms.
 
 A function that blocks is one that can be cancelled: it calls the same internal function as read does.
 
@@ -9,6 +9,7 @@ usage: blocking_test.py SOURCE
 """
 import collections
 import ctypes
+import glob
 import os
 import re
 import shutil
@@ -61,10 +62,13 @@ def find_cancellable(library, read_address):
 def main():
     source = sys.argv[1]
     library = library_path()
-    if not library or not shutil.which("objdump") or not shutil.which("nm"):
+    if not library or not shutil.which("objdump") or not shutil.which("nm") or not shutil.which("cc"):
         sys.exit(SKIP_CODE)
-    with open(os.path.join(source, "src/image/libc/rebind.c"), encoding="ascii") as text:
-        rebound = set(re.findall(r'FUNCTION\("(\w+)"', text.read()))
+    files = glob.glob(os.path.join(source, "src/image/libc/rebind_*.c"))
+    rows = output_of("cc", "-E", "-P", "-D_GNU_SOURCE", "-I", os.path.join(source, "src"), *files)
+    rebound = set()
+    for names in re.findall(r"struct image_rebinding\)\{\{([^}]*)\}", rows):
+        rebound.update(re.findall(r'"(\w+)"', re.sub(r'" *"', "", names)))
     with open(os.path.join(source, "src/image/libc/blocking.tsv"), encoding="ascii") as text:
         rows = dict(line.rstrip("\n").split("\t") for line in text if not line.startswith("#"))
     names, address_of = read_symbols(library)
@@ -76,7 +80,7 @@ def main():
         forms = {form for one in same for form in (one, f"__{one}_chk", f"__{one}_2") if form in address_of}
         listed |= forms
         if treatment == "rebound":
-            wrong += [f"rebind.c lacks {form}, a name of {name}" for form in sorted(forms - rebound)]
+            wrong += [f"IMAGE_REBINDS lacks {form}, a name of {name}" for form in sorted(forms - rebound)]
     addresses = {address_of[name] for name in listed}
     for address in sorted(find_cancellable(library, address_of["read"])):
         if address in names and address not in addresses:

@@ -8,7 +8,6 @@
 #define MPI_JOB_H
 
 #include "ampi/comm/comm.h"
-#include "ampi/job/env.h"
 #include "ampi/job/job.h"
 #include "ult_job.h"
 

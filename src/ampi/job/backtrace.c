@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * backtrace.c: see backtrace.h.
+ * backtrace.c: see report.h.
  *
  * The unwinder is libgcc's, linked statically: in a crash it is too late to load one. It finds the tables of copies by
  * _dl_find_object (image/copy/unwind.c), without locks.
  */
-#include "ampi/job/backtrace.h"
+#include "ampi/job/report.h"
 
 #include <string.h>
 #include <unwind.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * blocked.c: see blocked.h.
+ * blocked.c: see report.h.
  */
-#include "ampi/job/blocked.h"
 
 #include <string.h>
 
 #include "ampi/coll/engine/slot.h"
-#include "ampi/job/backtrace.h"
-#include "ampi/job/call_site.h"
+#include "ampi/job/report.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/p2p.h"
 #include "base/log.h"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * call_site.c: see call_site.h.
+ * call_site.c: see report.h.
  */
-#include "ampi/job/call_site.h"
+#include "ampi/job/report.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "ampi/job/backtrace.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
 

@@ -14,7 +14,6 @@
 #include "ampi/dynamic/spawn.h"
 #include "ampi/enqueue/enqueue.h"
 #include "ampi/io/file.h"
-#include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "ampi/meet/meet.h"
 #include "ampi/p2p/p2p.h"

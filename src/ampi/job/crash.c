@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ampi/job/backtrace.h"
+#include "ampi/job/report.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
  * state of the environment functions. MPI_Init and similar functions are in init.c; the ABI's inquiries in
  * abi_query.c.
  */
-#include "ampi/job/env.h"
 
 #include <stdio.h>
 #include <string.h>

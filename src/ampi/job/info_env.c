@@ -3,7 +3,7 @@
  * info_env.c: the contents of MPI_INFO_ENV and MPI_Info_create_env (MPI 5.0, section 11.2.1): command,
  * argv, maxprocs, host, arch, wdir, thread_level, mpi_memory_alloc_kinds. `soft` and `file` are missing: they were not given.
  */
-#include "ampi/job/info_env.h"
+#include "ampi/job/job.h"
 #include "ampi/object/error.h"
 
 #include <stdio.h>

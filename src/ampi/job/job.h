@@ -6,6 +6,7 @@
 #define AMPI_JOB_H
 
 #include "ampi/object/rank.h"
+#include "ampi/object/info.h"
 
 /* Reads HEDDLE_OPTIONS and removes our options from argv (argc NULL: only the environment). If one is
  * wrong, ends the process with a message and code 2; after +help, prints the help and ends it with code 0.
@@ -197,5 +198,53 @@ void ampi_programs_load(void);
 
 /* Sets the program, the arguments and MPI_APPNUM of a rank, unless it runs the process's program. */
 void ampi_programs_assign(struct ampi_rank *rank);
+
+/* ---- The end of a rank (env.c) ---- */
+
+struct ampi_rank;
+
+/* Frees a rank's own attributes, info, error classes, error handlers and handle numbers. At its end, when
+ * no MPI function can be called any more; does not call the program's callbacks. */
+void ampi_env_fini(struct ampi_rank *rank);
+
+/* ---- The launchers' environment variables of a rank (rank_env.c) ---- */
+
+/* Prepares the initial environment of ranks. Before the first copy of the program is created. Ends the job
+ * if memory is exhausted. */
+void ampi_rank_env_open(void);
+
+/* Sets the variables in the environment of a rank with a copy of the program, before that runs. Ends the
+ * job if memory is exhausted. */
+void ampi_rank_env_init(struct ampi_rank *rank);
+
+/* ---- The contents of MPI_INFO_ENV and MPI_Info_create_env (info_env.c; MPI 5.0, section 11.2.1) ---- */
+
+/* A new info object that describes the job and this rank (NULL: the job only). */
+struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank);
+
+/* The arguments after the program's name, separated by blanks; the caller frees them. NULL: none, or too
+ * long for an info value. */
+char *ampi_info_env_join(int argc, char *const *argv);
+
+/* ampi_info_env_create with the arguments that the program passes; argc 0: unknown. */
+struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv);
+
+/* ---- Programs that become ranks though they load MPI late (late_host.c; BASE_LAUNCHED_HOST_ENV) ---- */
+
+/* The exit code of the process: 1 and a line instead of 0, if several ranks were requested, none has called MPI_Init and the
+ * program has loaded another MPI. */
+int ampi_late_host_check(int exit_code);
+
+/* An interpreter that is one rank of several, alone in its process, starts: the environment is as without MPI, until MPI_Init
+ * calls ampi_late_host_join. Makes the check at the exit. options: what was in HEDDLE_OPTIONS; NULL: nothing. */
+void ampi_late_host_wait(const char *options);
+void ampi_late_host_join(void);
+
+/* If an interpreter that is one of several ranks in its process has not called MPI_Init: writes the entry of the environment
+ * for a program that it starts, and returns true. caller: an address in the rank's code. Safe in a child of vfork. */
+bool ampi_late_host_child_entry(const void *caller, char *entry, size_t size);
+
+/* Ends this process if it was started with such an entry: as a rank of the job it would have no place. In MPI_Init. */
+void ampi_late_host_refuse_child(void);
 
 #endif

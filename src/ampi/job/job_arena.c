@@ -16,7 +16,6 @@
 #include <sys/random.h>
 
 #include "base/settings.h"
-#include "base/log.h"
 
 /* The kernel's own choices are above and below: libraries and stacks from 0x7ff.. down, programs and heaps
  * around 0x55.., fixed ones and some drivers' areas below 16 TiB. */

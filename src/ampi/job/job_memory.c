@@ -196,14 +196,9 @@ int ampi_memory_plan(int n_ranks, int n_more)
     return n_more;
 }
 
-static char *region_of(int region)
-{
-    return memory.arena + (size_t)region * memory.region_bytes;
-}
-
 char *ampi_memory_image_base(int region)
 {
-    return region_of(region) + memory.image_offset;
+    return memory.arena + (size_t)region * memory.region_bytes + memory.image_offset;
 }
 
 static void make_executable(int region)

@@ -8,14 +8,10 @@
 #include <string.h>
 
 #include "ampi/dynamic/spawn.h"
-#include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
-#include "ampi/job/rank_env.h"
 #include "ampi/object/sanitizer.h"
-#include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "image/image.h"
-#include "ult/tls.h"
 
 /* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
 static struct {

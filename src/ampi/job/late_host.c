@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * late_host.c: see late_host.h. The module of the program that uses MPI may be one for another MPI: mpi4py of PyPI, which takes the
+ * late_host.c: see job.h. The module of the program that uses MPI may be one for another MPI: mpi4py of PyPI, which takes the
  * first that it finds. Then each rank is a job of its own, and the results look right but for the number of ranks.
  *
  * A script that uses no MPI may start a program that does. An interpreter that is the only rank of its process leaves its place
  * in the job to the first program that calls MPI_Init, as any other program would. One of several ranks of a process cannot.
  */
-#include "ampi/job/late_host.h"
 
 #include "ampi/job/job.h"
 #include "ampi/procs/launcher_env.h"

@@ -17,9 +17,7 @@
 
 #include "ampi/coll/engine/coll.h"
 #include "ampi/datatype/recipe.h"
-#include "ampi/job/call_site.h"
-#include "ampi/job/job.h"
-#include "ampi/job/rank_lines.h"
+#include "ampi/job/report.h"
 #include "ampi/object/gate.h"
 #include "ampi/p2p/message.h"
 #include "ampi/tool/collect.h"

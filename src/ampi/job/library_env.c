@@ -22,16 +22,11 @@ static void limit_thread_pools(int n_ranks, int n_cores)
     setenv("OPENBLAS_NUM_THREADS", share, 0);
 }
 
-/* LLVM's and Intel's OpenMP libraries end the process if they find another copy of themselves in it. */
-static void allow_openmp_copies(void)
-{
-    setenv("KMP_DUPLICATE_LIB_OK", "TRUE", 0);
-}
-
 void ampi_library_env_set(int n_ranks, int n_cores)
 {
     limit_thread_pools(n_ranks, n_cores);
-    allow_openmp_copies();
+    /* LLVM's and Intel's OpenMP libraries end the process if they find another copy of themselves in it. */
+    setenv("KMP_DUPLICATE_LIB_OK", "TRUE", 0);
 }
 
 /* For CUDA's driver, and the ranks. */

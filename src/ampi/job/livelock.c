@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * livelock.c: see livelock.h. In jobs of one process: others may have ranks that compute.
+ * livelock.c: see report.h. In jobs of one process: others may have ranks that compute.
  */
-#include "ampi/job/livelock.h"
 
 #include <string.h>
 
-#include "ampi/job/call_site.h"
-#include "ampi/job/rank_lines.h"
+#include "ampi/job/report.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 

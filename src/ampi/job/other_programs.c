@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ampi/job/info_env.h"
 #include "ampi/job/job.h"
 #include "base/launched.h"
 #include "base/log.h"

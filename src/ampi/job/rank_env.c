@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rank_env.c: see rank_env.h. A launcher gives a process one set of these variables; a rank that shares the
+ * rank_env.c: the launchers' environment variables of a rank. A launcher gives a process one set of these variables; a rank that shares the
  * process with others has its own copy, and the process's environment is unchanged.
  */
-#include "ampi/job/rank_env.h"
+#include "ampi/job/job.h"
 
 #include "ampi/procs/procs.h"
 #include "base/log.h"

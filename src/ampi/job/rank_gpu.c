@@ -22,7 +22,7 @@ static void *device_dlsym(void *library, const char *name)
 }
 
 static const struct image_rebinding rebindings[] = {
-    {"dlsym", (void *)device_dlsym, -1, "the driver's functions that wait for a GPU"},
+    {{"dlsym"}, (void *)device_dlsym, -1}, /* the driver's functions that wait for a GPU */
 };
 
 void ampi_rank_gpu_rebind(void)
@@ -32,7 +32,7 @@ void ampi_rank_gpu_rebind(void)
 
     for (size_t i = 0; i < n; i++) {
         const struct gpu_guarded *guarded = gpu_guarded_at(i);
-        table[i] = (struct image_rebinding){guarded->name, guarded->function, -1, guarded->why};
+        table[i] = (struct image_rebinding){{guarded->name}, guarded->function, -1};
     }
     image_rebind_add(rebindings, BASE_COUNT(rebindings));
     image_rebind_add(table, n);

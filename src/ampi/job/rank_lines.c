@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rank_lines.c: see rank_lines.h.
+ * rank_lines.c: see report.h.
  *
  * A line joins the first group that it fits. A group of one rank fits all relations, so the second rank decides how its numbers
  * are shown: of rank 0 with 1 and rank 2 with 3, as rank+1. Cost: the number of groups per line, which is limited.
  */
-#include "ampi/job/rank_lines.h"
+#include "ampi/job/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
-#include "ampi/job/blocked.h"
+#include "ampi/job/report.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "image/image.h"

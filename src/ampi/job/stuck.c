@@ -12,7 +12,7 @@
  * few times within the limit. For a PE whose counter has not changed it asks /proc for the system call of
  * the PE's thread and whether the thread has run since, so PEs do nothing for it. Locks have a shorter
  * limit, as long as the ranks share libraries that may hold a lock while a rank's code runs. The thread
- * does not exist if every rank has its own PE, unless +check stuck:S is set: then it also looks for a livelock (livelock.h).
+ * does not exist if every rank has its own PE, unless +check stuck:S is set: then it also looks for a livelock (livelock.c).
  *
  * FUTEX_WAIT in the thread's system call is a lock; conditions, joins and semaphores use FUTEX_WAIT_BITSET
  * and may take long. The library is found by the lock's address or by the calls on the rank's stack. Other
@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ampi/job/livelock.h"
+#include "ampi/job/report.h"
 #include "base/settings.h"
 #include "base/log.h"
 #include "image/image.h"

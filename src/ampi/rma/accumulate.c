@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * accumulate.c: MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op, MPI_Compare_and_swap and the request
- * forms (MPI 5.0, sections 12.3.3 to 12.3.5). All accumulates on a target are atomic for each element, and
+ * accumulate.c: MPI_Fetch_and_op, MPI_Compare_and_swap, and the work of MPI_Accumulate, MPI_Get_accumulate and
+ * their request forms (MPI 5.0, sections 12.3.3 to 12.3.5). All accumulates on a target are atomic for each element, and
  * those of one origin happen in the order of the calls.
  */
 #include "ampi/rma/rma_remote.h"
-#include "ampi/rma/rma_calls.h"
+#include "ampi/rma/rma.h"
 
 #include <string.h>
 
@@ -201,48 +201,6 @@ static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
 
 /* ---- The usual case ---- */
 
-static inline void copy_block(void *to, const void *from, size_t n_bytes)
-{
-    if (BASE_LIKELY(n_bytes == sizeof(uint64_t)))
-        memcpy(to, from, sizeof(uint64_t));
-    else
-        memcpy(to, from, n_bytes);
-}
-
-/* The fast case: count elements of one basic type that is not a pair, equal on all sides; result NULL: not needed.
- * Returns true if it applies; then the operation is complete. */
-static inline __attribute__((always_inline)) bool combine_at_once(const void *origin, void *result,
-                                                                  MPI_Count count, MPI_Datatype handle,
-                                                                  int rank, MPI_Aint disp, MPI_Op op_handle,
-                                                                  MPI_Win win)
-{
-    const struct ampi_type *type = ampi_type_of(handle);
-    const struct ampi_op *op = ampi_op_of(op_handle);
-    ampi_op_kernel_fn kernel;
-    struct ampi_rma_spot to;
-    size_t n_bytes;
-
-    if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !ampi_rma_is_buffer(origin) ||
-                      ampi_op_is_pair(type->basic) || handle == MPI_PACKED))
-        return false;
-    kernel = op->kernels[type->basic];
-    if (BASE_UNLIKELY(!kernel && op->predefined != MPI_REPLACE && (op->predefined != MPI_NO_OP || !result)))
-        return false;
-    to = ampi_rma_usual(win, rank, disp, count, type);
-    if (BASE_UNLIKELY(!to.data || count * type->size_bytes > AMPI_RMA_GUARDED_BYTES))
-        return false;
-    n_bytes = (size_t)(count * type->size_bytes);
-    ampi_win_combine_begin(to.at);
-    if (result)
-        copy_block(result, to.data, n_bytes);
-    if (BASE_LIKELY(kernel != NULL))
-        kernel(origin, to.data, (size_t)(count * type->n_basics));
-    else if (op->predefined == MPI_REPLACE)
-        copy_block(to.data, origin, n_bytes);
-    ampi_win_combine_end(to.at);
-    return true;
-}
-
 /* MPI_Compare_and_swap of a predefined type. Returns true if this was the usual case; then it is complete. */
 static inline bool compare_at_once(const void *desired, const void *expected, void *result,
                                    MPI_Datatype handle, int rank, MPI_Aint disp, MPI_Win win)
@@ -256,83 +214,11 @@ static inline bool compare_at_once(const void *desired, const void *expected, vo
     if (BASE_UNLIKELY(!to.data))
         return false;
     ampi_win_combine_begin(to.at);
-    copy_block(result, to.data, (size_t)type->size_bytes);
+    ampi_rma_copy_block(result, to.data, (size_t)type->size_bytes);
     if (memcmp(result, expected, (size_t)type->size_bytes) == 0)
-        copy_block(to.data, desired, (size_t)type->size_bytes);
+        ampi_rma_copy_block(to.data, desired, (size_t)type->size_bytes);
     ampi_win_combine_end(to.at);
     return true;
-}
-
-/* ---- The MPI functions, with the standard's argument names ---- */
-
-#define SIDE(address, count, datatype)                          \
-    {                                                           \
-        (void *)(uintptr_t)(address), (count), (datatype), NULL \
-    }
-#define ARGUMENTS(...)                                                   \
-    {                                                                    \
-        .rank = target_rank, .disp = target_disp, .op_handle = op,       \
-        .origin = SIDE(origin_addr, origin_count, origin_datatype),      \
-        .target = SIDE(NULL, target_count, target_datatype), __VA_ARGS__ \
-    }
-#define RESULT .result = SIDE(result_addr, result_count, result_datatype)
-
-AMPI_EXPORT(Accumulate);
-int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank,
-                    MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
-                    MPI_Win win)
-{
-    ampi_enter("MPI_Accumulate");
-    if (BASE_LIKELY(origin_count == target_count && origin_datatype == target_datatype &&
-                    combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
-                                    target_disp, op, win)))
-        return MPI_SUCCESS;
-    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(), win, false);
-}
-
-AMPI_EXPORT(Accumulate_c);
-int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                      int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                      MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
-{
-    ampi_enter("MPI_Accumulate_c");
-    if (BASE_LIKELY(origin_count == target_count && origin_datatype == target_datatype &&
-                    combine_at_once(origin_addr, NULL, origin_count, origin_datatype, target_rank,
-                                    target_disp, op, win)))
-        return MPI_SUCCESS;
-    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(), win, false);
-}
-
-AMPI_EXPORT(Get_accumulate);
-int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype,
-                        void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank,
-                        MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op,
-                        MPI_Win win)
-{
-    ampi_enter("MPI_Get_accumulate");
-    if (BASE_LIKELY(ampi_rma_is_buffer(result_addr) && result_count == target_count &&
-                    result_datatype == target_datatype && origin_count == target_count &&
-                    origin_datatype == target_datatype &&
-                    combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
-                                    target_disp, op, win)))
-        return MPI_SUCCESS;
-    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(RESULT), win, true);
-}
-
-AMPI_EXPORT(Get_accumulate_c);
-int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
-                          void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype,
-                          int target_rank, MPI_Aint target_disp, MPI_Count target_count,
-                          MPI_Datatype target_datatype, MPI_Op op, MPI_Win win)
-{
-    ampi_enter("MPI_Get_accumulate_c");
-    if (BASE_LIKELY(ampi_rma_is_buffer(result_addr) && result_count == target_count &&
-                    result_datatype == target_datatype && origin_count == target_count &&
-                    origin_datatype == target_datatype &&
-                    combine_at_once(origin_addr, result_addr, origin_count, origin_datatype, target_rank,
-                                    target_disp, op, win)))
-        return MPI_SUCCESS;
-    return ampi_rma_accumulate(&(struct ampi_rma)ARGUMENTS(RESULT), win, true);
 }
 
 AMPI_EXPORT(Fetch_and_op);
@@ -340,16 +226,16 @@ int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype d
                       MPI_Aint target_disp, MPI_Op op, MPI_Win win)
 {
     ampi_enter("MPI_Fetch_and_op");
-    if (BASE_LIKELY(
-            ampi_rma_is_buffer(result_addr) && ampi_handle_is_predefined(datatype) &&
-            combine_at_once(origin_addr, result_addr, 1, datatype, target_rank, target_disp, op, win)))
+    if (BASE_LIKELY(ampi_rma_is_buffer(result_addr) && ampi_handle_is_predefined(datatype) &&
+                    ampi_rma_combine_at_once(origin_addr, result_addr, 1, datatype, target_rank, target_disp,
+                                             op, win)))
         return MPI_SUCCESS;
     return fetch_and_op(&(struct ampi_rma){.rank = target_rank,
                                            .disp = target_disp,
                                            .op_handle = op,
-                                           .origin = SIDE(origin_addr, 1, datatype),
-                                           .result = SIDE(result_addr, 1, datatype),
-                                           .target = SIDE(NULL, 1, datatype)},
+                                           .origin = AMPI_RMA_SIDE(origin_addr, 1, datatype),
+                                           .result = AMPI_RMA_SIDE(result_addr, 1, datatype),
+                                           .target = AMPI_RMA_SIDE(NULL, 1, datatype)},
                         win);
 }
 
@@ -357,7 +243,7 @@ AMPI_EXPORT(Compare_and_swap);
 int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, void *result_addr,
                           MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Win win)
 {
-    struct ampi_rma_side expected = SIDE(compare_addr, 1, datatype);
+    struct ampi_rma_side expected = AMPI_RMA_SIDE(compare_addr, 1, datatype);
 
     ampi_enter("MPI_Compare_and_swap");
     if (BASE_LIKELY(
@@ -367,8 +253,8 @@ int PMPI_Compare_and_swap(const void *origin_addr, const void *compare_addr, voi
         return MPI_SUCCESS;
     return compare_and_swap(&(struct ampi_rma){.rank = target_rank,
                                                .disp = target_disp,
-                                               .origin = SIDE(origin_addr, 1, datatype),
-                                               .result = SIDE(result_addr, 1, datatype),
-                                               .target = SIDE(NULL, 1, datatype)},
+                                               .origin = AMPI_RMA_SIDE(origin_addr, 1, datatype),
+                                               .result = AMPI_RMA_SIDE(result_addr, 1, datatype),
+                                               .target = AMPI_RMA_SIDE(NULL, 1, datatype)},
                             win, &expected);
 }

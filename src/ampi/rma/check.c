@@ -2,7 +2,6 @@
  *
  * check.c: reports errors of one-sided operations, and checks target ranges outside the fast path.
  */
-#include "ampi/datatype/cursor.h"
 #include "ampi/rma/rma.h"
 
 int ampi_rma_raise_rank(struct ampi_win *win, int rank)

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "ampi/coll/engine/coll.h"
-#include "ampi/rma/rma_access.h"
 #include "ampi/rma/rma_remote.h"
 
 /* ---- Checks ---- */

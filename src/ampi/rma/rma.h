@@ -3,11 +3,10 @@
  * rma.h: arguments of one-sided operations, and their checks.
  *
  * The life of an operation, MPI_Put for example:
- *      PMPI_Put            does the usual case itself (ampi_rma_usual)
- *      ampi_rma_put        puts the arguments into a struct ampi_rma
- *      run_put (put_get.c) opens it: checks the window, the epoch, both sides, the range
- *                          copies directly from the origin's layout to the target's, if that is in this
- *                          process; else passes it to rma_remote.c
+ *      PMPI_Put             does the usual case itself (ampi_rma_usual)
+ *      ampi_rma_put_or_get  puts the arguments into a struct ampi_rma, and opens it: checks the window, the epoch,
+ *                           both sides, the range; copies directly from the origin's layout to the target's, if
+ *                           that is in this process; else passes it to rma_remote.c
  */
 #ifndef AMPI_RMA_H
 #define AMPI_RMA_H
@@ -15,6 +14,8 @@
 #include "ampi/datatype/buffer.h"
 #include "ampi/op/op.h"
 #include "ampi/rma/win.h"
+
+#include <string.h>
 
 /* count elements of a type. */
 struct ampi_rma_side {
@@ -209,5 +210,134 @@ int ampi_rma_compare_and_swap(struct ampi_win *at, void *address, const void *ex
  * then. */
 int ampi_rma_copy_device(struct ampi_win *win, const struct ampi_rma_side *dst,
                          const struct ampi_rma_side *src);
+
+/* ---- The functions behind the entry points (rma.bindings). All raise their errors and return them ---- */
+
+/* MPI_Put and MPI_Get with a request, or (request is NULL) in all but the usual case (put_get.c). */
+int ampi_rma_put_or_get(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype,
+                        int target_rank, MPI_Aint target_disp, MPI_Count target_count,
+                        MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request, bool is_put);
+
+/* The usual case: returns true if it applies; then the operation is complete. */
+static inline __attribute__((always_inline)) bool
+ampi_rma_put_or_get_at_once(void *origin, MPI_Count count, MPI_Datatype handle, int rank, MPI_Aint disp,
+                            MPI_Count target_count, MPI_Datatype target_handle, MPI_Win win, bool is_put)
+{
+    const struct ampi_type *type = ampi_type_of(handle);
+    struct ampi_rma_spot spot;
+    size_t n_bytes;
+
+    if (BASE_UNLIKELY(handle != target_handle || count != target_count || !ampi_rma_is_buffer(origin)))
+        return false;
+    spot = ampi_rma_usual(win, rank, disp, count, type);
+    if (BASE_UNLIKELY(!spot.data))
+        return false;
+    n_bytes = (size_t)(count * type->size_bytes);
+    if (BASE_LIKELY(n_bytes == sizeof(uint64_t)))
+        memcpy(is_put ? spot.data : origin, is_put ? origin : spot.data, sizeof(uint64_t));
+    else
+        memcpy(is_put ? spot.data : origin, is_put ? origin : spot.data, n_bytes);
+    return true;
+}
+
+/* The same for MPI_Accumulate and MPI_Get_accumulate; rma has the program's arguments (accumulate.c). */
+int ampi_rma_accumulate(struct ampi_rma *rma, MPI_Win win, bool is_fetching);
+
+static inline void ampi_rma_copy_block(void *to, const void *from, size_t n_bytes)
+{
+    if (BASE_LIKELY(n_bytes == sizeof(uint64_t)))
+        memcpy(to, from, sizeof(uint64_t));
+    else
+        memcpy(to, from, n_bytes);
+}
+
+/* The fast case: count elements of one basic type that is not a pair, equal on all sides; result NULL: not needed.
+ * Returns true if it applies; then the operation is complete. */
+static inline __attribute__((always_inline)) bool
+ampi_rma_combine_at_once(const void *origin, void *result, MPI_Count count, MPI_Datatype handle, int rank,
+                         MPI_Aint disp, MPI_Op op_handle, MPI_Win win)
+{
+    const struct ampi_type *type = ampi_type_of(handle);
+    const struct ampi_op *op = ampi_op_of(op_handle);
+    ampi_op_kernel_fn kernel;
+    struct ampi_rma_spot to;
+    size_t n_bytes;
+
+    if (BASE_UNLIKELY(!type || !op || !op->is_predefined || !ampi_rma_is_buffer(origin) ||
+                      ampi_op_is_pair(type->basic) || handle == MPI_PACKED))
+        return false;
+    kernel = op->kernels[type->basic];
+    if (BASE_UNLIKELY(!kernel && op->predefined != MPI_REPLACE && (op->predefined != MPI_NO_OP || !result)))
+        return false;
+    to = ampi_rma_usual(win, rank, disp, count, type);
+    if (BASE_UNLIKELY(!to.data || count * type->size_bytes > AMPI_RMA_GUARDED_BYTES))
+        return false;
+    n_bytes = (size_t)(count * type->size_bytes);
+    ampi_win_combine_begin(to.at);
+    if (result)
+        ampi_rma_copy_block(result, to.data, n_bytes);
+    if (BASE_LIKELY(kernel != NULL))
+        kernel(origin, to.data, (size_t)(count * type->n_basics));
+    else if (op->predefined == MPI_REPLACE)
+        ampi_rma_copy_block(to.data, origin, n_bytes);
+    ampi_win_combine_end(to.at);
+    return true;
+}
+
+/* Initializers from the standard's argument names: of a side, of an accumulate's struct ampi_rma, and of its result. */
+#define AMPI_RMA_SIDE(address, count, datatype)                 \
+    {                                                           \
+        (void *)(uintptr_t)(address), (count), (datatype), NULL \
+    }
+#define AMPI_RMA_ARGUMENTS(...)                                                   \
+    {                                                                             \
+        .rank = target_rank, .disp = target_disp, .op_handle = op,                \
+        .origin = AMPI_RMA_SIDE(origin_addr, origin_count, origin_datatype),      \
+        .target = AMPI_RMA_SIDE(NULL, target_count, target_datatype), __VA_ARGS__ \
+    }
+#define AMPI_RMA_RESULT .result = AMPI_RMA_SIDE(result_addr, result_count, result_datatype)
+
+/* ---- Creating windows: collective, may switch (win_create.c) ---- */
+
+int ampi_win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                    MPI_Comm comm, MPI_Win *win);
+int ampi_win_allocate(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm,
+                      void *baseptr, MPI_Win *win);
+int ampi_win_allocate_shared(struct ampi_rank *self, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,
+                             MPI_Comm comm, void *baseptr, MPI_Win *win);
+
+/* ---- Shared by rma_combine.c and rma_combine_device.c. Errors are CUDA's; none of these functions switches ---- */
+
+/* ---- rma_combine.c ---- */
+
+/* A predefined type of these elements; NULL: none. */
+struct ampi_type *ampi_rma_type_of(enum ampi_basic basic);
+
+/* True if the elements have the layout that the CPU's kernels require. */
+bool ampi_rma_are_elements(const struct ampi_rma_side *side);
+
+/* Combines layouts that may differ, origin and result in host memory. rma->at NULL: without the target's flag. */
+int ampi_rma_combine_layouts(const struct ampi_rma *rma);
+
+/* ---- rma_combine_device.c ---- */
+
+/* True if the side's first byte is in GPU memory. */
+static inline bool ampi_rma_is_device(const struct ampi_rma_side *side)
+{
+    return ampi_device_has(side->buf, side->count, side->type);
+}
+
+/* Copies pieces in a GPU's memory to consecutive host memory, or back, by one kernel. False: kernels cannot. */
+bool ampi_rma_copy_by_kernel(const struct ampi_rma_piece *pieces, int n_pieces, void *host, bool is_scatter,
+                             int *error_out);
+
+/* Combines packed data in host memory with pieces in a GPU's memory by kernels, as ampi_rma_combine_pieces. False: there
+ * are none for it. */
+bool ampi_rma_combine_by_kernel(const struct ampi_op *op, enum ampi_basic basic,
+                                const struct ampi_rma_piece *pieces, int n_pieces, const char *in,
+                                char *fetched, int *error_out);
+
+/* The whole operation if a side is in GPU memory. */
+int ampi_rma_combine_device(const struct ampi_rma *rma);
 
 #endif

@@ -12,7 +12,7 @@
  * All other operations are messages (rma_remote.c): on dynamic windows and GPU memory; with keys also on data that is
  * not one block; and all accumulates, because these must be atomic with those of the target's own process.
  */
-#include "ampi/rma/rma_access.h"
+#include "ampi/rma/rma_remote.h"
 
 #include <string.h>
 

@@ -8,8 +8,7 @@
 #include <string.h>
 
 #include "ampi/datatype/cursor.h"
-#include "ampi/op/op_device.h"
-#include "ampi/rma/rma_combine.h"
+#include "ampi/rma/rma.h"
 #include "base/log.h"
 
 /* ---- Pieces ---- */

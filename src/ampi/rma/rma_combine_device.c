@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ampi/op/op_device.h"
-#include "ampi/rma/rma_combine.h"
+#include "ampi/rma/rma.h"
 #include "base/log.h"
 #include "gpu/copy/pool.h"
 

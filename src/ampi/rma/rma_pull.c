@@ -8,7 +8,7 @@
  * The kernel refuses to copy some memory that the origin can access (rma_access.c). Then the answer says how much is done,
  * and the origin sends the rest.
  */
-#include "ampi/rma/rma_pull.h"
+#include "ampi/rma/rma_remote.h"
 
 #include "ampi/procs/procs.h"
 #include "base/log.h"

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "ampi/rma/rma_access.h"
-#include "ampi/rma/rma_pull.h"
 #include "ampi/rma/rma_remote_header.h"
 #include "base/log.h"
 
@@ -30,7 +28,7 @@ struct operation {
     struct ampi_rma_side result; /* type NULL: none; else it holds a reference */
     char *staged;                /* packed data for a result in GPU memory */
     size_t n_bytes;              /* of data */
-    const char *pulled;          /* the data, which the target pulls (rma_pull.h); NULL: it is sent */
+    const char *pulled;          /* the data, which the target pulls (rma_pull.c); NULL: it is sent */
     struct ampi_rma_head head;   /* pulled: of all messages */
     uintptr_t to;                /* pulled: address at the target */
 };

@@ -84,4 +84,34 @@ void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal
 /* Registers this room's functions with lower rooms (job/connect.c). */
 void ampi_rma_connect(void);
 
+/* ---- Accumulates whose data the target copies from the origin's memory (rma_pull.c) ---- */
+
+/* At the origin: true if the target should get the address of the data instead of the data. Checked arguments. */
+bool ampi_rma_can_pull(const struct ampi_rma *rma);
+
+/* At the target: combines the data at `from` in a process with memory of the target. Returns the number of bytes that
+ * are done: fewer than all if the kernel refuses to copy the rest, or if the process has failed. Never switches. */
+size_t ampi_rma_pull(struct ampi_win *at, int proc_id, const struct ampi_op *op, enum ampi_basic basic,
+                     struct ampi_rma_piece to, uintptr_t from);
+
+/* ---- Put and get on memory of other processes without a message to the target (rma_access.c) ---- */
+
+/* Begins a put or get, already checked, whose target is in another process. False: a message is needed.
+ * Never switches. */
+bool ampi_rma_access(struct ampi_rma *rma, bool is_put);
+
+/* Begins to flush the owner's puts into a target's memory, or into all (-1). The flush counts as a pending
+ * operation until it is complete there. Called if win->has_unflushed. Never switches. */
+void ampi_rma_access_flush(struct ampi_win *win, int rank);
+
+/* The key of the owner's memory for others, malloc'ed; NULL: it can be accessed by messages only. */
+void *ampi_rma_access_pack_key(struct ampi_win *win, size_t *n_bytes_out);
+
+/* Handles a member's key (n_bytes 0: it has none). On the owner's PE. */
+void ampi_rma_access_handle_key(struct ampi_win *win, int rank, const void *packed, size_t n_bytes);
+
+/* Called when the owner frees a window over several processes, after all members have ended their epochs. On
+ * its PE. */
+void ampi_rma_access_release(struct ampi_win *win);
+
 #endif

@@ -41,7 +41,7 @@ enum ampi_rma_message {
 /* Flag of HOLDERS_WANTED: the lock is the process's. */
 #define AMPI_RMA_IS_ALL 16
 
-/* Flag of ANSWER: the data could not be pulled (rma_pull.h). It carries the number of bytes that are done, a uint64_t. */
+/* Flag of ANSWER: the data could not be pulled (rma_pull.c). It carries the number of bytes that are done, a uint64_t. */
 #define AMPI_RMA_SEND_REST 8
 
 enum ampi_rma_kind {

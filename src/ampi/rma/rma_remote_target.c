@@ -8,8 +8,7 @@
  * that has found it (comm_retire.c), so a late message finds a window that is complete, or none.
  */
 #include "ampi/comm/contexts.h"
-#include "ampi/rma/rma_access.h"
-#include "ampi/rma/rma_pull.h"
+#include "ampi/rma/rma_remote.h"
 #include "ampi/rma/rma_remote_header.h"
 
 #include "base/log.h"

@@ -17,7 +17,6 @@
 #include "ampi/datatype/program_memory.h"
 #include "ampi/object/attr.h"
 #include "ampi/object/errhandler.h"
-#include "ampi/rma/rma_access.h"
 #include "ampi/rma/rma_remote.h"
 #include "base/log.h"
 #include "ult/arch/ult_arch.h"

@@ -2,7 +2,7 @@
  *
  * win_create.c: the functions that create windows (MPI 5.0, section 12.2).
  */
-#include "ampi/rma/rma_calls.h"
+#include "ampi/rma/rma.h"
 
 #include <limits.h>
 

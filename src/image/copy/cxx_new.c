@@ -9,7 +9,7 @@
  *
  * Libraries that use prototypes in general (IMAGE_SHARED_ALONE) do so here as well.
  */
-#include "image/copy/cxx_new.h"
+#include "image/copy/program.h"
 
 #include "image/copy/precedence.h"
 #include "image/copy/private_libraries.h"

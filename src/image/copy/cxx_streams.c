@@ -8,7 +8,7 @@
  * relocations they begin as bytes of the prototype's constructed objects, in which pointers to the objects are translated
  * (ios_base points to itself, cin is tied to cout). The buffers of stdio, which they write to, are shared.
  */
-#include "image/copy/cxx_streams.h"
+#include "image/copy/instantiate.h"
 
 #include "image/copy/private_libraries.h"
 

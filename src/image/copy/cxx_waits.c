@@ -4,7 +4,7 @@
  * references to the C library's functions for this are bound to those of ranks (libc/rebind_sync.c). Mutexes are not: the library
  * has some of its own, and ranks of one PE would exchange places while one holds them.
  */
-#include "image/copy/cxx_new.h"
+#include "image/copy/program.h"
 #include "image/copy/libc_state.h"
 #include "image/copy/precedence.h"
 

@@ -20,7 +20,6 @@
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
-#include "image/copy/cxx_streams.h"
 
 #include "base/log.h"
 

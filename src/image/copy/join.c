@@ -14,8 +14,6 @@
  */
 #include "image/copy/program.h"
 
-#include "base/log.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -10,8 +10,6 @@
 #include "image/copy/private_libraries.h"
 #include "image/copy/program.h"
 
-#include "base/log.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -65,6 +63,12 @@ static void drop_missing_arrays(struct image_module *module)
         module->n_finis = 0;
 }
 
+/* In the switch below. */
+#define TAKE(tag, field, from)  \
+    case tag:                   \
+        module->field = (from); \
+        break
+
 void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dynamic)
 {
     size_t soname = 0;
@@ -73,80 +77,33 @@ void image_module_read_dynamic(struct image_module *module, const ElfW(Dyn) * dy
     module->dynamic = dynamic;
     for (const ElfW(Dyn) *d = dynamic; d->d_tag != DT_NULL; d++) {
         size_t value = d->d_un.d_val;
+        const void *address = dynamic_address(module, value); /* if the value is one */
 
         switch (d->d_tag) {
-        case DT_SYMTAB:
-            module->symtab = dynamic_address(module, value);
-            break;
-        case DT_STRTAB:
-            module->strtab = dynamic_address(module, value);
-            break;
-        case DT_STRSZ:
-            module->strtab_bytes = value;
-            break;
-        case DT_GNU_HASH:
-            module->gnu_hash = dynamic_address(module, value);
-            break;
-        case DT_HASH:
-            module->hash = dynamic_address(module, value);
-            break;
-        case DT_VERSYM:
-            module->versym = dynamic_address(module, value);
-            break;
-        case DT_VERNEED:
-            module->verneed = dynamic_address(module, value);
-            break;
-        case DT_VERNEEDNUM:
-            module->n_verneeds = value;
-            break;
-        case DT_VERDEF:
-            module->verdef = dynamic_address(module, value);
-            break;
-        case DT_VERDEFNUM:
-            module->n_verdefs = value;
-            break;
-        case DT_RELA:
-            module->rela = dynamic_address(module, value);
-            break;
-        case DT_RELASZ:
-            module->n_relas = value / sizeof *module->rela;
-            break;
-        case DT_JMPREL:
-            module->plt_rela = dynamic_address(module, value);
-            break;
-        case DT_PLTRELSZ:
-            module->n_plt_relas = value / sizeof *module->plt_rela;
-            break;
-        case DT_RELR:
-            module->relr = dynamic_address(module, value);
-            break;
-        case DT_RELRSZ:
-            module->n_relrs = value / sizeof *module->relr;
-            break;
-        case DT_INIT:
-            module->init_vaddr = value;
-            break;
-        case DT_FINI:
-            module->fini_vaddr = value;
-            break;
-        case DT_PREINIT_ARRAY:
-            module->preinit_array_vaddr = value;
-            break;
-        case DT_PREINIT_ARRAYSZ:
-            module->n_preinits = value / sizeof(void *);
-            break;
-        case DT_INIT_ARRAY:
-            module->init_array_vaddr = value;
-            break;
-        case DT_INIT_ARRAYSZ:
-            module->n_inits = value / sizeof(void *);
-            break;
-        case DT_FINI_ARRAY:
-            module->fini_array_vaddr = value;
-            break;
-        case DT_FINI_ARRAYSZ:
-            module->n_finis = value / sizeof(void *);
-            break;
+            TAKE(DT_SYMTAB, symtab, address);
+            TAKE(DT_STRTAB, strtab, address);
+            TAKE(DT_STRSZ, strtab_bytes, value);
+            TAKE(DT_GNU_HASH, gnu_hash, address);
+            TAKE(DT_HASH, hash, address);
+            TAKE(DT_VERSYM, versym, address);
+            TAKE(DT_VERNEED, verneed, address);
+            TAKE(DT_VERNEEDNUM, n_verneeds, value);
+            TAKE(DT_VERDEF, verdef, address);
+            TAKE(DT_VERDEFNUM, n_verdefs, value);
+            TAKE(DT_RELA, rela, address);
+            TAKE(DT_RELASZ, n_relas, value / sizeof *module->rela);
+            TAKE(DT_JMPREL, plt_rela, address);
+            TAKE(DT_PLTRELSZ, n_plt_relas, value / sizeof *module->plt_rela);
+            TAKE(DT_RELR, relr, address);
+            TAKE(DT_RELRSZ, n_relrs, value / sizeof *module->relr);
+            TAKE(DT_INIT, init_vaddr, value);
+            TAKE(DT_FINI, fini_vaddr, value);
+            TAKE(DT_PREINIT_ARRAY, preinit_array_vaddr, value);
+            TAKE(DT_PREINIT_ARRAYSZ, n_preinits, value / sizeof(void *));
+            TAKE(DT_INIT_ARRAY, init_array_vaddr, value);
+            TAKE(DT_INIT_ARRAYSZ, n_inits, value / sizeof(void *));
+            TAKE(DT_FINI_ARRAY, fini_array_vaddr, value);
+            TAKE(DT_FINI_ARRAYSZ, n_finis, value / sizeof(void *));
         case DT_SONAME:
             soname = value;
             break;

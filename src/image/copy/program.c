@@ -6,7 +6,7 @@
  * their segments (segments.c), assign their places in a copy, relocate the initial contents (reloc.c), turn
  * them into a plan, and tell src/ult the TLS regions of the program.
  */
-#include "image/copy/cxx_new.h"
+#include "image/copy/program.h"
 #include "image/copy/groups.h"
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
@@ -58,17 +58,11 @@ size_t image_late_bytes(void)
     return image_program.reserved_bytes - image_program.span_bytes;
 }
 
-/* The lowest offset free for a group: after the groups before it. */
-static size_t first_free(const struct image_program *program)
-{
-    return program->number == 0 ? 0 : image_groups[program->number - 1]->span_bytes;
-}
-
 /* Places the modules one after the other in a copy. Groups have the alignment of the program's copies:
  * larger alignments of libraries only serve the largest page size of some CPU. */
 static void lay_out(struct image_program *program)
 {
-    size_t end = first_free(program);
+    size_t end = program->number == 0 ? 0 : image_groups[program->number - 1]->span_bytes;
 
     program->align = program->number == 0 ? IMAGE_ARCH_PAGE_BYTES : image_program.align;
     for (size_t i = 0; i < program->n_modules; i++) {

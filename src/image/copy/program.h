@@ -320,4 +320,13 @@ void *image_symbol_bound(const struct link_map *map, const char *name);
 void *image_symbol_lookup(const struct image_program *program, const struct image_module *module,
                           size_t symbol_index);
 
+/* ---- C++ (cxx_new.c) ---- */
+
+/* If a private module defines these operators, makes shared libraries that use its definition call the running rank's. After
+ * the program's modules are known, before the first copy. */
+void image_cxx_new_open(const struct image_program *program);
+
+/* cxx_waits.c: a rank that waits in a shared C++ library lets others run. The same. */
+void image_cxx_waits_open(const struct image_program *program);
+
 #endif

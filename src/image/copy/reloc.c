@@ -18,7 +18,7 @@
 #include "image/copy/lazy_tls.h"
 #include "image/copy/libc_state.h"
 #include "image/copy/scope.h"
-#include "image/copy/cxx_streams.h"
+#include "image/copy/instantiate.h"
 #include "image/copy/tls_descriptors.h"
 
 #include "base/log.h"

@@ -118,18 +118,12 @@ static const char *dynamic_flaw(const struct image_module *module)
     return NULL;
 }
 
-/* The number of bytes that a relocation changes. */
-static size_t reloc_bytes(enum image_reloc_kind kind)
-{
-    return kind == IMAGE_RELOC_TLSDESC ? 2 * sizeof(size_t) : sizeof(size_t);
-}
-
 static const char *relocs_flaw(const struct image_module *module, const ElfW(Rela) * table, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         enum image_reloc_kind kind = image_arch_reloc_kind(ELF64_R_TYPE(table[i].r_info));
         size_t index = ELF64_R_SYM(table[i].r_info);
-        size_t len_bytes = reloc_bytes(kind);
+        size_t len_bytes = (kind == IMAGE_RELOC_TLSDESC ? 2 : 1) * sizeof(size_t); /* that it changes */
 
         if (kind == IMAGE_RELOC_NONE || kind == IMAGE_RELOC_UNSUPPORTED)
             continue;

@@ -54,7 +54,7 @@ static bool answer(size_t bytes, cpu_set_t *set_out)
     return true;
 }
 
-int image_libc_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
+static int image_libc_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
 {
     int error;
 
@@ -66,24 +66,29 @@ int image_libc_sched_setaffinity(pid_t pid, size_t bytes, const cpu_set_t *set)
     errno = error;
     return -1;
 }
+IMAGE_REBINDS(image_libc_sched_setaffinity, "sched_setaffinity"); /* the thread is the PE's, not the rank's */
 
-int image_libc_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set_out)
+static int image_libc_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set_out)
 {
     if (image_is_on_rank() && is_caller(pid) && answer(bytes, set_out))
         return 0;
     return sched_getaffinity(pid, bytes, set_out);
 }
+/* Returns the affinity that the rank has asked for. */
+IMAGE_REBINDS(image_libc_sched_getaffinity, "sched_getaffinity");
 
-int image_libc_pthread_setaffinity(pthread_t thread, size_t bytes, const cpu_set_t *set)
+static int image_libc_pthread_setaffinity(pthread_t thread, size_t bytes, const cpu_set_t *set)
 {
     if (!image_is_on_rank() || !pthread_equal(thread, pthread_self()))
         return pthread_setaffinity_np(thread, bytes, set);
     return keep(bytes, set);
 }
+IMAGE_REBINDS(image_libc_pthread_setaffinity, "pthread_setaffinity_np");
 
-int image_libc_pthread_getaffinity(pthread_t thread, size_t bytes, cpu_set_t *set_out)
+static int image_libc_pthread_getaffinity(pthread_t thread, size_t bytes, cpu_set_t *set_out)
 {
     if (image_is_on_rank() && pthread_equal(thread, pthread_self()) && answer(bytes, set_out))
         return 0;
     return pthread_getaffinity_np(thread, bytes, set_out);
 }
+IMAGE_REBINDS(image_libc_pthread_getaffinity, "pthread_getaffinity_np");

@@ -22,7 +22,7 @@ static bool is_on(const stack_t *stack)
     return (size_t)(here - (const char *)stack->ss_sp) < stack->ss_size;
 }
 
-int image_libc_sigaltstack(const stack_t *wanted, stack_t *old_out)
+static int image_libc_sigaltstack(const stack_t *wanted, stack_t *old_out)
 {
     stack_t *own = image_is_on_rank() ? &image_libc_current()->signal_stack : NULL;
     stack_t old;
@@ -44,6 +44,7 @@ int image_libc_sigaltstack(const stack_t *wanted, stack_t *old_out)
         *old_out = old;
     return 0;
 }
+IMAGE_REBINDS(image_libc_sigaltstack, "sigaltstack"); /* a fault's handler runs on the rank's own stack */
 
 void image_altstack_call(void (*function)(void *), void *arg)
 {

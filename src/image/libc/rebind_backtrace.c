@@ -5,7 +5,6 @@
  * Such an address gets libc's form, FILE(FUNCTION+0x10) [0x1234] (backtrace_symbols_fd: without a blank), with the vaddr if the file has
  * no symbol for it: FILE(+0x56). Unlike libc's, the functions also are those that are not exported.
  */
-#include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
 #include "base/text.h"
@@ -43,7 +42,7 @@ static size_t describe(const void *addr, const char *blank, char bytes[TEXT_MAX]
 }
 
 /* Returns one block, as libc does: the array, then the texts. */
-char **image_libc_backtrace_symbols(void *const *addrs, int n)
+static char **image_libc_backtrace_symbols(void *const *addrs, int n)
 {
     char **names = backtrace_symbols(addrs, n), **block;
     char bytes[TEXT_MAX], *at;
@@ -68,9 +67,10 @@ char **image_libc_backtrace_symbols(void *const *addrs, int n)
     free(names);
     return block;
 }
+IMAGE_REBINDS(image_libc_backtrace_symbols, "backtrace_symbols");
 
 /* Allocates nothing, as libc's. */
-void image_libc_backtrace_symbols_fd(void *const *addrs, int n, int fd)
+static void image_libc_backtrace_symbols_fd(void *const *addrs, int n, int fd)
 {
     char bytes[TEXT_MAX];
 
@@ -86,3 +86,4 @@ void image_libc_backtrace_symbols_fd(void *const *addrs, int n, int fd)
             return;
     }
 }
+IMAGE_REBINDS(image_libc_backtrace_symbols_fd, "backtrace_symbols_fd");

@@ -55,14 +55,15 @@ static struct image_buffers *current(void)
     return none;
 }
 
-char *image_libc_strtok(char *text, const char *delimiters)
+static char *image_libc_strtok(char *text, const char *delimiters)
 {
     struct image_libc *libc = image_libc_current();
 
     return libc ? strtok_r(text, delimiters, &libc->strtok_next) : strtok(text, delimiters);
 }
+IMAGE_REBINDS(image_libc_strtok, "strtok");
 
-struct tm *image_libc_localtime(const time_t *when)
+static struct tm *image_libc_localtime(const time_t *when)
 {
     struct image_buffers *buffers = current();
 
@@ -70,36 +71,41 @@ struct tm *image_libc_localtime(const time_t *when)
         return localtime(when);
     return image_zone_localtime(when, &buffers->tm, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_localtime, "localtime");
 
-struct tm *image_libc_gmtime(const time_t *when)
+static struct tm *image_libc_gmtime(const time_t *when)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? gmtime_r(when, &buffers->tm) : gmtime(when);
 }
+IMAGE_REBINDS(image_libc_gmtime, "gmtime");
 
-char *image_libc_asctime(const struct tm *tm)
+static char *image_libc_asctime(const struct tm *tm)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? asctime_r(tm, buffers->text) : asctime(tm);
 }
+IMAGE_REBINDS(image_libc_asctime, "asctime");
 
-char *image_libc_ctime(const time_t *when)
+static char *image_libc_ctime(const time_t *when)
 {
     struct tm *tm = image_libc_localtime(when);
 
     return tm ? image_libc_asctime(tm) : NULL;
 }
+IMAGE_REBINDS(image_libc_ctime, "ctime");
 
-int image_libc_hcreate(size_t n_entries)
+static int image_libc_hcreate(size_t n_entries)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? hcreate_r(n_entries, &buffers->table) : hcreate(n_entries);
 }
+IMAGE_REBINDS(image_libc_hcreate, "hcreate");
 
-void image_libc_hdestroy(void)
+static void image_libc_hdestroy(void)
 {
     struct image_buffers *buffers = current();
 
@@ -108,8 +114,9 @@ void image_libc_hdestroy(void)
     else
         hdestroy();
 }
+IMAGE_REBINDS(image_libc_hdestroy, "hdestroy");
 
-ENTRY *image_libc_hsearch(ENTRY item, ACTION action)
+static ENTRY *image_libc_hsearch(ENTRY item, ACTION action)
 {
     struct image_buffers *buffers = current();
     ENTRY *found = NULL;
@@ -119,25 +126,28 @@ ENTRY *image_libc_hsearch(ENTRY item, ACTION action)
     hsearch_r(item, action, &found, &buffers->table);
     return found;
 }
+IMAGE_REBINDS(image_libc_hsearch, "hsearch");
 
 /* ---- Texts ---- */
 
-char *image_libc_inet_ntoa(struct in_addr address)
+static char *image_libc_inet_ntoa(struct in_addr address)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? (char *)inet_ntop(AF_INET, &address, buffers->address, sizeof buffers->address)
                    : inet_ntoa(address);
 }
+IMAGE_REBINDS(image_libc_inet_ntoa, "inet_ntoa");
 
-char *image_libc_strerror(int number)
+static char *image_libc_strerror(int number)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? strerror_r(number, buffers->error, sizeof buffers->error) : strerror(number);
 }
+IMAGE_REBINDS(image_libc_strerror, "strerror");
 
-char *image_libc_strsignal(int number)
+static char *image_libc_strsignal(int number)
 {
     struct image_buffers *buffers = current();
 
@@ -146,9 +156,10 @@ char *image_libc_strsignal(int number)
     snprintf(buffers->signal, sizeof buffers->signal, "%s", strsignal(number));
     return buffers->signal;
 }
+IMAGE_REBINDS(image_libc_strsignal, "strsignal");
 
 /* Found at run time: the linker warns of each reference to libc's functions. */
-char *image_libc_tmpnam(char *file)
+static char *image_libc_tmpnam(char *file)
 {
     struct image_buffers *buffers = file ? NULL : current();
     char *(*real)(char *);
@@ -156,8 +167,9 @@ char *image_libc_tmpnam(char *file)
     *(void **)&real = dlsym(RTLD_DEFAULT, "tmpnam");
     return real ? real(buffers ? buffers->file : file) : NULL;
 }
+IMAGE_REBINDS(image_libc_tmpnam, "tmpnam");
 
-char *image_libc_ttyname(int fd)
+static char *image_libc_ttyname(int fd)
 {
     struct image_buffers *buffers = current();
     int error;
@@ -169,8 +181,9 @@ char *image_libc_ttyname(int fd)
         errno = error;
     return error ? NULL : buffers->terminal;
 }
+IMAGE_REBINDS(image_libc_ttyname, "ttyname");
 
-char *image_libc_getlogin(void)
+static char *image_libc_getlogin(void)
 {
     struct image_buffers *buffers = current();
     int error;
@@ -182,6 +195,7 @@ char *image_libc_getlogin(void)
         errno = error;
     return error ? NULL : buffers->login;
 }
+IMAGE_REBINDS(image_libc_getlogin, "getlogin");
 
 /* ---- Errors of dlopen and dlsym ---- */
 
@@ -199,7 +213,7 @@ void *image_load_error_keep(void *result)
     return result;
 }
 
-char *image_libc_dlerror(void)
+static char *image_libc_dlerror(void)
 {
     struct image_buffers *buffers = image_is_on_rank() ? current() : NULL;
 
@@ -208,36 +222,26 @@ char *image_libc_dlerror(void)
     buffers->has_load_error = false;
     return buffers->load_error;
 }
+IMAGE_REBINDS(image_libc_dlerror, "dlerror"); /* other ranks of the PE may have failed since */
 
 /* ---- Multibyte characters ---- */
 
-size_t image_libc_mbrtowc(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
-{
-    struct image_buffers *buffers = state ? NULL : current();
+#define CONVERTS(function, parameters, ...)                                                  \
+    static size_t image_libc_##function parameters                                           \
+    {                                                                                        \
+        struct image_buffers *buffers = state ? NULL : current();                            \
+                                                                                             \
+        return function(__VA_ARGS__, n_bytes, buffers ? &buffers->function##_state : state); \
+    }
 
-    return mbrtowc(wide, text, n_bytes, buffers ? &buffers->mbrtowc_state : state);
-}
-
-size_t image_libc_mbrlen(const char *text, size_t n_bytes, mbstate_t *state)
-{
-    struct image_buffers *buffers = state ? NULL : current();
-
-    return mbrlen(text, n_bytes, buffers ? &buffers->mbrlen_state : state);
-}
-
-size_t image_libc_mbrtoc16(char16_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
-{
-    struct image_buffers *buffers = state ? NULL : current();
-
-    return mbrtoc16(wide, text, n_bytes, buffers ? &buffers->mbrtoc16_state : state);
-}
-
-size_t image_libc_mbrtoc32(char32_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
-{
-    struct image_buffers *buffers = state ? NULL : current();
-
-    return mbrtoc32(wide, text, n_bytes, buffers ? &buffers->mbrtoc32_state : state);
-}
+CONVERTS(mbrtowc, (wchar_t * wide, const char *text, size_t n_bytes, mbstate_t *state), wide, text)
+CONVERTS(mbrtoc16, (char16_t *wide, const char *text, size_t n_bytes, mbstate_t *state), wide, text)
+CONVERTS(mbrtoc32, (char32_t *wide, const char *text, size_t n_bytes, mbstate_t *state), wide, text)
+CONVERTS(mbrlen, (const char *text, size_t n_bytes, mbstate_t *state), text)
+IMAGE_REBINDS(image_libc_mbrtowc, "mbrtowc"); /* a character's first bytes may be the rank's */
+IMAGE_REBINDS(image_libc_mbrtoc16, "mbrtoc16");
+IMAGE_REBINDS(image_libc_mbrtoc32, "mbrtoc32");
+IMAGE_REBINDS(image_libc_mbrlen, "mbrlen", "__mbrlen");
 
 /* mbtowc with a state. Without a text it forgets the state, and tells whether the encoding has one. */
 static int convert(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *state)
@@ -252,16 +256,18 @@ static int convert(wchar_t *wide, const char *text, size_t n_bytes, mbstate_t *s
     return used >= (size_t)-2 ? -1 : (int)used;
 }
 
-int image_libc_mbtowc(wchar_t *wide, const char *text, size_t n_bytes)
+static int image_libc_mbtowc(wchar_t *wide, const char *text, size_t n_bytes)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? convert(wide, text, n_bytes, &buffers->mbtowc_state) : mbtowc(wide, text, n_bytes);
 }
+IMAGE_REBINDS(image_libc_mbtowc, "mbtowc");
 
-int image_libc_mblen(const char *text, size_t n_bytes)
+static int image_libc_mblen(const char *text, size_t n_bytes)
 {
     struct image_buffers *buffers = current();
 
     return buffers ? convert(NULL, text, n_bytes, &buffers->mblen_state) : mblen(text, n_bytes);
 }
+IMAGE_REBINDS(image_libc_mblen, "mblen");

@@ -13,6 +13,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <grp.h>
+#include <mntent.h>
+#include <netdb.h>
+#include <pwd.h>
 
 #define FIRST_BYTES 1024
 #define ENTRY_BYTES 256 /* first size for an entry of a list */
@@ -120,59 +124,37 @@ static struct record *record_of(int function)
     return record && (record->bytes || grow(record)) ? record : NULL;
 }
 
-/* ---- Users and groups ---- */
+/* Defines the replacement of a function that returns such a record, by means of its form with the suffix _r. `parameters` and
+ * `arguments` are in parentheses; behind `arguments` is what that form takes last. */
+#define ALL_OF(...) __VA_ARGS__
+#define FINDS(function, record_type, member, number, parameters, arguments, ...)                             \
+    static struct record_type *image_libc_##function parameters                                              \
+    {                                                                                                        \
+        struct record *record = record_of(number);                                                           \
+        struct record_type *found = NULL;                                                                    \
+                                                                                                             \
+        if (!record)                                                                                         \
+            return function arguments;                                                                       \
+        while (function##_r(ALL_OF arguments, &record->value.member, record->bytes, record->n_bytes, &found, \
+                            ##__VA_ARGS__) == ERANGE &&                                                      \
+               grow(record))                                                                                 \
+            ;                                                                                                \
+        return found;                                                                                        \
+    }                                                                                                        \
+    IMAGE_REBINDS(image_libc_##function, #function)
 
-struct passwd *image_libc_getpwnam(const char *name)
-{
-    struct record *record = record_of(PWNAM);
-    struct passwd *found = NULL;
-
-    if (!record)
-        return getpwnam(name);
-    while (getpwnam_r(name, &record->value.passwd, record->bytes, record->n_bytes, &found) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct passwd *image_libc_getpwuid(uid_t uid)
-{
-    struct record *record = record_of(PWUID);
-    struct passwd *found = NULL;
-
-    if (!record)
-        return getpwuid(uid);
-    while (getpwuid_r(uid, &record->value.passwd, record->bytes, record->n_bytes, &found) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct group *image_libc_getgrnam(const char *name)
-{
-    struct record *record = record_of(GRNAM);
-    struct group *found = NULL;
-
-    if (!record)
-        return getgrnam(name);
-    while (getgrnam_r(name, &record->value.group, record->bytes, record->n_bytes, &found) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct group *image_libc_getgrgid(gid_t gid)
-{
-    struct record *record = record_of(GRGID);
-    struct group *found = NULL;
-
-    if (!record)
-        return getgrgid(gid);
-    while (getgrgid_r(gid, &record->value.group, record->bytes, record->n_bytes, &found) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
+FINDS(getpwnam, passwd, passwd, PWNAM, (const char *name), (name));
+FINDS(getpwuid, passwd, passwd, PWUID, (uid_t uid), (uid));
+FINDS(getgrnam, group, group, GRNAM, (const char *name), (name));
+FINDS(getgrgid, group, group, GRGID, (gid_t gid), (gid));
+FINDS(gethostbyname, hostent, host, HOSTNAME, (const char *name), (name), &h_errno);
+FINDS(gethostbyname2, hostent, host, HOSTNAME2, (const char *name, int family), (name, family), &h_errno);
+FINDS(gethostbyaddr, hostent, host, HOSTADDR, (const void *addr, socklen_t addr_bytes, int family),
+      (addr, addr_bytes, family), &h_errno);
+FINDS(getservbyname, servent, service, SERVNAME, (const char *name, const char *protocol), (name, protocol));
+FINDS(getservbyport, servent, service, SERVPORT, (int port, const char *protocol), (port, protocol));
+FINDS(getprotobyname, protoent, protocol, PROTONAME, (const char *name), (name));
+FINDS(getprotobynumber, protoent, protocol, PROTONUMBER, (int number), (number));
 
 /* ---- All users and groups ---- */
 
@@ -211,196 +193,59 @@ static void read_all(struct listing *listing, read_fn read_next)
     }
 }
 
-/* The next entry of the list; NULL: the end. */
-static struct record *next_of(struct listing *listing)
+/* The next entry of the list, which is read first if necessary; NULL: the end. */
+static void *next_of(struct listing *listing, void (*begin)(void), read_fn read_next, void (*end)(void))
 {
-    return listing->next < listing->count ? &listing->records[listing->next++] : NULL;
-}
-
-struct passwd *image_libc_getpwent(void)
-{
-    struct image_databases *databases = current();
-    struct record *record;
-
-    if (!databases)
-        return getpwent();
-    if (!databases->users.is_read) {
+    if (!listing->is_read) {
         pthread_mutex_lock(&listing_lock);
-        setpwent();
-        read_all(&databases->users, read_user);
-        endpwent();
+        begin();
+        read_all(listing, read_next);
+        end();
         pthread_mutex_unlock(&listing_lock);
-        databases->users.is_read = true;
+        listing->is_read = true;
     }
-    record = next_of(&databases->users);
-    return record ? &record->value.passwd : NULL;
+    return listing->next < listing->count ? &listing->records[listing->next++].value : NULL;
 }
 
-void image_libc_setpwent(void)
+static struct passwd *image_libc_getpwent(void)
 {
     struct image_databases *databases = current();
 
-    if (databases)
-        clear(&databases->users);
-    else
-        setpwent();
+    return databases ? next_of(&databases->users, setpwent, read_user, endpwent) : getpwent();
 }
+IMAGE_REBINDS(image_libc_getpwent, "getpwent");
 
-void image_libc_endpwent(void)
+static struct group *image_libc_getgrent(void)
 {
     struct image_databases *databases = current();
 
-    if (databases)
-        clear(&databases->users);
-    else
-        endpwent();
+    return databases ? next_of(&databases->groups, setgrent, read_group, endgrent) : getgrent();
 }
+IMAGE_REBINDS(image_libc_getgrent, "getgrent");
 
-struct group *image_libc_getgrent(void)
-{
-    struct image_databases *databases = current();
-    struct record *record;
+#define RESTARTS(function, listing)                    \
+    static void image_libc_##function(void)            \
+    {                                                  \
+        struct image_databases *databases = current(); \
+                                                       \
+        if (databases)                                 \
+            clear(&databases->listing);                \
+        else                                           \
+            function();                                \
+    }                                                  \
+    IMAGE_REBINDS(image_libc_##function, #function)
 
-    if (!databases)
-        return getgrent();
-    if (!databases->groups.is_read) {
-        pthread_mutex_lock(&listing_lock);
-        setgrent();
-        read_all(&databases->groups, read_group);
-        endgrent();
-        pthread_mutex_unlock(&listing_lock);
-        databases->groups.is_read = true;
-    }
-    record = next_of(&databases->groups);
-    return record ? &record->value.group : NULL;
-}
-
-void image_libc_setgrent(void)
-{
-    struct image_databases *databases = current();
-
-    if (databases)
-        clear(&databases->groups);
-    else
-        setgrent();
-}
-
-void image_libc_endgrent(void)
-{
-    struct image_databases *databases = current();
-
-    if (databases)
-        clear(&databases->groups);
-    else
-        endgrent();
-}
-
-/* ---- Hosts, services, protocols ---- */
-
-struct hostent *image_libc_gethostbyname(const char *name)
-{
-    struct record *record = record_of(HOSTNAME);
-    struct hostent *found = NULL;
-
-    if (!record)
-        return gethostbyname(name);
-    while (gethostbyname_r(name, &record->value.host, record->bytes, record->n_bytes, &found, &h_errno) ==
-               ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct hostent *image_libc_gethostbyname2(const char *name, int family)
-{
-    struct record *record = record_of(HOSTNAME2);
-    struct hostent *found = NULL;
-
-    if (!record)
-        return gethostbyname2(name, family);
-    while (gethostbyname2_r(name, family, &record->value.host, record->bytes, record->n_bytes, &found,
-                            &h_errno) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct hostent *image_libc_gethostbyaddr(const void *addr, socklen_t addr_bytes, int family)
-{
-    struct record *record = record_of(HOSTADDR);
-    struct hostent *found = NULL;
-
-    if (!record)
-        return gethostbyaddr(addr, addr_bytes, family);
-    while (gethostbyaddr_r(addr, addr_bytes, family, &record->value.host, record->bytes, record->n_bytes,
-                           &found, &h_errno) == ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct servent *image_libc_getservbyname(const char *name, const char *protocol)
-{
-    struct record *record = record_of(SERVNAME);
-    struct servent *found = NULL;
-
-    if (!record)
-        return getservbyname(name, protocol);
-    while (getservbyname_r(name, protocol, &record->value.service, record->bytes, record->n_bytes, &found) ==
-               ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct servent *image_libc_getservbyport(int port, const char *protocol)
-{
-    struct record *record = record_of(SERVPORT);
-    struct servent *found = NULL;
-
-    if (!record)
-        return getservbyport(port, protocol);
-    while (getservbyport_r(port, protocol, &record->value.service, record->bytes, record->n_bytes, &found) ==
-               ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct protoent *image_libc_getprotobyname(const char *name)
-{
-    struct record *record = record_of(PROTONAME);
-    struct protoent *found = NULL;
-
-    if (!record)
-        return getprotobyname(name);
-    while (getprotobyname_r(name, &record->value.protocol, record->bytes, record->n_bytes, &found) ==
-               ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
-
-struct protoent *image_libc_getprotobynumber(int number)
-{
-    struct record *record = record_of(PROTONUMBER);
-    struct protoent *found = NULL;
-
-    if (!record)
-        return getprotobynumber(number);
-    while (getprotobynumber_r(number, &record->value.protocol, record->bytes, record->n_bytes, &found) ==
-               ERANGE &&
-           grow(record))
-        ;
-    return found;
-}
+RESTARTS(setpwent, users);
+RESTARTS(endpwent, users);
+RESTARTS(setgrent, groups);
+RESTARTS(endgrent, groups);
 
 /* ---- Mounts ---- */
 
 /* getmntent_r cuts a longer line, as getmntent does. */
 #define MOUNT_BYTES 4096
 
-struct mntent *image_libc_getmntent(FILE *stream)
+static struct mntent *image_libc_getmntent(FILE *stream)
 {
     struct record *record = record_of(MOUNT);
 
@@ -409,3 +254,4 @@ struct mntent *image_libc_getmntent(FILE *stream)
             return NULL;
     return record ? getmntent_r(stream, &record->value.mount, record->bytes, MOUNT_BYTES) : getmntent(stream);
 }
+IMAGE_REBINDS(image_libc_getmntent, "getmntent");

@@ -127,12 +127,13 @@ void *image_dlopen(const char *path, int mode, const void *code)
     return handle;
 }
 
-void *image_libc_dlopen(const char *path, int mode)
+static void *image_libc_dlopen(const char *path, int mode)
 {
     return image_load_error_keep(image_dlopen(path, mode, __builtin_return_address(0)));
 }
+IMAGE_REBINDS(image_libc_dlopen, "dlopen"); /* a plugin's variables are the rank's own */
 
-int image_libc_dlclose(void *handle)
+static int image_libc_dlclose(void *handle)
 {
     struct image *image = image_find(__builtin_return_address(0));
     const struct image_module *module = image ? image_module_of_map(image->program, handle) : NULL;
@@ -146,3 +147,4 @@ int image_libc_dlclose(void *handle)
     base_loader_unlock();
     return result;
 }
+IMAGE_REBINDS(image_libc_dlclose, "dlclose"); /* other ranks may have opened the same library */

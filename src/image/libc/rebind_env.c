@@ -204,17 +204,19 @@ const char *image_env_value(struct image *image, const char *name)
     return image_env_get(&image->libc, name);
 }
 
-char *image_libc_getenv(const char *name)
+static char *image_libc_getenv(const char *name)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
 
     return libc ? image_env_get(libc, name) : getenv(name);
 }
+IMAGE_REBINDS(image_libc_getenv, "getenv");
 
-char *image_libc_secure_getenv(const char *name)
+static char *image_libc_secure_getenv(const char *name)
 {
     return getauxval(AT_SECURE) ? NULL : image_libc_getenv(name);
 }
+IMAGE_REBINDS(image_libc_secure_getenv, "secure_getenv");
 
 /* ---- Writing: by one thread of the rank at a time ---- */
 
@@ -309,7 +311,7 @@ static int set(struct image_libc *libc, const char *name, const char *value, boo
     return -1;
 }
 
-int image_libc_setenv(const char *name, const char *value, int is_replacing)
+static int image_libc_setenv(const char *name, const char *value, int is_replacing)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
     int result;
@@ -327,6 +329,7 @@ int image_libc_setenv(const char *name, const char *value, int is_replacing)
         errno = ENOMEM;
     return result;
 }
+IMAGE_REBINDS(image_libc_setenv, "setenv");
 
 static int unset(struct image_libc *libc, const char *name)
 {
@@ -343,7 +346,7 @@ static int unset(struct image_libc *libc, const char *name)
     return -1;
 }
 
-int image_libc_unsetenv(const char *name)
+static int image_libc_unsetenv(const char *name)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
 
@@ -355,8 +358,9 @@ int image_libc_unsetenv(const char *name)
     }
     return unset(libc, name);
 }
+IMAGE_REBINDS(image_libc_unsetenv, "unsetenv");
 
-int image_libc_putenv(char *assignment)
+static int image_libc_putenv(char *assignment)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
     const char *equals = strchr(assignment, '=');
@@ -374,8 +378,9 @@ int image_libc_putenv(char *assignment)
     errno = ENOMEM;
     return -1;
 }
+IMAGE_REBINDS(image_libc_putenv, "putenv");
 
-int image_libc_clearenv(void)
+static int image_libc_clearenv(void)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
 
@@ -384,3 +389,6 @@ int image_libc_clearenv(void)
     atomic_store(place_of(libc), NULL);
     return 0;
 }
+IMAGE_REBINDS(image_libc_clearenv, "clearenv");
+
+IMAGE_REBINDS_VARIABLE(IMAGE_ENVIRON, "environ", "__environ", "_environ");

@@ -9,8 +9,6 @@
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
-#include "base/log.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -153,37 +151,42 @@ static int run_instead(exec_fn exec, const char *file, char *const *argv, char *
     image_end(libc, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-int image_libc_execve(const char *path, char *const *argv, char *const *env)
+static int image_libc_execve(const char *path, char *const *argv, char *const *env)
 {
     return run_instead(execve, path, argv, env, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_execve, "execve");
 
-int image_libc_execvpe(const char *file, char *const *argv, char *const *env)
+static int image_libc_execvpe(const char *file, char *const *argv, char *const *env)
 {
     return run_instead(execvpe, file, argv, env, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_execvpe, "execvpe");
 
-int image_libc_execv(const char *path, char *const *argv)
+static int image_libc_execv(const char *path, char *const *argv)
 {
     const void *caller = __builtin_return_address(0);
 
     return run_instead(execve, path, argv, environment(caller), caller);
 }
+IMAGE_REBINDS(image_libc_execv, "execv"); /* replaces the rank, not the process; passes on its environment */
 
-int image_libc_execvp(const char *file, char *const *argv)
+static int image_libc_execvp(const char *file, char *const *argv)
 {
     const void *caller = __builtin_return_address(0);
 
     return run_instead(execvpe, file, argv, environment(caller), caller);
 }
+IMAGE_REBINDS(image_libc_execvp, "execvp");
 
-int image_libc_fexecve(int fd, char *const *argv, char *const *env)
+static int image_libc_fexecve(int fd, char *const *argv, char *const *env)
 {
     char path[32];
 
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return run_instead(execve, path, argv, env, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_fexecve, "fexecve");
 
 static size_t count_arguments(va_list args)
 {
@@ -214,38 +217,22 @@ static int exec_list(exec_fn exec, const char *file, const char *first, va_list 
     return run_instead(exec, file, argv, env, caller);
 }
 
-int image_libc_execl(const char *path, const char *first, ...)
-{
-    va_list args;
-    int result;
+#define RUNS_LIST(function, exec, has_env)                                                 \
+    static int image_libc_##function(const char *file, const char *first, ...)             \
+    {                                                                                      \
+        va_list args;                                                                      \
+        int result;                                                                        \
+                                                                                           \
+        va_start(args, first);                                                             \
+        result = exec_list(exec, file, first, args, has_env, __builtin_return_address(0)); \
+        va_end(args);                                                                      \
+        return result;                                                                     \
+    }                                                                                      \
+    IMAGE_REBINDS(image_libc_##function, #function)
 
-    va_start(args, first);
-    result = exec_list(execve, path, first, args, false, __builtin_return_address(0));
-    va_end(args);
-    return result;
-}
-
-int image_libc_execlp(const char *file, const char *first, ...)
-{
-    va_list args;
-    int result;
-
-    va_start(args, first);
-    result = exec_list(execvpe, file, first, args, false, __builtin_return_address(0));
-    va_end(args);
-    return result;
-}
-
-int image_libc_execle(const char *path, const char *first, ...)
-{
-    va_list args;
-    int result;
-
-    va_start(args, first);
-    result = exec_list(execve, path, first, args, true, __builtin_return_address(0));
-    va_end(args);
-    return result;
-}
+RUNS_LIST(execl, execve, false);
+RUNS_LIST(execlp, execvpe, false);
+RUNS_LIST(execle, execve, true);
 
 /* ---- system, popen ---- */
 
@@ -268,7 +255,7 @@ static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, c
     return error;
 }
 
-int image_libc_system(const char *command)
+static int image_libc_system(const char *command)
 {
     const void *caller = __builtin_return_address(0);
     int error;
@@ -285,6 +272,7 @@ int image_libc_system(const char *command)
         return W_EXITCODE(127, 0);
     return await_program(pid);
 }
+IMAGE_REBINDS(image_libc_system, "system"); /* passes on the rank's environment; other ranks run meanwhile */
 
 /* A stream that popen has opened. */
 struct pipe_stream {
@@ -331,7 +319,7 @@ static struct pipe_stream *take_stream(const FILE *file)
     return found;
 }
 
-FILE *image_libc_popen(const char *command, const char *mode)
+static FILE *image_libc_popen(const char *command, const char *mode)
 {
     const void *caller = __builtin_return_address(0);
     struct pipe_stream *stream;
@@ -363,8 +351,9 @@ FILE *image_libc_popen(const char *command, const char *mode)
     errno = error;
     return NULL;
 }
+IMAGE_REBINDS(image_libc_popen, "popen", "_IO_popen"); /* passes on the rank's environment */
 
-int image_libc_pclose(FILE *file)
+static int image_libc_pclose(FILE *file)
 {
     struct pipe_stream *stream = take_stream(file);
     pid_t pid;
@@ -376,3 +365,4 @@ int image_libc_pclose(FILE *file)
     fclose(file);
     return await_program(pid);
 }
+IMAGE_REBINDS(image_libc_pclose, "pclose"); /* waits for popen's child; other ranks run meanwhile */

@@ -31,7 +31,7 @@ static struct image_libc *owner(const void *dso, const void *fn)
     return image ? image_libc_of(image) : NULL;
 }
 
-int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
+static int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
 {
     struct image_libc *libc = owner(dso, (const void *)fn);
 
@@ -39,13 +39,15 @@ int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso)
                                      (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso})
                 : -1;
 }
+IMAGE_REBINDS(image_libc_cxa_atexit, "__cxa_atexit"); /* destroys the rank's static objects */
 
-int image_libc_atexit(void (*fn)(void))
+static int image_libc_atexit(void (*fn)(void))
 {
     return image_libc_cxa_atexit((void (*)(void *))(void *)fn, NULL, NULL);
 }
+IMAGE_REBINDS(image_libc_atexit, "atexit");
 
-int image_libc_on_exit(void (*fn)(int, void *), void *arg)
+static int image_libc_on_exit(void (*fn)(int, void *), void *arg)
 {
     struct image_libc *libc = owner(NULL, (const void *)fn);
 
@@ -54,21 +56,24 @@ int image_libc_on_exit(void (*fn)(int, void *), void *arg)
                       (struct image_handler){.fn.on_exit = fn, .arg = arg, .is_status_first = true})
                 : -1;
 }
+IMAGE_REBINDS(image_libc_on_exit, "on_exit");
 
-int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
+static int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso)
 {
     struct image_libc *libc = owner(dso, (const void *)fn);
 
     return libc ? image_handlers_add(&libc->at_quick_exit, (struct image_handler){.fn.cxa = fn, .dso = dso})
                 : -1;
 }
+IMAGE_REBINDS(image_libc_cxa_at_quick_exit, "__cxa_at_quick_exit");
 
-int image_libc_at_quick_exit(void (*fn)(void))
+static int image_libc_at_quick_exit(void (*fn)(void))
 {
     return image_libc_cxa_at_quick_exit((void (*)(void *))(void *)fn, NULL);
 }
+IMAGE_REBINDS(image_libc_at_quick_exit, "at_quick_exit");
 
-int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
+static int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
 {
     struct image_thread *thread = image_thread_of(dso ? dso : (const void *)fn);
 
@@ -76,14 +81,17 @@ int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso)
                                        (struct image_handler){.fn.cxa = fn, .arg = arg, .dso = dso})
                   : -1;
 }
+/* A rank's thread_local objects die with it. */
+IMAGE_REBINDS(image_libc_cxa_thread_atexit, "__cxa_thread_atexit_impl", "__cxa_thread_atexit");
 
-void image_libc_cxa_finalize(void *dso)
+static void image_libc_cxa_finalize(void *dso)
 {
     struct image_libc *libc = image_libc_current();
 
     if (libc)
         image_handlers_run(&libc->at_exit, dso, libc->exit_status);
 }
+IMAGE_REBINDS(image_libc_cxa_finalize, "__cxa_finalize"); /* a copy's handlers are in its own list */
 
 /* ---- Ending ---- */
 
@@ -114,6 +122,7 @@ void image_libc_exit(int status)
 {
     exit_from(status, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_exit, "exit");
 
 void image_end(struct image_libc *libc, int status)
 {
@@ -129,12 +138,13 @@ void image_raw_exit(int status)
     image_end(image_libc_current(), status);
 }
 
-void image_libc__exit(int status)
+static BASE_NORETURN void image_libc__exit(int status)
 {
     image_end(image_libc_at(__builtin_return_address(0)), status);
 }
+IMAGE_REBINDS(image_libc__exit, "_exit", "_Exit");
 
-void image_libc_quick_exit(int status)
+static BASE_NORETURN void image_libc_quick_exit(int status)
 {
     struct image_libc *libc = image_libc_at(__builtin_return_address(0));
 
@@ -142,6 +152,7 @@ void image_libc_quick_exit(int status)
         image_handlers_run(&libc->at_quick_exit, NULL, status);
     image_end(libc, status);
 }
+IMAGE_REBINDS(image_libc_quick_exit, "quick_exit");
 
 void image_libc_abort(void)
 {
@@ -149,44 +160,51 @@ void image_libc_abort(void)
         image_rebind_client.abort();
     abort();
 }
+IMAGE_REBINDS(image_libc_abort, "abort"); /* aborts the job and names the rank */
 
-void image_libc_assert_fail(const char *condition, const char *file, unsigned line, const char *function)
+static BASE_NORETURN void image_libc_assert_fail(const char *condition, const char *file, unsigned line,
+                                                 const char *function)
 {
     fflush(stdout);
     base_log_plain("%s: %s:%u: %s%sAssertion `%s' failed.", program_invocation_short_name, file, line,
                    function ? function : "", function ? ": " : "", condition);
     image_libc_abort();
 }
+IMAGE_REBINDS(image_libc_assert_fail, "__assert_fail");
 
-void image_libc_verr(int status, const char *fmt, va_list args)
+static BASE_NORETURN void image_libc_verr(int status, const char *fmt, va_list args)
 {
     vwarn(fmt, args);
     image_libc_exit(status);
 }
+IMAGE_REBINDS(image_libc_verr, "verr");
 
-void image_libc_verrx(int status, const char *fmt, va_list args)
+static BASE_NORETURN void image_libc_verrx(int status, const char *fmt, va_list args)
 {
     vwarnx(fmt, args);
     image_libc_exit(status);
 }
+IMAGE_REBINDS(image_libc_verrx, "verrx");
 
-void image_libc_err(int status, const char *fmt, ...)
+static BASE_NORETURN void image_libc_err(int status, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
     image_libc_verr(status, fmt, args);
 }
+IMAGE_REBINDS(image_libc_err, "err");
 
-void image_libc_errx(int status, const char *fmt, ...)
+static BASE_NORETURN void image_libc_errx(int status, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
     image_libc_verrx(status, fmt, args);
 }
+IMAGE_REBINDS(image_libc_errx, "errx");
 
-void image_libc_error(int status, int error_number, const char *fmt, ...)
+static void image_libc_error(int status, int error_number, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
@@ -198,3 +216,4 @@ void image_libc_error(int status, int error_number, const char *fmt, ...)
     if (status)
         image_libc_exit(status);
 }
+IMAGE_REBINDS(image_libc_error, "error");

@@ -343,24 +343,33 @@ static int scan_current(int argc, char *const *argv, const char *optstring, cons
     return result;
 }
 
-int image_libc_getopt(int argc, char *const *argv, const char *optstring)
+static int image_libc_getopt(int argc, char *const *argv, const char *optstring)
 {
     return scan_current(argc, argv, optstring, NULL, NULL, 0);
 }
+IMAGE_REBINDS(image_libc_getopt, "getopt");
 
-int image_libc_posix_getopt(int argc, char *const *argv, const char *optstring)
+static int image_libc_posix_getopt(int argc, char *const *argv, const char *optstring)
 {
     return scan_current(argc, argv, optstring, NULL, NULL, IMAGE_GETOPT_POSIX);
 }
+IMAGE_REBINDS(image_libc_posix_getopt, "__posix_getopt");
 
-int image_libc_getopt_long(int argc, char *const *argv, const char *optstring, const struct option *longopts,
-                           int *longind)
+static int image_libc_getopt_long(int argc, char *const *argv, const char *optstring,
+                                  const struct option *longopts, int *longind)
 {
     return scan_current(argc, argv, optstring, longopts, longind, 0);
 }
+IMAGE_REBINDS(image_libc_getopt_long, "getopt_long");
 
-int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring,
-                                const struct option *longopts, int *longind)
+static int image_libc_getopt_long_only(int argc, char *const *argv, const char *optstring,
+                                       const struct option *longopts, int *longind)
 {
     return scan_current(argc, argv, optstring, longopts, longind, IMAGE_GETOPT_LONG_ONLY);
 }
+IMAGE_REBINDS(image_libc_getopt_long_only, "getopt_long_only");
+
+IMAGE_REBINDS_VARIABLE(IMAGE_OPTARG, "optarg");
+IMAGE_REBINDS_VARIABLE(IMAGE_OPTIND, "optind");
+IMAGE_REBINDS_VARIABLE(IMAGE_OPTERR, "opterr");
+IMAGE_REBINDS_VARIABLE(IMAGE_OPTOPT, "optopt");

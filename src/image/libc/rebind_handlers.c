@@ -100,32 +100,18 @@ static image_cxx_handler_fn set_handler(int kind, image_cxx_handler_fn handler, 
     return old;
 }
 
-image_cxx_handler_fn image_libc_set_terminate(image_cxx_handler_fn handler)
-{
-    return set_handler(IMAGE_CXX_TERMINATE, handler, __builtin_return_address(0));
-}
+#define HANDLES(kind, what, set_name, get_name)                                     \
+    static image_cxx_handler_fn image_libc_set_##what(image_cxx_handler_fn handler) \
+    {                                                                               \
+        return set_handler(kind, handler, __builtin_return_address(0));             \
+    }                                                                               \
+    IMAGE_REBINDS(image_libc_set_##what, set_name);                                 \
+    static image_cxx_handler_fn image_libc_get_##what(void)                         \
+    {                                                                               \
+        return get_handler(kind, __builtin_return_address(0));                      \
+    }                                                                               \
+    IMAGE_REBINDS(image_libc_get_##what, get_name)
 
-image_cxx_handler_fn image_libc_set_new_handler(image_cxx_handler_fn handler)
-{
-    return set_handler(IMAGE_CXX_NEW, handler, __builtin_return_address(0));
-}
-
-image_cxx_handler_fn image_libc_set_unexpected(image_cxx_handler_fn handler)
-{
-    return set_handler(IMAGE_CXX_UNEXPECTED, handler, __builtin_return_address(0));
-}
-
-image_cxx_handler_fn image_libc_get_terminate(void)
-{
-    return get_handler(IMAGE_CXX_TERMINATE, __builtin_return_address(0));
-}
-
-image_cxx_handler_fn image_libc_get_new_handler(void)
-{
-    return get_handler(IMAGE_CXX_NEW, __builtin_return_address(0));
-}
-
-image_cxx_handler_fn image_libc_get_unexpected(void)
-{
-    return get_handler(IMAGE_CXX_UNEXPECTED, __builtin_return_address(0));
-}
+HANDLES(IMAGE_CXX_TERMINATE, terminate, "_ZSt13set_terminatePFvvE", "_ZSt13get_terminatev");
+HANDLES(IMAGE_CXX_NEW, new_handler, "_ZSt15set_new_handlerPFvvE", "_ZSt15get_new_handlerv");
+HANDLES(IMAGE_CXX_UNEXPECTED, unexpected, "_ZSt14set_unexpectedPFvvE", "_ZSt14get_unexpectedv");

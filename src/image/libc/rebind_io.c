@@ -54,29 +54,33 @@ void image_wait_until_ready(int fd, short events, const char *call)
 
 /* ---- Reading ---- */
 
-ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes)
+static ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes)
 {
     image_wait_until_ready(fd, POLLIN, "read");
     return read(fd, buffer, size_bytes);
 }
+IMAGE_REBINDS(image_libc_read, "read", "__read");
 
-ssize_t image_libc_read_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes)
+static ssize_t image_libc_read_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes)
 {
     if (size_bytes > buffer_bytes)
         __chk_fail();
     return image_libc_read(fd, buffer, size_bytes);
 }
+IMAGE_REBINDS(image_libc_read_chk, "__read_chk");
 
-int image_libc_eventfd_read(int fd, eventfd_t *value_out)
+static int image_libc_eventfd_read(int fd, eventfd_t *value_out)
 {
     return image_libc_read(fd, value_out, sizeof *value_out) == sizeof *value_out ? 0 : -1;
 }
+IMAGE_REBINDS(image_libc_eventfd_read, "eventfd_read");
 
-ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts)
+static ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts)
 {
     image_wait_until_ready(fd, POLLIN, "readv");
     return readv(fd, parts, n_parts);
 }
+IMAGE_REBINDS(image_libc_readv, "readv");
 
 /* Flags with which the C library's function returns at once. */
 enum { NEVER_WAITS = MSG_DONTWAIT | MSG_ERRQUEUE };
@@ -99,8 +103,8 @@ static ssize_t receive_all(int fd, char *buffer, size_t size_bytes, int flags, s
     return done > 0 ? (ssize_t)done : part;
 }
 
-ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, struct sockaddr *address,
-                            socklen_t *address_len)
+static ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags,
+                                   struct sockaddr *address, socklen_t *address_len)
 {
     if ((flags & (MSG_WAITALL | MSG_PEEK | NEVER_WAITS)) == MSG_WAITALL && image_can_wait())
         return receive_all(fd, buffer, size_bytes, flags & ~MSG_WAITALL, address, address_len);
@@ -108,37 +112,42 @@ ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int flags, 
         image_wait_until_ready(fd, POLLIN, "recv");
     return recvfrom(fd, buffer, size_bytes, flags, address, address_len);
 }
+IMAGE_REBINDS(image_libc_recvfrom, "recvfrom");
 
-ssize_t image_libc_recv(int fd, void *buffer, size_t size_bytes, int flags)
+static ssize_t image_libc_recv(int fd, void *buffer, size_t size_bytes, int flags)
 {
     return image_libc_recvfrom(fd, buffer, size_bytes, flags, NULL, NULL);
 }
+IMAGE_REBINDS(image_libc_recv, "recv");
 
-ssize_t image_libc_recv_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags)
+static ssize_t image_libc_recv_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags)
 {
     if (size_bytes > buffer_bytes)
         __chk_fail();
     return image_libc_recv(fd, buffer, size_bytes, flags);
 }
+IMAGE_REBINDS(image_libc_recv_chk, "__recv_chk");
 
-ssize_t image_libc_recvfrom_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes, int flags,
-                                struct sockaddr *address, socklen_t *address_len)
+static ssize_t image_libc_recvfrom_chk(int fd, void *buffer, size_t size_bytes, size_t buffer_bytes,
+                                       int flags, struct sockaddr *address, socklen_t *address_len)
 {
     if (size_bytes > buffer_bytes)
         __chk_fail();
     return image_libc_recvfrom(fd, buffer, size_bytes, flags, address, address_len);
 }
+IMAGE_REBINDS(image_libc_recvfrom_chk, "__recvfrom_chk");
 
-ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags)
+static ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (!(flags & NEVER_WAITS))
         image_wait_until_ready(fd, POLLIN, "recvmsg");
     return recvmsg(fd, message, flags);
 }
+IMAGE_REBINDS(image_libc_recvmsg, "recvmsg");
 
 /* With a time limit the thread waits: the C library checks it after each message only. */
-int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags,
-                        struct timespec *timeout)
+static int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags,
+                               struct timespec *timeout)
 {
     unsigned n = 0;
 
@@ -155,17 +164,20 @@ int image_libc_recvmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, i
     }
     return n > 0 || n_messages == 0 ? (int)n : -1;
 }
+IMAGE_REBINDS(image_libc_recvmmsg, "recvmmsg");
 
-int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags)
+static int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags)
 {
     image_wait_until_ready(fd, POLLIN, "accept");
     return accept4(fd, address, address_len, flags);
 }
+IMAGE_REBINDS(image_libc_accept4, "accept4");
 
-int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len)
+static int image_libc_accept(int fd, struct sockaddr *address, socklen_t *address_len)
 {
     return image_libc_accept4(fd, address, address_len, 0);
 }
+IMAGE_REBINDS(image_libc_accept, "accept");
 
 /* ---- Writing ---- */
 
@@ -231,14 +243,16 @@ static mode_t kind_to_wait_for(int fd)
 
 const struct image_output *image_output;
 
-int image_libc_fileno(FILE *stream)
+static int image_libc_fileno(FILE *stream)
 {
     int number = image_output ? image_output->number(stream) : -1;
 
     return number >= 0 ? number : fileno(stream);
 }
+/* Streams of --tag-output stand for descriptors 1 and 2. */
+IMAGE_REBINDS(image_libc_fileno, "fileno", "fileno_unlocked");
 
-ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
+static ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
 {
     mode_t kind;
     ssize_t n_written;
@@ -250,12 +264,14 @@ ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
            : kind == S_IFSOCK ? write_to_socket(fd, bytes, size_bytes, 0)
                               : write(fd, bytes, size_bytes);
 }
+IMAGE_REBINDS(image_libc_write, "write", "__write");
 
-int image_libc_eventfd_write(int fd, eventfd_t value)
+static int image_libc_eventfd_write(int fd, eventfd_t value)
 {
     image_wait_until_ready(fd, POLLOUT, "eventfd_write");
     return eventfd_write(fd, value);
 }
+IMAGE_REBINDS(image_libc_eventfd_write, "eventfd_write");
 
 static size_t total_of(const struct iovec *parts, size_t n_parts)
 {
@@ -290,7 +306,7 @@ static ssize_t write_rest(int fd, const struct iovec *parts, size_t n_parts, siz
     return (ssize_t)done;
 }
 
-ssize_t image_libc_sendmsg(int fd, const struct msghdr *message, int flags)
+static ssize_t image_libc_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     ssize_t sent;
 
@@ -301,9 +317,10 @@ ssize_t image_libc_sendmsg(int fd, const struct msghdr *message, int flags)
         return sent;
     return write_rest(fd, message->msg_iov, message->msg_iovlen, (size_t)sent, S_IFSOCK, flags);
 }
+IMAGE_REBINDS(image_libc_sendmsg, "sendmsg");
 
-ssize_t image_libc_sendto(int fd, const void *bytes, size_t size_bytes, int flags,
-                          const struct sockaddr *address, socklen_t address_len)
+static ssize_t image_libc_sendto(int fd, const void *bytes, size_t size_bytes, int flags,
+                                 const struct sockaddr *address, socklen_t address_len)
 {
     struct iovec part = {.iov_base = (void *)bytes, .iov_len = size_bytes};
     struct msghdr message = {
@@ -311,13 +328,15 @@ ssize_t image_libc_sendto(int fd, const void *bytes, size_t size_bytes, int flag
 
     return image_libc_sendmsg(fd, &message, flags);
 }
+IMAGE_REBINDS(image_libc_sendto, "sendto");
 
-ssize_t image_libc_send(int fd, const void *bytes, size_t size_bytes, int flags)
+static ssize_t image_libc_send(int fd, const void *bytes, size_t size_bytes, int flags)
 {
     return image_libc_sendto(fd, bytes, size_bytes, flags, NULL, 0);
 }
+IMAGE_REBINDS(image_libc_send, "send", "__send");
 
-int image_libc_sendmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags)
+static int image_libc_sendmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, int flags)
 {
     unsigned n_sent = 0;
 
@@ -332,9 +351,10 @@ int image_libc_sendmmsg(int fd, struct mmsghdr *messages, unsigned n_messages, i
     }
     return n_sent > 0 || n_messages == 0 ? (int)n_sent : -1;
 }
+IMAGE_REBINDS(image_libc_sendmmsg, "sendmmsg");
 
 /* Up to PIPE_BUF bytes go into a pipe as a whole. */
-ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts)
+static ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts)
 {
     mode_t kind = n_parts > 0 ? kind_to_wait_for(fd) : 0;
 
@@ -347,3 +367,4 @@ ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts)
         image_wait_until_ready(fd, POLLOUT, "writev");
     return writev(fd, parts, n_parts);
 }
+IMAGE_REBINDS(image_libc_writev, "writev");

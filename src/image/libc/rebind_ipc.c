@@ -8,10 +8,11 @@
 #include <errno.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
+#include <mqueue.h>
 
 /* ---- System V ---- */
 
-ssize_t image_libc_msgrcv(int queue, void *message, size_t size_bytes, long type, int flags)
+static ssize_t image_libc_msgrcv(int queue, void *message, size_t size_bytes, long type, int flags)
 {
     struct image_wait wait = {0};
     ssize_t received;
@@ -24,8 +25,9 @@ ssize_t image_libc_msgrcv(int queue, void *message, size_t size_bytes, long type
     }
     return received;
 }
+IMAGE_REBINDS(image_libc_msgrcv, "msgrcv");
 
-int image_libc_msgsnd(int queue, const void *message, size_t size_bytes, int flags)
+static int image_libc_msgsnd(int queue, const void *message, size_t size_bytes, int flags)
 {
     struct image_wait wait = {0};
     int result;
@@ -38,11 +40,12 @@ int image_libc_msgsnd(int queue, const void *message, size_t size_bytes, int fla
     }
     return result;
 }
+IMAGE_REBINDS(image_libc_msgsnd, "msgsnd");
 
 enum { SEMAPHORES_MAX = 500 }; /* SEMOPM of Linux */
 
 /* With an IPC_NOWAIT of the program's in one of the operations, the C library decides. */
-int image_libc_semop(int set, struct sembuf *operations, size_t n_operations)
+static int image_libc_semop(int set, struct sembuf *operations, size_t n_operations)
 {
     struct sembuf now[SEMAPHORES_MAX];
     struct image_wait wait = {0};
@@ -60,17 +63,20 @@ int image_libc_semop(int set, struct sembuf *operations, size_t n_operations)
         image_wait_pause(&wait);
     return result;
 }
+IMAGE_REBINDS(image_libc_semop, "semop");
 
 /* ---- POSIX ---- */
 
-ssize_t image_libc_mq_receive(mqd_t queue, char *message, size_t size_bytes, unsigned *priority_out)
+static ssize_t image_libc_mq_receive(mqd_t queue, char *message, size_t size_bytes, unsigned *priority_out)
 {
     image_wait_until_ready(queue, POLLIN, "mq_receive");
     return mq_receive(queue, message, size_bytes, priority_out);
 }
+IMAGE_REBINDS(image_libc_mq_receive, "mq_receive");
 
-int image_libc_mq_send(mqd_t queue, const char *message, size_t size_bytes, unsigned priority)
+static int image_libc_mq_send(mqd_t queue, const char *message, size_t size_bytes, unsigned priority)
 {
     image_wait_until_ready(queue, POLLOUT, "mq_send");
     return mq_send(queue, message, size_bytes, priority);
 }
+IMAGE_REBINDS(image_libc_mq_send, "mq_send");

@@ -26,7 +26,6 @@ struct image_key {
 
 struct image_keys {
     pthread_mutex_t lock; /* serialises creation and deletion of keys */
-    unsigned n_made;      /* no key from this one on was ever in use */
     _Atomic(struct image_key *) blocks[BLOCKS];
 };
 
@@ -111,10 +110,12 @@ static int create_key(unsigned *key_out, void (*destructor)(void *), const void 
     return key ? 0 : error;
 }
 
-int image_libc_key_create(pthread_key_t *key, void (*destructor)(void *))
+static int image_libc_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
     return create_key(key, destructor, __builtin_return_address(0));
 }
+/* Each rank has as many keys as a process. */
+IMAGE_REBINDS(image_libc_key_create, "pthread_key_create", "__pthread_key_create");
 
 static int delete_key(unsigned index, const void *caller)
 {
@@ -124,12 +125,13 @@ static int delete_key(unsigned index, const void *caller)
     return is_used(turn) && atomic_compare_exchange_strong(&key->turn, &turn, turn + 1) ? 0 : EINVAL;
 }
 
-int image_libc_key_delete(pthread_key_t key)
+static int image_libc_key_delete(pthread_key_t key)
 {
     return delete_key(key, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_key_delete, "pthread_key_delete");
 
-void *image_libc_getspecific(pthread_key_t index)
+static void *image_libc_getspecific(pthread_key_t index)
 {
     struct image_thread *thread = image_thread_of(__builtin_return_address(0));
     struct image_key *key = find_key(thread, index);
@@ -139,6 +141,7 @@ void *image_libc_getspecific(pthread_key_t index)
 
     return value && value->turn == atomic_load(&key->turn) ? value->value : NULL;
 }
+IMAGE_REBINDS(image_libc_getspecific, "pthread_getspecific", "tss_get");
 
 /* The storage of a thread's value; NULL: memory is exhausted. */
 static struct image_key_value *place_of(struct image_thread *thread, unsigned index)
@@ -171,27 +174,31 @@ static int set_value(unsigned index, const void *value, const void *caller)
     return 0;
 }
 
-int image_libc_setspecific(pthread_key_t key, const void *value)
+static int image_libc_setspecific(pthread_key_t key, const void *value)
 {
     return set_value(key, value, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_setspecific, "pthread_setspecific");
 
 /* ---- C11 ---- */
 
-int image_libc_tss_create(tss_t *key, tss_dtor_t destructor)
+static int image_libc_tss_create(tss_t *key, tss_dtor_t destructor)
 {
     return create_key(key, destructor, __builtin_return_address(0)) == 0 ? thrd_success : thrd_error;
 }
+IMAGE_REBINDS(image_libc_tss_create, "tss_create");
 
-void image_libc_tss_delete(tss_t key)
+static void image_libc_tss_delete(tss_t key)
 {
     delete_key(key, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_tss_delete, "tss_delete");
 
-int image_libc_tss_set(tss_t key, void *value)
+static int image_libc_tss_set(tss_t key, void *value)
 {
     return set_value(key, value, __builtin_return_address(0)) == 0 ? thrd_success : thrd_error;
 }
+IMAGE_REBINDS(image_libc_tss_set, "tss_set");
 
 /* ---- The end ---- */
 

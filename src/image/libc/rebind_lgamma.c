@@ -11,10 +11,6 @@
 
 #include <dlfcn.h>
 
-typedef double (*lgamma_fn)(double x, int *sign);
-typedef float (*lgammaf_fn)(float x, int *sign);
-typedef long double (*lgammal_fn)(long double x, int *sign);
-
 static void *find_function(const char *name)
 {
     void *library, *function;
@@ -37,38 +33,21 @@ static int *signgam_of(const void *caller)
     return libc ? libc->variables[IMAGE_SIGNGAM] : &unused;
 }
 
-double image_libc_lgamma(double x)
-{
-    static _Atomic(lgamma_fn) found;
-    lgamma_fn real = atomic_load_explicit(&found, memory_order_relaxed);
+#define STORES_SIGN(type, function, ...)                                                      \
+    static type image_libc_##function(type x)                                                 \
+    {                                                                                         \
+        static type (*_Atomic found)(type x, int *sign);                                      \
+        type (*real)(type x, int *sign) = atomic_load_explicit(&found, memory_order_relaxed); \
+                                                                                              \
+        if (!real) {                                                                          \
+            *(void **)&real = find_function(#function "_r");                                  \
+            atomic_store_explicit(&found, real, memory_order_relaxed);                        \
+        }                                                                                     \
+        return real(x, signgam_of(__builtin_return_address(0)));                              \
+    }                                                                                         \
+    IMAGE_REBINDS(image_libc_##function, #function, __VA_ARGS__)
 
-    if (!real) {
-        real = (lgamma_fn)find_function("lgamma_r");
-        atomic_store_explicit(&found, real, memory_order_relaxed);
-    }
-    return real(x, signgam_of(__builtin_return_address(0)));
-}
-
-float image_libc_lgammaf(float x)
-{
-    static _Atomic(lgammaf_fn) found;
-    lgammaf_fn real = atomic_load_explicit(&found, memory_order_relaxed);
-
-    if (!real) {
-        real = (lgammaf_fn)find_function("lgammaf_r");
-        atomic_store_explicit(&found, real, memory_order_relaxed);
-    }
-    return real(x, signgam_of(__builtin_return_address(0)));
-}
-
-long double image_libc_lgammal(long double x)
-{
-    static _Atomic(lgammal_fn) found;
-    lgammal_fn real = atomic_load_explicit(&found, memory_order_relaxed);
-
-    if (!real) {
-        real = (lgammal_fn)find_function("lgammal_r");
-        atomic_store_explicit(&found, real, memory_order_relaxed);
-    }
-    return real(x, signgam_of(__builtin_return_address(0)));
-}
+STORES_SIGN(double, lgamma, "gamma");
+STORES_SIGN(float, lgammaf, "gammaf");
+STORES_SIGN(long double, lgammal, "gammal");
+IMAGE_REBINDS_VARIABLE(IMAGE_SIGNGAM, "signgam", "__signgam");

@@ -18,7 +18,6 @@
  * a shared library closes (libstdc++'s fstream) does not end them. F_GETLK reports this process if a rank
  * holds the lock, because the kernel has no owner for such locks.
  */
-#include "image/copy/threads.h"
 #include "image/libc/lock_waits.h"
 #include "image/libc/rebind.h"
 
@@ -423,7 +422,7 @@ static int lock_range(struct image_libc *libc, int fd, int cmd, struct flock *as
     return cmd == F_GETLK ? get_lock(libc, fd, asked, &range) : set_lock(libc, fd, cmd, asked, &range);
 }
 
-int image_libc_fcntl(int fd, int cmd, ...)
+static int image_libc_fcntl(int fd, int cmd, ...)
 {
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
     va_list args;
@@ -438,8 +437,9 @@ int image_libc_fcntl(int fd, int cmd, ...)
         return image_pid_set_owner(fd, (pid_t)(intptr_t)arg);
     return fcntl(fd, cmd, arg);
 }
+IMAGE_REBINDS(image_libc_fcntl, "fcntl", "__fcntl", "fcntl64");
 
-int image_libc_lockf(int fd, int cmd, off_t len)
+static int image_libc_lockf(int fd, int cmd, off_t len)
 {
     struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = len};
 
@@ -463,9 +463,10 @@ int image_libc_lockf(int fd, int cmd, off_t len)
         return -1;
     }
 }
+IMAGE_REBINDS(image_libc_lockf, "lockf", "lockf64");
 
 /* flock already works per open file description. */
-int image_libc_flock(int fd, int operation)
+static int image_libc_flock(int fd, int operation)
 {
     struct image_wait wait = {.call = "flock", .fd = fd};
 
@@ -478,6 +479,7 @@ int image_libc_flock(int fd, int operation)
     }
     return 0;
 }
+IMAGE_REBINDS(image_libc_flock, "flock");
 
 /* ---- Closing a file releases the rank's locks on it ---- */
 
@@ -490,7 +492,7 @@ static bool has_locks(int fd, struct stat *file_out, struct image_libc **libc_ou
            !image_is_forked_child() && fstat(fd, file_out) == 0;
 }
 
-int image_libc_close(int fd)
+static int image_libc_close(int fd)
 {
     struct image_libc *libc;
     struct stat file;
@@ -501,8 +503,9 @@ int image_libc_close(int fd)
         release(libc, &file);
     return result;
 }
+IMAGE_REBINDS(image_libc_close, "close", "__close");
 
-int image_libc_fclose(FILE *stream)
+static int image_libc_fclose(FILE *stream)
 {
     struct image_libc *libc;
     struct stat file;
@@ -513,8 +516,9 @@ int image_libc_fclose(FILE *stream)
         release(libc, &file);
     return result;
 }
+IMAGE_REBINDS(image_libc_fclose, "fclose", "_IO_fclose");
 
-int image_libc_dup3(int fd, int new_fd, int flags)
+static int image_libc_dup3(int fd, int new_fd, int flags)
 {
     struct image_libc *libc;
     struct stat file;
@@ -529,8 +533,10 @@ int image_libc_dup3(int fd, int new_fd, int flags)
         release(libc, &file);
     return result;
 }
+IMAGE_REBINDS(image_libc_dup3, "dup3");
 
-int image_libc_dup2(int fd, int new_fd)
+static int image_libc_dup2(int fd, int new_fd)
 {
     return fd == new_fd ? dup2(fd, new_fd) : image_libc_dup3(fd, new_fd, 0);
 }
+IMAGE_REBINDS(image_libc_dup2, "dup2", "__dup2"); /* releases the rank's locks of the file that it closes */

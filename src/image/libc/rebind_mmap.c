@@ -94,7 +94,7 @@ static bool is_in_stack(const void *address)
     return (size_t)((const char *)address - (const char *)lo) < n_bytes;
 }
 
-void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, int fd, off_t offset)
+static void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, int fd, off_t offset)
 {
     void *mapped = mmap(address, n_bytes, protection, flags, fd, offset);
     const struct image_libc *owner;
@@ -111,8 +111,9 @@ void *image_libc_mmap(void *address, size_t n_bytes, int protection, int flags, 
         report(mapped);
     return mapped;
 }
+IMAGE_REBINDS(image_libc_mmap, "mmap", "mmap64");
 
-int image_libc_munmap(void *address, size_t n_bytes)
+static int image_libc_munmap(void *address, size_t n_bytes)
 {
     if (noted.n > 0 && pthread_mutex_trylock(&noted.lock) == 0) {
         forget((uintptr_t)address, (uintptr_t)address + n_bytes);
@@ -120,3 +121,4 @@ int image_libc_munmap(void *address, size_t n_bytes)
     }
     return munmap(address, n_bytes);
 }
+IMAGE_REBINDS(image_libc_munmap, "munmap");

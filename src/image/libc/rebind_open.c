@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,7 +96,7 @@ static bool has_mode(int flags)
     return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-int image_libc_open(const char *path, int flags, ...)
+static int image_libc_open(const char *path, int flags, ...)
 {
     mode_t mode = 0;
     va_list args;
@@ -106,8 +107,9 @@ int image_libc_open(const char *path, int flags, ...)
     va_end(args);
     return open_file(AT_FDCWD, path, flags, mode);
 }
+IMAGE_REBINDS(image_libc_open, "open", "open64", "__open", "__open64");
 
-int image_libc_openat(int folder, const char *path, int flags, ...)
+static int image_libc_openat(int folder, const char *path, int flags, ...)
 {
     mode_t mode = 0;
     va_list args;
@@ -118,21 +120,25 @@ int image_libc_openat(int folder, const char *path, int flags, ...)
     va_end(args);
     return open_file(folder, path, flags, mode);
 }
+IMAGE_REBINDS(image_libc_openat, "openat", "openat64");
 
-int image_libc_open_2(const char *path, int flags)
+static int image_libc_open_2(const char *path, int flags)
 {
     return has_mode(flags) ? __open_2(path, flags) /* fails */ : open_file(AT_FDCWD, path, flags, 0);
 }
+IMAGE_REBINDS(image_libc_open_2, "__open_2", "__open64_2");
 
-int image_libc_openat_2(int folder, const char *path, int flags)
+static int image_libc_openat_2(int folder, const char *path, int flags)
 {
     return has_mode(flags) ? __openat_2(folder, path, flags) /* fails */ : open_file(folder, path, flags, 0);
 }
+IMAGE_REBINDS(image_libc_openat_2, "__openat_2", "__openat64_2");
 
-int image_libc_creat(const char *path, mode_t mode)
+static int image_libc_creat(const char *path, mode_t mode)
 {
     return open_file(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
+IMAGE_REBINDS(image_libc_creat, "creat", "creat64");
 
 /* ---- fopen ---- */
 
@@ -141,7 +147,7 @@ static void fopen_aside(struct aside *aside)
     aside->stream = fopen(aside->path, aside->stream_mode);
 }
 
-FILE *image_libc_fopen(const char *path, const char *mode)
+static FILE *image_libc_fopen(const char *path, const char *mode)
 {
     struct aside aside = {.run = fopen_aside, .path = path, .stream_mode = mode};
 
@@ -150,6 +156,7 @@ FILE *image_libc_fopen(const char *path, const char *mode)
     run_and_wait(&aside);
     return aside.stream;
 }
+IMAGE_REBINDS(image_libc_fopen, "fopen", "fopen64", "_IO_fopen");
 
 static void freopen_aside(struct aside *aside)
 {
@@ -174,7 +181,7 @@ static FILE *reopen_output(int fd, const char *path, const char *mode, FILE *str
     return stream;
 }
 
-FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
+static FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
 {
     struct aside aside = {.run = freopen_aside, .path = path, .stream_mode = mode, .stream = stream};
     int fd = image_output ? image_output->number(stream) : -1;
@@ -191,6 +198,7 @@ FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
     run_and_wait(&aside);
     return aside.stream;
 }
+IMAGE_REBINDS(image_libc_freopen, "freopen", "freopen64");
 
 /* ---- connect ---- */
 
@@ -207,7 +215,7 @@ static int wait_for_connection(int fd)
     return error ? -1 : 0;
 }
 
-int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address_len)
+static int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address_len)
 {
     struct image_wait wait = {.call = "connect", .fd = fd};
     int flags, result;
@@ -222,3 +230,4 @@ int image_libc_connect(int fd, const struct sockaddr *address, socklen_t address
     fcntl(fd, F_SETFL, flags);
     return result != 0 && errno == EINPROGRESS ? wait_for_connection(fd) : result;
 }
+IMAGE_REBINDS(image_libc_connect, "connect", "__connect");

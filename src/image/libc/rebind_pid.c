@@ -115,53 +115,62 @@ bool image_pid_is_own(pid_t number)
     return number == getpid() || process_of(number) == getpid();
 }
 
-pid_t image_libc_getpid(void)
+static pid_t image_libc_getpid(void)
 {
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_at(__builtin_return_address(0));
 
     return libc ? image_pid_of(libc) : getpid();
 }
+IMAGE_REBINDS(image_libc_getpid, "getpid", "__getpid"); /* ranks name files by it */
 
 /* The parent of a process that a rank forked is that rank. */
-pid_t image_libc_getppid(void)
+static pid_t image_libc_getppid(void)
 {
     struct image_libc *libc = image_is_forked_child() ? image_libc_at(__builtin_return_address(0)) : NULL;
     pid_t parent = getppid();
 
     return libc && parent == libc->number_of ? atomic_load(&libc->number) : parent;
 }
+IMAGE_REBINDS(image_libc_getppid, "getppid"); /* a child's parent is the rank */
 
 /* To the process itself, as from a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
-int image_libc_kill(pid_t number, int signal_number)
+static int image_libc_kill(pid_t number, int signal_number)
 {
     return kill(process_of(number), signal_number);
 }
+/* The process's first thread gets the signal, not the rank's sleeping one. */
+IMAGE_REBINDS(image_libc_kill, "kill");
 
-int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
+static int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
 {
     return sigqueue(process_of(number), signal_number, value);
 }
+IMAGE_REBINDS(image_libc_sigqueue, "sigqueue");
 
-int image_libc_setpgid(pid_t number, pid_t group)
+static int image_libc_setpgid(pid_t number, pid_t group)
 {
     return setpgid(process_of(number), process_of(group));
 }
+IMAGE_REBINDS(image_libc_setpgid, "setpgid", "__setpgid"); /* the number of a rank is not a process's */
 
-int image_libc_tgkill(pid_t number, pid_t thread, int signal_number)
+static int image_libc_tgkill(pid_t number, pid_t thread, int signal_number)
 {
     return (int)syscall(SYS_tgkill, process_of(number), thread, signal_number);
 }
+IMAGE_REBINDS(image_libc_tgkill, "tgkill");
 
-int image_libc_pidfd_open(pid_t number, unsigned flags)
+static int image_libc_pidfd_open(pid_t number, unsigned flags)
 {
     return (int)syscall(SYS_pidfd_open, process_of(number), flags);
 }
+IMAGE_REBINDS(image_libc_pidfd_open, "pidfd_open");
 
 /* The kernel has such a clock for a process's own number alone. */
-int image_libc_clock_getcpuclockid(pid_t number, clockid_t *clock_out)
+static int image_libc_clock_getcpuclockid(pid_t number, clockid_t *clock_out)
 {
     return clock_getcpuclockid(process_of(number), clock_out);
 }
+IMAGE_REBINDS(image_libc_clock_getcpuclockid, "clock_getcpuclockid");
 
 int image_pid_set_owner(int fd, pid_t number)
 {

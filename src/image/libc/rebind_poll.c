@@ -8,6 +8,7 @@
 #include "image/libc/rebind.h"
 
 #include <time.h>
+#include <sys/epoll.h>
 
 #define NS_PER_S 1000000000
 #define NS_PER_MS 1000000
@@ -64,7 +65,8 @@ static bool is_left_to_libc(const struct timespec *timeout)
 
 /* ---- poll ---- */
 
-int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout, const sigset_t *mask)
+static int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout,
+                            const sigset_t *mask)
 {
     struct image_wait wait = {0};
     struct limit limit;
@@ -78,8 +80,9 @@ int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *tim
     while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
     return n;
 }
+IMAGE_REBINDS(image_libc_ppoll, "ppoll");
 
-int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
+static int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 {
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * (long)NS_PER_MS};
 
@@ -89,21 +92,24 @@ int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
         return image_libc_nanosleep(&timeout, NULL);
     return image_libc_ppoll(fds, nfds, timeout_ms < 0 ? NULL : &timeout, NULL);
 }
+IMAGE_REBINDS(image_libc_poll, "poll", "__poll");
 
-int image_libc_poll_chk(struct pollfd *fds, nfds_t nfds, int timeout_ms, size_t fds_bytes)
+static int image_libc_poll_chk(struct pollfd *fds, nfds_t nfds, int timeout_ms, size_t fds_bytes)
 {
     if (fds_bytes / sizeof *fds < nfds)
         __chk_fail();
     return image_libc_poll(fds, nfds, timeout_ms);
 }
+IMAGE_REBINDS(image_libc_poll_chk, "__poll_chk");
 
-int image_libc_ppoll_chk(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout,
-                         const sigset_t *mask, size_t fds_bytes)
+static int image_libc_ppoll_chk(struct pollfd *fds, nfds_t nfds, const struct timespec *timeout,
+                                const sigset_t *mask, size_t fds_bytes)
 {
     if (fds_bytes / sizeof *fds < nfds)
         __chk_fail();
     return image_libc_ppoll(fds, nfds, timeout, mask);
 }
+IMAGE_REBINDS(image_libc_ppoll_chk, "__ppoll_chk");
 
 /* ---- epoll ---- */
 
@@ -128,8 +134,8 @@ static int wait_for_epoll(int epoll_fd, struct epoll_event *events, int max_even
     return n;
 }
 
-int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms,
-                           const sigset_t *mask)
+static int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms,
+                                  const sigset_t *mask)
 {
     struct limit limit = after_ms(timeout_ms);
 
@@ -137,15 +143,17 @@ int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int max_eve
         return epoll_pwait(epoll_fd, events, max_events, timeout_ms, mask);
     return wait_for_epoll(epoll_fd, events, max_events, &limit, mask);
 }
+IMAGE_REBINDS(image_libc_epoll_pwait, "epoll_pwait");
 
-int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms)
+static int image_libc_epoll_wait(int epoll_fd, struct epoll_event *events, int max_events, int timeout_ms)
 {
     return image_libc_epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
+IMAGE_REBINDS(image_libc_epoll_wait, "epoll_wait");
 
 #if __GLIBC_PREREQ(2, 35)
-int image_libc_epoll_pwait2(int epoll_fd, struct epoll_event *events, int max_events,
-                            const struct timespec *timeout, const sigset_t *mask)
+static int image_libc_epoll_pwait2(int epoll_fd, struct epoll_event *events, int max_events,
+                                   const struct timespec *timeout, const sigset_t *mask)
 {
     struct limit limit;
 
@@ -154,6 +162,7 @@ int image_libc_epoll_pwait2(int epoll_fd, struct epoll_event *events, int max_ev
     limit = after(timeout);
     return wait_for_epoll(epoll_fd, events, max_events, &limit, mask);
 }
+IMAGE_REBINDS(image_libc_epoll_pwait2, "epoll_pwait2");
 #endif
 
 /* ---- select ---- */
@@ -180,8 +189,8 @@ static int select_now(int nfds, const struct sets *asked, fd_set *readable, fd_s
     return pselect(nfds, readable, writable, exceptional, &no_time, mask);
 }
 
-int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
-                       const struct timespec *timeout, const sigset_t *mask)
+static int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
+                              const struct timespec *timeout, const sigset_t *mask)
 {
     struct image_wait wait = {0};
     struct sets asked;
@@ -199,9 +208,10 @@ int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exc
     while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
     return n;
 }
+IMAGE_REBINDS(image_libc_pselect, "pselect");
 
-int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
-                      struct timeval *timeout)
+static int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
+                             struct timeval *timeout)
 {
     struct timespec limit = {0};
     uint64_t end_ns, now;
@@ -223,3 +233,4 @@ int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_set *exce
     }
     return n;
 }
+IMAGE_REBINDS(image_libc_select, "select", "__select");

@@ -38,7 +38,8 @@ struct image_fork_handler {
     void *dso;
 };
 
-int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+static int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                                      void *dso)
 {
     struct image_libc *libc = image_libc_at(dso ? dso : __builtin_return_address(0));
     struct image_fork_handler *items;
@@ -54,11 +55,13 @@ int image_libc_register_atfork(void (*prepare)(void), void (*parent)(void), void
     image_libc_unlock(libc);
     return items ? 0 : ENOMEM;
 }
+IMAGE_REBINDS(image_libc_register_atfork, "__register_atfork");
 
-int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+static int image_libc_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
     return image_libc_register_atfork(prepare, parent, child, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_atfork, "pthread_atfork"); /* handlers of the rank that forks */
 
 static bool is_child;     /* this process was forked by a process with this library */
 static pid_t process_pid; /* of the process, or of the one whose memory a child of vfork shares */
@@ -182,7 +185,7 @@ static void note_child(pid_t pid)
         add_child(libc, pid);
 }
 
-pid_t image_libc_fork(void)
+static pid_t image_libc_fork(void)
 {
     pid_t pid;
 
@@ -194,9 +197,10 @@ pid_t image_libc_fork(void)
     note_child(pid);
     return pid;
 }
+IMAGE_REBINDS(image_libc_fork, "fork", "__fork");
 
 /* _Fork calls no handlers, but the child counts all the same. */
-pid_t image_libc__Fork(void)
+static pid_t image_libc__Fork(void)
 {
     pid_t pid;
 
@@ -211,6 +215,7 @@ pid_t image_libc__Fork(void)
     note_child(pid);
     return pid;
 }
+IMAGE_REBINDS(image_libc__Fork, "_Fork");
 
 typedef int (*spawn_fn)(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
@@ -233,17 +238,19 @@ static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
     return error;
 }
 
-int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+static int image_libc_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                                  const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
 {
     return spawn_child(posix_spawn, pid, path, actions, attributes, argv, env, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_posix_spawn, "posix_spawn");
 
-int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                            const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+static int image_libc_posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                                   const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
 {
     return spawn_child(posix_spawnp, pid, file, actions, attributes, argv, env, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_posix_spawnp, "posix_spawnp");
 
 /* ---- Waiting for them ---- */
 
@@ -267,11 +274,6 @@ static pid_t poll_children(struct image_libc *libc, int *status, int options, st
     return libc->n_children > 0 ? 0 : -1;
 }
 
-static bool is_over(int status)
-{
-    return WIFEXITED(status) || WIFSIGNALED(status);
-}
-
 /* Waits for any child of the rank. */
 static pid_t wait_for_any(struct image_libc *libc, int *status, int options, struct rusage *usage)
 {
@@ -288,7 +290,7 @@ static pid_t wait_for_any(struct image_libc *libc, int *status, int options, str
     return found;
 }
 
-pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+static pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
     struct image_libc *libc = is_child ? NULL : image_libc_current();
     int own_status = 0;
@@ -298,27 +300,31 @@ pid_t image_libc_wait4(pid_t pid, int *status, int options, struct rusage *usage
         return wait4(pid, status, options, usage);
     found = pid == -1 ? wait_for_any(libc, &own_status, options, usage)
                       : image_wait_for_child(pid, &own_status, options, usage);
-    if (found > 0 && is_over(own_status))
+    if (found > 0 && (WIFEXITED(own_status) || WIFSIGNALED(own_status)))
         remove_child(libc, found);
     if (found > 0 && status)
         *status = own_status;
     return found;
 }
+IMAGE_REBINDS(image_libc_wait4, "wait4");
 
-pid_t image_libc_wait(int *status)
+static pid_t image_libc_wait(int *status)
 {
     return image_libc_wait4(-1, status, 0, NULL);
 }
+IMAGE_REBINDS(image_libc_wait, "wait", "__wait");
 
-pid_t image_libc_wait3(int *status, int options, struct rusage *usage)
+static pid_t image_libc_wait3(int *status, int options, struct rusage *usage)
 {
     return image_libc_wait4(-1, status, options, usage);
 }
+IMAGE_REBINDS(image_libc_wait3, "wait3");
 
-pid_t image_libc_waitpid(pid_t pid, int *status, int options)
+static pid_t image_libc_waitpid(pid_t pid, int *status, int options)
 {
     return image_libc_wait4(pid, status, options, NULL);
 }
+IMAGE_REBINDS(image_libc_waitpid, "waitpid", "__waitpid");
 
 /* Polls the children that waitid is asked for. The result has si_pid 0 if none has changed. */
 static int poll_by_kind(struct image_libc *libc, idtype_t kind, id_t id, siginfo_t *result, int options)
@@ -335,7 +341,7 @@ static int poll_by_kind(struct image_libc *libc, idtype_t kind, id_t id, siginfo
     return code;
 }
 
-int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options)
+static int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options)
 {
     struct image_libc *libc = is_child ? NULL : image_libc_current();
     struct image_wait wait = {0};
@@ -359,3 +365,4 @@ int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int options
         *result_out = result;
     return code;
 }
+IMAGE_REBINDS(image_libc_waitid, "waitid");

@@ -60,7 +60,7 @@ static void give_back(void)
 
 /* ---- random ---- */
 
-long image_libc_random(void)
+static long image_libc_random(void)
 {
     int32_t value = 0;
 
@@ -68,20 +68,23 @@ long image_libc_random(void)
     give_back();
     return value;
 }
+IMAGE_REBINDS(image_libc_random, "random");
 
-int image_libc_rand(void)
+static int image_libc_rand(void)
 {
     return (int)image_libc_random();
 }
+IMAGE_REBINDS(image_libc_rand, "rand");
 
-void image_libc_srandom(unsigned seed)
+static void image_libc_srandom(unsigned seed)
 {
     srandom_r(seed, &take()->random);
     give_back();
 }
+IMAGE_REBINDS(image_libc_srandom, "srand", "srandom");
 
 /* Returns the previous state as the address of its array, which starts with the type word. */
-char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
+static char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
 {
     struct image_random *generators = take();
     char *old = (char *)(generators->random.state - 1);
@@ -90,8 +93,9 @@ char *image_libc_initstate(unsigned seed, char *state, size_t size_bytes)
     give_back();
     return result == 0 ? old : NULL;
 }
+IMAGE_REBINDS(image_libc_initstate, "initstate");
 
-char *image_libc_setstate(char *state)
+static char *image_libc_setstate(char *state)
 {
     struct image_random *generators = take();
     char *old = (char *)(generators->random.state - 1);
@@ -100,70 +104,37 @@ char *image_libc_setstate(char *state)
     give_back();
     return result == 0 ? old : NULL;
 }
+IMAGE_REBINDS(image_libc_setstate, "setstate");
 
 /* ---- drand48 ---- */
 
-double image_libc_drand48(void)
-{
-    double value = 0;
+/* Functions that return a number; the last three also change the generator that they are given. */
+#define DRAWS(type, function, parameters, ...)              \
+    static type image_libc_##function parameters            \
+    {                                                       \
+        type value = 0;                                     \
+                                                            \
+        function##_r(__VA_ARGS__ &take()->drand48, &value); \
+        give_back();                                        \
+        return value;                                       \
+    }                                                       \
+    IMAGE_REBINDS(image_libc_##function, #function)
 
-    drand48_r(&take()->drand48, &value);
-    give_back();
-    return value;
-}
+DRAWS(double, drand48, (void));
+DRAWS(long, lrand48, (void));
+DRAWS(long, mrand48, (void));
+DRAWS(double, erand48, (unsigned short xsubi[3]), xsubi, );
+DRAWS(long, nrand48, (unsigned short xsubi[3]), xsubi, );
+DRAWS(long, jrand48, (unsigned short xsubi[3]), xsubi, );
 
-double image_libc_erand48(unsigned short xsubi[3])
-{
-    double value = 0;
-
-    erand48_r(xsubi, &take()->drand48, &value);
-    give_back();
-    return value;
-}
-
-long image_libc_lrand48(void)
-{
-    long value = 0;
-
-    lrand48_r(&take()->drand48, &value);
-    give_back();
-    return value;
-}
-
-long image_libc_nrand48(unsigned short xsubi[3])
-{
-    long value = 0;
-
-    nrand48_r(xsubi, &take()->drand48, &value);
-    give_back();
-    return value;
-}
-
-long image_libc_mrand48(void)
-{
-    long value = 0;
-
-    mrand48_r(&take()->drand48, &value);
-    give_back();
-    return value;
-}
-
-long image_libc_jrand48(unsigned short xsubi[3])
-{
-    long value = 0;
-
-    jrand48_r(xsubi, &take()->drand48, &value);
-    give_back();
-    return value;
-}
-
-void image_libc_srand48(long seed)
+static void image_libc_srand48(long seed)
 {
     srand48_r(seed, &take()->drand48);
     give_back();
 }
+IMAGE_REBINDS(image_libc_srand48, "srand48");
 
-unsigned short *image_libc_seed48(unsigned short seed[3])
+static unsigned short *image_libc_seed48(unsigned short seed[3])
 {
     struct drand48_data *data = &take()->drand48;
 
@@ -171,9 +142,11 @@ unsigned short *image_libc_seed48(unsigned short seed[3])
     give_back();
     return data->__old_x;
 }
+IMAGE_REBINDS(image_libc_seed48, "seed48");
 
-void image_libc_lcong48(unsigned short param[7])
+static void image_libc_lcong48(unsigned short param[7])
 {
     lcong48_r(param, &take()->drand48);
     give_back();
 }
+IMAGE_REBINDS(image_libc_lcong48, "lcong48");

@@ -223,7 +223,7 @@ static int set_action(struct image_libc *libc, int index, const struct sigaction
     return 0;
 }
 
-int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
+static int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
 {
     struct image_libc *libc = image_libc_current();
     int index = libc ? index_of(number) : -1;
@@ -247,6 +247,9 @@ int image_libc_sigaction(int number, const struct sigaction *wanted, struct siga
         *old_out = old;
     return result;
 }
+IMAGE_REBINDS(image_libc_sigaction, "sigaction");
+
+typedef void (*image_signal_fn)(int number);
 
 static image_signal_fn set_handler(int number, image_signal_fn handler, int flags)
 {
@@ -256,19 +259,21 @@ static image_signal_fn set_handler(int number, image_signal_fn handler, int flag
     return image_libc_sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-image_signal_fn image_libc_signal(int number, image_signal_fn handler)
+static image_signal_fn image_libc_signal(int number, image_signal_fn handler)
 {
     if (!image_libc_current() || handler == SIG_ERR)
         return signal(number, handler);
     return set_handler(number, handler, SA_RESTART);
 }
+IMAGE_REBINDS(image_libc_signal, "signal", "bsd_signal", "ssignal");
 
-image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
+static image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
 {
     if (!image_libc_current() || handler == SIG_ERR)
         return sysv_signal(number, handler);
     return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }
+IMAGE_REBINDS(image_libc_sysv_signal, "__sysv_signal", "sysv_signal");
 
 bool image_has_fault_handler(int number)
 {

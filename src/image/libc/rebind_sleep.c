@@ -79,17 +79,19 @@ static int fail(int error)
     return error ? -1 : 0;
 }
 
-unsigned image_libc_sleep(unsigned seconds)
+static unsigned image_libc_sleep(unsigned seconds)
 {
     if (!can_sleep())
         return sleep(seconds);
     return (unsigned)((sleep_ns((uint64_t)seconds * NS_PER_S) + NS_PER_S / 2) / NS_PER_S);
 }
+IMAGE_REBINDS(image_libc_sleep, "sleep");
 
-int image_libc_usleep(useconds_t duration_us)
+static int image_libc_usleep(useconds_t duration_us)
 {
     return can_sleep() ? fail(sleep_for((uint64_t)duration_us * 1000, NULL)) : usleep(duration_us);
 }
+IMAGE_REBINDS(image_libc_usleep, "usleep");
 
 int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining)
 {
@@ -97,9 +99,10 @@ int image_libc_nanosleep(const struct timespec *duration, struct timespec *remai
         return nanosleep(duration, remaining);
     return fail(is_valid(duration) ? sleep_for(to_ns(duration), remaining) : EINVAL);
 }
+IMAGE_REBINDS(image_libc_nanosleep, "nanosleep", "__nanosleep");
 
-int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when,
-                               struct timespec *remaining)
+static int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *when,
+                                      struct timespec *remaining)
 {
     struct timespec now;
 
@@ -118,16 +121,18 @@ int image_libc_clock_nanosleep(clockid_t clock, int flags, const struct timespec
             return EINTR;
     }
 }
+IMAGE_REBINDS(image_libc_clock_nanosleep, "clock_nanosleep");
 
-int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *remaining)
+static int image_libc_thrd_sleep(const struct timespec *duration, struct timespec *remaining)
 {
     if (!can_sleep())
         return thrd_sleep(duration, remaining);
     return image_libc_nanosleep(duration, remaining) == 0 ? 0 : errno == EINTR ? -1 : -2;
 }
+IMAGE_REBINDS(image_libc_thrd_sleep, "thrd_sleep");
 
 /* The rank may yield to its own threads: they need the core. */
-int image_libc_sched_yield(void)
+static int image_libc_sched_yield(void)
 {
     if (!image_rebind_client.yield || !image_is_on_rank())
         return sched_yield();
@@ -135,8 +140,10 @@ int image_libc_sched_yield(void)
     return atomic_load_explicit(&image_libc_current()->n_threads, memory_order_relaxed) > 0 ? sched_yield()
                                                                                             : 0;
 }
+IMAGE_REBINDS(image_libc_sched_yield, "sched_yield", "__sched_yield", "pthread_yield");
 
-void image_libc_thrd_yield(void)
+static void image_libc_thrd_yield(void)
 {
     image_libc_sched_yield();
 }
+IMAGE_REBINDS(image_libc_thrd_yield, "thrd_yield");

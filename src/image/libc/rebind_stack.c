@@ -27,7 +27,7 @@ void image_stack_begin(struct image_libc *libc)
     libc->stack_end = u->stack_hi;
 }
 
-int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out)
+static int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out)
 {
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
     int error = pthread_getattr_np(thread, attr_out);
@@ -41,3 +41,6 @@ int image_libc_getattr(pthread_t thread, pthread_attr_t *attr_out)
         pthread_attr_destroy(attr_out);
     return error;
 }
+IMAGE_REBINDS(image_libc_getattr, "pthread_getattr_np");
+
+IMAGE_REBINDS_VARIABLE(IMAGE_STACK_END, "__libc_stack_end");

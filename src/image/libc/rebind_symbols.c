@@ -3,7 +3,6 @@
  * rebind_symbols.c: dlsym, dladdr, dlinfo and related functions for code in a copy, which ld.so does not
  * know.
  */
-#include "image/copy/cxx_streams.h"
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
@@ -235,19 +234,21 @@ void *image_dlsym(void *handle, const char *name, const void *caller)
     return image_load_error_keep(find(handle, name, NULL, caller));
 }
 
-void *image_libc_dlsym(void *handle, const char *name)
+static void *image_libc_dlsym(void *handle, const char *name)
 {
     return image_load_error_keep(find(handle, name, NULL, __builtin_return_address(0)));
 }
+IMAGE_REBINDS(image_libc_dlsym, "dlsym");
 
-void *image_libc_dlvsym(void *handle, const char *name, const char *version)
+static void *image_libc_dlvsym(void *handle, const char *name, const char *version)
 {
     return image_load_error_keep(find(handle, name, version, __builtin_return_address(0)));
 }
+IMAGE_REBINDS(image_libc_dlvsym, "dlvsym");
 
 /* ---- The module of an address ---- */
 
-int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
+static int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
 {
     struct image *image = image_find(addr);
     const struct image_module *module = image ? image_module_at(image, addr) : NULL;
@@ -267,15 +268,17 @@ int image_libc_dladdr1(const void *addr, Dl_info *info, void **extra, int flags)
     }
     return 1;
 }
+IMAGE_REBINDS(image_libc_dladdr1, "dladdr1");
 
-int image_libc_dladdr(const void *addr, Dl_info *info)
+static int image_libc_dladdr(const void *addr, Dl_info *info)
 {
     void *ignored = NULL;
 
     return image_libc_dladdr1(addr, info, &ignored, 0);
 }
+IMAGE_REBINDS(image_libc_dladdr, "dladdr");
 
-int image_libc_dlinfo(void *handle, int request, void *answer)
+static int image_libc_dlinfo(void *handle, int request, void *answer)
 {
     struct image *image = image_find(__builtin_return_address(0));
     int result = dlinfo(loader_handle(image, handle), request, answer);
@@ -287,8 +290,14 @@ int image_libc_dlinfo(void *handle, int request, void *answer)
     *map = in_copy(image, *map);
     return 0;
 }
+IMAGE_REBINDS(image_libc_dlinfo, "dlinfo"); /* returns the modules of the rank's copy */
 
-bool image_ios_sync_with_stdio(bool is_synced)
+static bool image_ios_sync_with_stdio(bool is_synced)
 {
     return true;
 }
+
+/* Per-rank thread_local variables of libraries (lazy_tls.c). */
+IMAGE_REBINDS(image_tls_get_addr, "__tls_get_addr");
+/* Would replace the buffers that the other ranks' std::cout writes to. */
+IMAGE_REBINDS(image_ios_sync_with_stdio, "_ZNSt8ios_base15sync_with_stdioEb");

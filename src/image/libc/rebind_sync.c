@@ -26,7 +26,6 @@
 #define MUTEX_SHARED 128
 #define MUTEX_KINDS 127
 #define MUTEX_NORMAL 0
-#define MUTEX_RECURSIVE 1
 #define MUTEX_CHECKING 2
 #define MUTEX_ADAPTIVE 3
 
@@ -142,6 +141,19 @@ BASE_NOINLINE static int poll_object(int (*try)(void *object), void *object, clo
     return error;
 }
 
+/* The functions with a time limit of a family, by one that takes both. */
+#define WAITS_UNTIL(type, clock_function, timed_function, wait)                                       \
+    static int image_libc_##clock_function(type *object, clockid_t clock, const struct timespec *end) \
+    {                                                                                                 \
+        return wait(object, clock, end);                                                              \
+    }                                                                                                 \
+    IMAGE_REBINDS(image_libc_##clock_function, #clock_function);                                      \
+    static int image_libc_##timed_function(type *object, const struct timespec *end)                  \
+    {                                                                                                 \
+        return wait(object, CLOCK_REALTIME, end);                                                     \
+    }                                                                                                 \
+    IMAGE_REBINDS(image_libc_##timed_function, #timed_function)
+
 /* libc's functions that wait find deadlocks, those that try do not. With this time limit they do not wait. */
 static const struct timespec past;
 
@@ -173,22 +185,15 @@ static int wait_for_mutex(pthread_mutex_t *mutex, clockid_t clock, const struct 
     return end ? pthread_mutex_clocklock(mutex, clock, end) : pthread_mutex_lock(mutex);
 }
 
-int image_libc_mutex_lock(pthread_mutex_t *mutex)
+static int image_libc_mutex_lock(pthread_mutex_t *mutex)
 {
     int kind = mutex->__data.__kind & (MUTEX_SHARED | MUTEX_KINDS);
 
     return kind <= MUTEX_ADAPTIVE && pthread_mutex_trylock(mutex) == 0 ? 0 : wait_for_mutex(mutex, 0, NULL);
 }
+IMAGE_REBINDS(image_libc_mutex_lock, "pthread_mutex_lock", "__pthread_mutex_lock");
 
-int image_libc_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *end)
-{
-    return wait_for_mutex(mutex, clock, end);
-}
-
-int image_libc_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *end)
-{
-    return wait_for_mutex(mutex, CLOCK_REALTIME, end);
-}
+WAITS_UNTIL(pthread_mutex_t, pthread_mutex_clocklock, pthread_mutex_timedlock, wait_for_mutex);
 
 /* ---- Read-write locks ---- */
 
@@ -197,69 +202,32 @@ static bool lets_others_lock(const pthread_rwlock_t *lock)
     return lock->__data.__shared ? image_can_wait() : holds_others();
 }
 
-static int try_to_read(void *object)
-{
-    pthread_rwlock_t *lock = object;
+/* The functions that lock for reading, or for writing. */
+#define LOCKS(what)                                                                                 \
+    static int try_##what(void *object)                                                             \
+    {                                                                                               \
+        pthread_rwlock_t *lock = object;                                                            \
+                                                                                                    \
+        return lock->__data.__shared ? pthread_rwlock_try##what(lock)                               \
+                                     : without_limit(pthread_rwlock_timed##what(lock, &past));      \
+    }                                                                                               \
+    static int wait_for_##what(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end) \
+    {                                                                                               \
+        int error = lets_others_lock(lock) ? poll_object(try_##what, lock, clock, end) : EBUSY;     \
+                                                                                                    \
+        if (error != EBUSY)                                                                         \
+            return error;                                                                           \
+        return end ? pthread_rwlock_clock##what(lock, clock, end) : pthread_rwlock_##what(lock);    \
+    }                                                                                               \
+    static int image_libc_rwlock_##what(pthread_rwlock_t *lock)                                     \
+    {                                                                                               \
+        return pthread_rwlock_try##what(lock) == 0 ? 0 : wait_for_##what(lock, 0, NULL);            \
+    }                                                                                               \
+    IMAGE_REBINDS(image_libc_rwlock_##what, "pthread_rwlock_" #what, "__pthread_rwlock_" #what);    \
+    WAITS_UNTIL(pthread_rwlock_t, pthread_rwlock_clock##what, pthread_rwlock_timed##what, wait_for_##what)
 
-    return lock->__data.__shared ? pthread_rwlock_tryrdlock(lock)
-                                 : without_limit(pthread_rwlock_timedrdlock(lock, &past));
-}
-
-static int try_to_write(void *object)
-{
-    pthread_rwlock_t *lock = object;
-
-    return lock->__data.__shared ? pthread_rwlock_trywrlock(lock)
-                                 : without_limit(pthread_rwlock_timedwrlock(lock, &past));
-}
-
-static int wait_to_read(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
-{
-    int error = lets_others_lock(lock) ? poll_object(try_to_read, lock, clock, end) : EBUSY;
-
-    if (error != EBUSY)
-        return error;
-    return end ? pthread_rwlock_clockrdlock(lock, clock, end) : pthread_rwlock_rdlock(lock);
-}
-
-static int wait_to_write(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
-{
-    int error = lets_others_lock(lock) ? poll_object(try_to_write, lock, clock, end) : EBUSY;
-
-    if (error != EBUSY)
-        return error;
-    return end ? pthread_rwlock_clockwrlock(lock, clock, end) : pthread_rwlock_wrlock(lock);
-}
-
-int image_libc_rwlock_rdlock(pthread_rwlock_t *lock)
-{
-    return pthread_rwlock_tryrdlock(lock) == 0 ? 0 : wait_to_read(lock, 0, NULL);
-}
-
-int image_libc_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *end)
-{
-    return wait_to_read(lock, CLOCK_REALTIME, end);
-}
-
-int image_libc_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
-{
-    return wait_to_read(lock, clock, end);
-}
-
-int image_libc_rwlock_wrlock(pthread_rwlock_t *lock)
-{
-    return pthread_rwlock_trywrlock(lock) == 0 ? 0 : wait_to_write(lock, 0, NULL);
-}
-
-int image_libc_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *end)
-{
-    return wait_to_write(lock, CLOCK_REALTIME, end);
-}
-
-int image_libc_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock, const struct timespec *end)
-{
-    return wait_to_write(lock, clock, end);
-}
+LOCKS(rdlock);
+LOCKS(wrlock);
 
 /* ---- Semaphores ---- */
 
@@ -311,20 +279,13 @@ static int wait_for_semaphore(sem_t *semaphore, clockid_t clock, const struct ti
     return error ? -1 : 0;
 }
 
-int image_libc_sem_wait(sem_t *semaphore)
+static int image_libc_sem_wait(sem_t *semaphore)
 {
     return wait_for_semaphore(semaphore, 0, NULL);
 }
+IMAGE_REBINDS(image_libc_sem_wait, "sem_wait");
 
-int image_libc_sem_timedwait(sem_t *semaphore, const struct timespec *end)
-{
-    return wait_for_semaphore(semaphore, CLOCK_REALTIME, end);
-}
-
-int image_libc_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *end)
-{
-    return wait_for_semaphore(semaphore, clock, end);
-}
+WAITS_UNTIL(sem_t, sem_clockwait, sem_timedwait, wait_for_semaphore);
 
 /* ---- Barriers and condition variables ---- */
 
@@ -333,11 +294,12 @@ static int wait_at_barrier(void *barrier)
     return pthread_barrier_wait(barrier);
 }
 
-int image_libc_barrier_wait(pthread_barrier_t *barrier)
+static int image_libc_barrier_wait(pthread_barrier_t *barrier)
 {
     return lets_others_run(barrier, &barrier_mark) ? image_wait_on_thread(wait_at_barrier, barrier)
                                                    : pthread_barrier_wait(barrier);
 }
+IMAGE_REBINDS(image_libc_barrier_wait, "pthread_barrier_wait");
 
 /* The arguments of pthread_cond_clockwait. */
 struct condition_wait {
@@ -394,8 +356,8 @@ static int wait_in_library(struct condition_wait *wait)
     return error ? error : image_cancel_is_due() ? ECANCELED : 0;
 }
 
-int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
-                              const struct timespec *end)
+static int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                                     const struct timespec *end)
 {
     struct condition_wait wait = {condition, mutex, end, clock};
     int kind = mutex->__data.__kind & MUTEX_KINDS, owner = mutex->__data.__owner, error;
@@ -411,16 +373,20 @@ int image_libc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
         image_cancel_point();
     return error;
 }
+IMAGE_REBINDS(image_libc_cond_clockwait, "pthread_cond_clockwait");
 
-int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *end)
+static int image_libc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                     const struct timespec *end)
 {
     return image_libc_cond_clockwait(condition, mutex, -1, end);
 }
+IMAGE_REBINDS(image_libc_cond_timedwait, "pthread_cond_timedwait");
 
-int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+static int image_libc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 {
     return image_libc_cond_clockwait(condition, mutex, -1, NULL);
 }
+IMAGE_REBINDS(image_libc_cond_wait, "pthread_cond_wait");
 
 /* ---- Spin locks, and C11's names ---- */
 
@@ -430,12 +396,13 @@ static int try_spin_lock(void *lock)
 }
 
 /* Such a lock does not tell whether processes share it, but it may be in a shared window. */
-int image_libc_spin_lock(pthread_spinlock_t *lock)
+static int image_libc_spin_lock(pthread_spinlock_t *lock)
 {
     if (pthread_spin_trylock(lock) == 0)
         return 0;
     return holds_pe() ? poll_object(try_spin_lock, (void *)lock, 0, NULL) : pthread_spin_lock(lock);
 }
+IMAGE_REBINDS(image_libc_spin_lock, "pthread_spin_lock");
 
 static int to_thrd(int error)
 {
@@ -443,25 +410,29 @@ static int to_thrd(int error)
 }
 
 /* The types are libc's own under another name. */
-int image_libc_mtx_lock(mtx_t *mutex)
+static int image_libc_mtx_lock(mtx_t *mutex)
 {
     return to_thrd(image_libc_mutex_lock((pthread_mutex_t *)mutex));
 }
+IMAGE_REBINDS(image_libc_mtx_lock, "mtx_lock");
 
-int image_libc_mtx_timedlock(mtx_t *mutex, const struct timespec *end)
+static int image_libc_mtx_timedlock(mtx_t *mutex, const struct timespec *end)
 {
-    return to_thrd(image_libc_mutex_timedlock((pthread_mutex_t *)mutex, end));
+    return to_thrd(image_libc_pthread_mutex_timedlock((pthread_mutex_t *)mutex, end));
 }
+IMAGE_REBINDS(image_libc_mtx_timedlock, "mtx_timedlock");
 
-int image_libc_cnd_wait(cnd_t *condition, mtx_t *mutex)
+static int image_libc_cnd_wait(cnd_t *condition, mtx_t *mutex)
 {
     return to_thrd(image_libc_cond_wait((pthread_cond_t *)condition, (pthread_mutex_t *)mutex));
 }
+IMAGE_REBINDS(image_libc_cnd_wait, "cnd_wait");
 
-int image_libc_cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *end)
+static int image_libc_cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *end)
 {
     return to_thrd(image_libc_cond_timedwait((pthread_cond_t *)condition, (pthread_mutex_t *)mutex, end));
 }
+IMAGE_REBINDS(image_libc_cnd_timedwait, "cnd_timedwait");
 
 /* ---- System calls ---- */
 
@@ -482,7 +453,7 @@ static int make_system_call(void *arg)
 }
 
 /* std::future and std::atomic wait by a futex. */
-long image_libc_syscall(long number, long a, long b, long c, long d, long e, long f)
+static long image_libc_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     struct system_call call = {number, {a, b, c, d, e, f}, 0, 0};
     long command = b & FUTEX_CMD_MASK;
@@ -496,14 +467,17 @@ long image_libc_syscall(long number, long a, long b, long c, long d, long e, lon
     }
     return syscall(number, a, b, c, d, e, f);
 }
+IMAGE_REBINDS(image_libc_syscall, "syscall"); /* exit_group ends the rank, not the process */
 
 /* ---- Priority inheritance ---- */
 
 /* The kernel compares the owner of such a mutex with the OS thread that releases it, and the main thread's number in the mutex may be
  * that of another one (ult/lender.c): waiting threads would never get the mutex. So it is an ordinary one. The PE's thread runs other
  * ranks, too, so its priority is not for one rank to raise. */
-int image_libc_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol)
+static int image_libc_mutexattr_setprotocol(pthread_mutexattr_t *attributes, int protocol)
 {
     return pthread_mutexattr_setprotocol(attributes,
                                          protocol == PTHREAD_PRIO_INHERIT ? PTHREAD_PRIO_NONE : protocol);
 }
+/* The owner is not always the thread that the kernel knows. */
+IMAGE_REBINDS(image_libc_mutexattr_setprotocol, "pthread_mutexattr_setprotocol");

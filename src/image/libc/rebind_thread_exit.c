@@ -105,7 +105,7 @@ static void unwind(struct image_thread *thread)
     finish(thread); /* the stack cannot be unwound */
 }
 
-void image_libc_pthread_exit(void *value)
+static BASE_NORETURN void image_libc_pthread_exit(void *value)
 {
     struct image_thread *thread = main_thread();
 
@@ -115,15 +115,17 @@ void image_libc_pthread_exit(void *value)
     thread->is_cancel_disabled = true;
     unwind(thread);
 }
+IMAGE_REBINDS(image_libc_pthread_exit, "pthread_exit");
 
-void image_libc_thrd_exit(int result)
+static BASE_NORETURN void image_libc_thrd_exit(int result)
 {
     image_libc_pthread_exit((void *)(intptr_t)result);
 }
+IMAGE_REBINDS(image_libc_thrd_exit, "thrd_exit");
 
 /* ---- Cleanup handlers ---- */
 
-void image_libc_register_cancel(__pthread_unwind_buf_t *buffer)
+static void image_libc_register_cancel(__pthread_unwind_buf_t *buffer)
 {
     struct image_thread *thread = main_thread();
 
@@ -134,8 +136,9 @@ void image_libc_register_cancel(__pthread_unwind_buf_t *buffer)
     buffer->__pad[0] = thread->cleanup;
     thread->cleanup = buffer;
 }
+IMAGE_REBINDS(image_libc_register_cancel, "__pthread_register_cancel");
 
-void image_libc_unregister_cancel(__pthread_unwind_buf_t *buffer)
+static void image_libc_unregister_cancel(__pthread_unwind_buf_t *buffer)
 {
     struct image_thread *thread = main_thread();
 
@@ -144,8 +147,9 @@ void image_libc_unregister_cancel(__pthread_unwind_buf_t *buffer)
     else
         __pthread_unregister_cancel(buffer);
 }
+IMAGE_REBINDS(image_libc_unregister_cancel, "__pthread_unregister_cancel");
 
-void image_libc_register_cancel_defer(__pthread_unwind_buf_t *buffer)
+static void image_libc_register_cancel_defer(__pthread_unwind_buf_t *buffer)
 {
     int old;
 
@@ -157,8 +161,9 @@ void image_libc_register_cancel_defer(__pthread_unwind_buf_t *buffer)
     image_libc_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old);
     buffer->__pad[1] = (void *)(intptr_t)old;
 }
+IMAGE_REBINDS(image_libc_register_cancel_defer, "__pthread_register_cancel_defer");
 
-void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
+static void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
 {
     if (!main_thread()) {
         __pthread_unregister_cancel_restore(buffer);
@@ -167,9 +172,10 @@ void image_libc_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
     image_libc_unregister_cancel(buffer);
     image_libc_setcanceltype((int)(intptr_t)buffer->__pad[1], NULL);
 }
+IMAGE_REBINDS(image_libc_unregister_cancel_restore, "__pthread_unregister_cancel_restore");
 
 /* Called after the handler that the unwinding jumped to. */
-void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
+static BASE_NORETURN void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
 {
     struct image_thread *thread = main_thread();
 
@@ -177,6 +183,7 @@ void image_libc_unwind_next(__pthread_unwind_buf_t *buffer)
         __pthread_unwind_next(buffer);
     unwind(thread);
 }
+IMAGE_REBINDS(image_libc_unwind_next, "__pthread_unwind_next");
 
 /* ---- Cancellation ---- */
 
@@ -217,12 +224,13 @@ static void *wake_main(void *arg)
     return NULL;
 }
 
-void image_libc_testcancel(void)
+static void image_libc_testcancel(void)
 {
     image_cancel_point();
     if (!main_thread())
         pthread_testcancel();
 }
+IMAGE_REBINDS(image_libc_testcancel, "pthread_testcancel");
 
 /* The caller's rank, if this is its main thread. */
 static struct image_libc *rank_of_main(pthread_t thread)
@@ -232,7 +240,7 @@ static struct image_libc *rank_of_main(pthread_t thread)
     return libc && pthread_equal(libc->main_id, thread) ? libc : NULL;
 }
 
-int image_libc_cancel(pthread_t target)
+static int image_libc_cancel(pthread_t target)
 {
     struct image_libc *libc = rank_of_main(target);
     pthread_t helper;
@@ -247,6 +255,7 @@ int image_libc_cancel(pthread_t target)
         image_cancel_point();
     return 0;
 }
+IMAGE_REBINDS(image_libc_cancel, "pthread_cancel");
 
 int image_libc_setcancelstate(int state, int *old)
 {
@@ -263,6 +272,7 @@ int image_libc_setcancelstate(int state, int *old)
         image_cancel_point();
     return 0;
 }
+IMAGE_REBINDS(image_libc_setcancelstate, "pthread_setcancelstate");
 
 int image_libc_setcanceltype(int type, int *old)
 {
@@ -279,6 +289,7 @@ int image_libc_setcanceltype(int type, int *old)
         image_cancel_point();
     return 0;
 }
+IMAGE_REBINDS(image_libc_setcanceltype, "pthread_setcanceltype");
 
 /* ---- Signals ---- */
 
@@ -290,7 +301,7 @@ static pid_t tid_of_main(pthread_t target)
     return libc && image_rebind_client.main_tid ? image_rebind_client.main_tid(libc->main_thread.image) : 0;
 }
 
-int image_libc_pthread_kill(pthread_t target, int number)
+static int image_libc_pthread_kill(pthread_t target, int number)
 {
     pid_t tid = tid_of_main(target);
 
@@ -298,8 +309,9 @@ int image_libc_pthread_kill(pthread_t target, int number)
         return pthread_kill(target, number);
     return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;
 }
+IMAGE_REBINDS(image_libc_pthread_kill, "pthread_kill");
 
-int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
+static int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
 {
     pid_t tid = tid_of_main(target);
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
@@ -311,6 +323,7 @@ int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval
     info.si_value = value;
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info) == 0 ? 0 : errno;
 }
+IMAGE_REBINDS(image_libc_pthread_sigqueue, "pthread_sigqueue");
 
 /* ---- The clock of a thread's CPU time ---- */
 
@@ -319,7 +332,7 @@ int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval
 #define CLOCK_OF_THREAD 6
 
 /* The clock of the OS thread that runs the rank now, as CLOCK_THREAD_CPUTIME_ID is on it. */
-int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out)
+static int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out)
 {
     pid_t tid = tid_of_main(target);
 
@@ -328,10 +341,11 @@ int image_libc_getcpuclockid(pthread_t target, clockid_t *clock_out)
     *clock_out = (clockid_t)(~(unsigned)tid << CLOCK_ID_BITS | CLOCK_OF_THREAD);
     return 0;
 }
+IMAGE_REBINDS(image_libc_getcpuclockid, "pthread_getcpuclockid");
 
 /* ---- Joining ---- */
 
-int image_libc_tryjoin(pthread_t thread, void **value_out)
+static int image_libc_tryjoin(pthread_t thread, void **value_out)
 {
     struct image_libc *libc = rank_of_main(thread);
 
@@ -343,6 +357,7 @@ int image_libc_tryjoin(pthread_t thread, void **value_out)
         *value_out = libc->main_value;
     return 0;
 }
+IMAGE_REBINDS(image_libc_tryjoin, "pthread_tryjoin_np");
 
 /* Without a time limit if end is NULL. */
 static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end)
@@ -375,20 +390,24 @@ int image_libc_join(pthread_t thread, void **value_out)
 {
     return must_poll(thread) ? wait_to_join(thread, value_out, 0, NULL) : pthread_join(thread, value_out);
 }
+IMAGE_REBINDS(image_libc_join, "pthread_join");
 
-int image_libc_clockjoin(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end)
+static int image_libc_clockjoin(pthread_t thread, void **value_out, clockid_t clock,
+                                const struct timespec *end)
 {
     if (!end || !must_poll(thread) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
         return end ? pthread_clockjoin_np(thread, value_out, clock, end) : image_libc_join(thread, value_out);
     return wait_to_join(thread, value_out, clock, end);
 }
+IMAGE_REBINDS(image_libc_clockjoin, "pthread_clockjoin_np");
 
-int image_libc_timedjoin(pthread_t thread, void **value_out, const struct timespec *end)
+static int image_libc_timedjoin(pthread_t thread, void **value_out, const struct timespec *end)
 {
     return image_libc_clockjoin(thread, value_out, CLOCK_REALTIME, end);
 }
+IMAGE_REBINDS(image_libc_timedjoin, "pthread_timedjoin_np");
 
-int image_libc_thrd_join(thrd_t thread, int *result_out)
+static int image_libc_thrd_join(thrd_t thread, int *result_out)
 {
     void *value = NULL;
 
@@ -398,3 +417,4 @@ int image_libc_thrd_join(thrd_t thread, int *result_out)
         *result_out = (int)(intptr_t)value;
     return thrd_success;
 }
+IMAGE_REBINDS(image_libc_thrd_join, "thrd_join");

@@ -112,10 +112,11 @@ static void leave(struct image_libc *libc)
     image_zone_unlock();
 }
 
-void image_libc_tzset(void)
+static void image_libc_tzset(void)
 {
     leave(enter(__builtin_return_address(0)));
 }
+IMAGE_REBINDS(image_libc_tzset, "tzset");
 
 struct tm *image_zone_localtime(const time_t *when, struct tm *tm, const void *caller)
 {
@@ -126,19 +127,21 @@ struct tm *image_zone_localtime(const time_t *when, struct tm *tm, const void *c
     return result;
 }
 
-struct tm *image_libc_localtime_r(const time_t *when, struct tm *tm)
+static struct tm *image_libc_localtime_r(const time_t *when, struct tm *tm)
 {
     return image_zone_localtime(when, tm, __builtin_return_address(0));
 }
+IMAGE_REBINDS(image_libc_localtime_r, "localtime_r");
 
-char *image_libc_ctime_r(const time_t *when, char *text)
+static char *image_libc_ctime_r(const time_t *when, char *text)
 {
     struct tm tm;
 
     return image_zone_localtime(when, &tm, __builtin_return_address(0)) ? asctime_r(&tm, text) : NULL;
 }
+IMAGE_REBINDS(image_libc_ctime_r, "ctime_r");
 
-time_t image_libc_mktime(struct tm *tm)
+static time_t image_libc_mktime(struct tm *tm)
 {
     struct image_libc *libc = enter(__builtin_return_address(0));
     time_t result = mktime(tm);
@@ -146,8 +149,9 @@ time_t image_libc_mktime(struct tm *tm)
     leave(libc);
     return result;
 }
+IMAGE_REBINDS(image_libc_mktime, "mktime", "timelocal");
 
-size_t image_libc_strftime(char *text, size_t size_bytes, const char *fmt, const struct tm *tm)
+static size_t image_libc_strftime(char *text, size_t size_bytes, const char *fmt, const struct tm *tm)
 {
     struct image_libc *libc = enter(__builtin_return_address(0));
     size_t result = strftime(text, size_bytes, fmt, tm);
@@ -155,3 +159,8 @@ size_t image_libc_strftime(char *text, size_t size_bytes, const char *fmt, const
     leave(libc);
     return result;
 }
+IMAGE_REBINDS(image_libc_strftime, "strftime");
+
+IMAGE_REBINDS_VARIABLE(IMAGE_TIMEZONE, "timezone", "__timezone");
+IMAGE_REBINDS_VARIABLE(IMAGE_DAYLIGHT, "daylight", "__daylight");
+IMAGE_REBINDS_VARIABLE(IMAGE_TZNAME, "tzname", "__tzname");

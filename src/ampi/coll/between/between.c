@@ -7,7 +7,6 @@
  */
 #include "ampi/coll/between/between.h"
 #include "ampi/comm/contexts.h"
-#include "ampi/coll/device/coll_device.h"
 
 #include "ampi/coll/between/reduction.h"
 #include "ampi/coll/between/coll_nccl.h"

@@ -7,7 +7,6 @@
  * message without data per round.
  */
 #include "ampi/coll/between/coll_nccl.h"
-#include "ampi/coll/device/coll_device.h"
 
 #include <pthread.h>
 

@@ -23,18 +23,13 @@ static size_t piece_from(const struct ampi_exchange *x, size_t n_bytes, int piec
     return base_min_u64(each * (size_t)piece, n_bytes);
 }
 
-static int participant_at(const struct ampi_exchange *x, int place)
-{
-    return (x->root + place + x->n) % x->n;
-}
-
 /* Sends pieces from .. to - 1. The cookie is their offset; in the tree (TAG_SCATTER) it is the size of all data. */
 static void send_pieces(struct ampi_exchange *x, int place, int tag, int from, int to)
 {
     const struct ampi_exchange_block *all = &x->in[x->root];
     size_t at = piece_from(x, all->n_bytes, from);
 
-    ampi_exchange_send(x, participant_at(x, place), tag, tag == TAG_SCATTER ? all->n_bytes : at,
+    ampi_exchange_send(x, (x->root + place) % x->n, tag, tag == TAG_SCATTER ? all->n_bytes : at,
                        all->bytes + at, piece_from(x, all->n_bytes, to) - at);
 }
 

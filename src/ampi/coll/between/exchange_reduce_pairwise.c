@@ -15,26 +15,11 @@
 #define TAG_SLICE 0
 #define TAG_RESULT 1
 
-static bool is_scattered(const struct ampi_exchange *x)
+/* True if results are kept until the end, because a member's buffer may still be another one's input. */
+static bool must_hold(const struct ampi_exchange *x)
 {
-    return x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE_SCATTER;
+    return ampi_reduction_is_scattered(x) || gpu_is_used();
 }
-
-/* The elements that a participant combines; elems NULL. */
-static struct ampi_reduction_piece slice_of(const struct ampi_exchange *x, int participant)
-{
-    MPI_Count from, to;
-
-    if (is_scattered(x)) {
-        ampi_reduction_blocks(x, participant, &from, &to);
-    } else {
-        from = ampi_reduction_cut(x, participant);
-        to = ampi_reduction_cut(x, participant + 1);
-    }
-    return (struct ampi_reduction_piece){from, to - from, NULL};
-}
-
-static bool must_hold(const struct ampi_exchange *x);
 
 /* True if this process's members get the whole result. */
 static bool has_result(const struct ampi_exchange *x)
@@ -47,7 +32,7 @@ static bool has_result(const struct ampi_exchange *x)
 static int absorb(struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
     struct ampi_reduction *r = x->reduction;
-    struct ampi_reduction_piece slice = slice_of(x, x->own);
+    struct ampi_reduction_piece slice = ampi_reduction_slice(x, x->own);
     void *buffer = has_result(x) ? x->slot->last->recv.buf : r->elems;
     void *into;
     int result;
@@ -67,19 +52,13 @@ static void send_slices(struct ampi_exchange *x)
     if (x->n == 2 && !must_hold(x) && ampi_reduction_has_one_member(x))
         x->reduction->absorb = absorb;
     for (int i = 1; i < x->n; i++) {
-        struct ampi_reduction_piece slice = slice_of(x, ampi_exchange_after(x, i));
+        struct ampi_reduction_piece slice = ampi_reduction_slice(x, ampi_exchange_after(x, i));
         ampi_reduction_send(x, ampi_exchange_after(x, i), TAG_SLICE, slice.from, slice.count);
     }
     ampi_exchange_await(x, TAG_SLICE, x->n - 1);
 }
 
 /* ---- Combining ---- */
-
-/* True if results are kept until the end, because a member's buffer may still be another one's input. */
-static bool must_hold(const struct ampi_exchange *x)
-{
-    return is_scattered(x) || gpu_is_used();
-}
 
 /* Elements from .. to - 1 of the slice. */
 static void combine(struct ampi_exchange *x, MPI_Count from, MPI_Count to)
@@ -110,7 +89,7 @@ static void combine_share(struct ampi_coll_slot *slot, int part)
 static void combine_slices(struct ampi_exchange *x)
 {
     struct ampi_reduction *r = x->reduction;
-    struct ampi_reduction_piece slice = slice_of(x, x->own);
+    struct ampi_reduction_piece slice = ampi_reduction_slice(x, x->own);
 
     r->absorb = NULL;
     ampi_exchange_again(x);
@@ -150,11 +129,11 @@ static void *place_result(struct ampi_exchange *x, const struct ampi_exchange_me
     const struct ampi_coll_args *args = x->slot->last;
 
     if (message->tag != TAG_RESULT || must_hold(x) || !ampi_reduction_has_one_member(x) ||
-        message->n_bytes !=
-            (size_t)(slice_of(x, ampi_exchange_sender(x, message)).count * x->reduction->type->size_bytes))
+        message->n_bytes != (size_t)(ampi_reduction_slice(x, ampi_exchange_sender(x, message)).count *
+                                     x->reduction->type->size_bytes))
         return NULL;
     return ampi_reduction_at(x->reduction, args->recv.buf,
-                             slice_of(x, ampi_exchange_sender(x, message)).from);
+                             ampi_reduction_slice(x, ampi_exchange_sender(x, message)).from);
 }
 
 static void send_results(struct ampi_exchange *x)
@@ -162,7 +141,7 @@ static void send_results(struct ampi_exchange *x)
     bool has_root = x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE;
 
     x->reduction->place = place_result;
-    if (is_scattered(x))
+    if (ampi_reduction_is_scattered(x))
         return;
     if (has_root && x->own != x->root) {
         send_result(x, x->root);
@@ -178,7 +157,7 @@ static void take_results(struct ampi_exchange *x)
     struct ampi_reduction *r = x->reduction;
 
     for (const struct ampi_exchange_message *message = x->got; message; message = message->next) {
-        struct ampi_reduction_piece piece = slice_of(x, ampi_exchange_sender(x, message));
+        struct ampi_reduction_piece piece = ampi_reduction_slice(x, ampi_exchange_sender(x, message));
         piece.elems = ampi_reduction_elems(x, message, piece.count);
         if (piece.elems)
             r->pieces[r->n_pieces++] = piece;

@@ -15,36 +15,25 @@
 
 #define SEGMENTS 16
 
-static bool is_scattered(const struct ampi_exchange *x)
-{
-    return x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE_SCATTER;
-}
-
 static int n_hops(const struct ampi_exchange *x)
 {
-    return is_scattered(x) ? x->n - 1 : 2 * (x->n - 1);
+    return ampi_reduction_is_scattered(x) ? x->n - 1 : 2 * (x->n - 1);
 }
 
 /* The slice that a participant sends in a hop: in the last combining one to the slice's own participant, in
  * MPI_Reduce_scatter; else to the one before it. */
 static int slice_in(const struct ampi_exchange *x, int participant, int hop)
 {
-    return (participant + 2 * x->n - hop - is_scattered(x)) % x->n;
+    return (participant + 2 * x->n - hop - ampi_reduction_is_scattered(x)) % x->n;
 }
 
 static struct ampi_reduction_piece segment_of(const struct ampi_exchange *x, int slice, int segment)
 {
-    MPI_Count from, to;
+    struct ampi_reduction_piece whole = ampi_reduction_slice(x, slice);
+    MPI_Count from = whole.count * segment / SEGMENTS;
 
-    if (is_scattered(x)) {
-        ampi_reduction_blocks(x, slice, &from, &to);
-    } else {
-        from = ampi_reduction_cut(x, slice);
-        to = ampi_reduction_cut(x, slice + 1);
-    }
-    return (struct ampi_reduction_piece){
-        from + (to - from) * segment / SEGMENTS,
-        (to - from) * (segment + 1) / SEGMENTS - (to - from) * segment / SEGMENTS, NULL};
+    return (struct ampi_reduction_piece){whole.from + from, whole.count * (segment + 1) / SEGMENTS - from,
+                                         NULL};
 }
 
 static void begin(struct ampi_exchange *x)

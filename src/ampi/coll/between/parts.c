@@ -6,7 +6,6 @@
 #include "ampi/coll/between/parts.h"
 
 #include "ampi/coll/between/coll_remote.h"
-#include "ampi/coll/device/coll_device.h"
 
 /* The head of a part. */
 struct head {

@@ -8,8 +8,6 @@
 
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/coll_remote.h"
-#include "ampi/object/error.h"
-#include "base/log.h"
 
 /* The cookie of a message: the size of the sender's vector; or a mark that sizes did not match. */
 #define NOTE_MISMATCH UINT64_MAX
@@ -191,12 +189,21 @@ void ampi_reduction_fold(struct ampi_exchange *x, MPI_Count from, MPI_Count coun
 /* Slices begin at multiples of this many elements. */
 #define CUT_ELEMS 64
 
-MPI_Count ampi_reduction_cut(const struct ampi_exchange *x, int i)
+static MPI_Count cut(const struct ampi_exchange *x, int i)
 {
     MPI_Count count = x->reduction->count, units = (count + CUT_ELEMS - 1) / CUT_ELEMS;
     MPI_Count from = units * i / x->n * CUT_ELEMS;
 
     return from < count ? from : count;
+}
+
+struct ampi_reduction_piece ampi_reduction_slice(const struct ampi_exchange *x, int participant)
+{
+    MPI_Count from = cut(x, participant), to = cut(x, participant + 1);
+
+    if (ampi_reduction_is_scattered(x))
+        ampi_reduction_blocks(x, participant, &from, &to);
+    return (struct ampi_reduction_piece){from, to - from, NULL};
 }
 
 struct ampi_survivors ampi_survivors_of(int n_participants)

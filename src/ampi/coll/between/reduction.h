@@ -104,9 +104,14 @@ void *ampi_reduction_alloc(struct ampi_exchange *x, MPI_Count count);
 /* Combines elements from .. from + count - 1 of all r->inputs into r->sum, in the order of the processes. */
 void ampi_reduction_fold(struct ampi_exchange *x, MPI_Count from, MPI_Count count);
 
-/* The first element that participant i combines; its elements end before the first one of participant i +
- * 1. */
-MPI_Count ampi_reduction_cut(const struct ampi_exchange *x, int i);
+/* True in MPI_Reduce_scatter. */
+static inline bool ampi_reduction_is_scattered(const struct ampi_exchange *x)
+{
+    return x->slot->plan->flow == AMPI_COLL_FLOW_REDUCE_SCATTER;
+}
+
+/* The elements that a participant combines: its members' blocks in MPI_Reduce_scatter, else its share; elems NULL. */
+struct ampi_reduction_piece ampi_reduction_slice(const struct ampi_exchange *x, int participant);
 
 /* Hands elements of the result, of which the first is number `from`, out to the members of this process. */
 void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduction_piece *piece);

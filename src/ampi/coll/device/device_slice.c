@@ -100,12 +100,6 @@ static size_t piece_bytes(const struct ampi_coll_slice *slice)
     return (size_t)(slice->piece_count * slice->type->extent_bytes);
 }
 
-/* The address of a piece's elements in a buffer. */
-static void *at(const struct piece *piece, const struct end *end)
-{
-    return end->addr + piece->from * piece->slice->type->extent_bytes;
-}
-
 /* The memory where a GPU's contributions to a piece are combined in "before". */
 static void *scratch_of(const struct piece *piece, int gpu)
 {
@@ -170,7 +164,7 @@ static void add(struct task *task, void *addr, const struct gpu_facts *facts)
 
 static void add_end(struct task *task, const struct piece *piece, const struct end *end)
 {
-    add(task, at(piece, end), end->facts);
+    add(task, end->addr + piece->from * piece->slice->type->extent_bytes, end->facts);
 }
 
 /* Starts a task to which n_outs outputs and then the inputs were added. */

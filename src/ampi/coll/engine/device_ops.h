@@ -49,7 +49,7 @@ struct ampi_coll_span {
 };
 
 /* The table of coll/device; set before the first communicator is created (job/connect.c). The inline
- * functions below describe each entry. */
+ * functions below describe the other entries. */
 struct ampi_coll_device_ops {
     void (*begin)(struct ampi_coll_pe *part);
     void (*flush)(void);
@@ -64,13 +64,16 @@ struct ampi_coll_device_ops {
                  MPI_Count count, void *out);
     bool (*combine)(const struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                     struct ampi_coll_span targets, MPI_Count from, MPI_Count to);
-    bool (*must_share)(const struct ampi_coll_slot *slot);
+    bool (*must_share)(const struct ampi_coll_slot *slot); /* middle stage: other PEs must start parts, too */
     uint64_t (*plan_bcast)(const struct ampi_coll_slot *slot);
     void (*bcast)(struct ampi_coll_slot *slot, int part);
     uint64_t (*plan)(const struct ampi_coll_slot *slot, const struct ampi_coll_args *root);
     void (*reduce)(struct ampi_coll_slot *slot, int part, struct ampi_coll_span sources,
                    struct ampi_coll_span targets);
     uint64_t (*plan_scatter)(const struct ampi_coll_slot *slot);
+    /* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: the buffer
+     * still has contributions, so the part holds the result until scatter_end, in the deliver stage, starts to
+     * copy it. */
     void (*scatter_result)(struct ampi_coll_slot *slot, int part, const struct ampi_coll_args *args,
                            MPI_Count from, MPI_Count count, bool is_held);
     void (*scatter_end)(struct ampi_coll_slot *slot, int part);
@@ -180,25 +183,14 @@ static inline bool ampi_coll_device_combine(const struct ampi_coll_slot *slot, i
 }
 
 /* ---- Whole operations by kernels, for which no PE waits. A plan_ function is called in the middle stage and
- *      returns the GPUs that run the operation, as a bit mask for slot->gpus; 0: no kernel. If it is not 0, the
- *      function after it starts a part's share, or all of it if the operation is not shared; the stage ends
- *      when that is done. ---- */
-
-/* Middle stage: true if PEs other than this one must start parts of it. */
-static inline bool ampi_coll_device_must_share(const struct ampi_coll_slot *slot)
-{
-    return ampi_coll_device->must_share(slot);
-}
+ *      returns the GPUs that run the operation, as a bit mask for slot->gpus; 0: no kernel. If it is not 0,
+ *      ampi_coll_device->bcast, reduce, scatter_result or scan starts a part's share, or all of it if the
+ *      operation is not shared; the stage ends when that is done. ---- */
 
 /* Broadcasts across three or more GPUs. */
 static inline uint64_t ampi_coll_device_plan_bcast(const struct ampi_coll_slot *slot)
 {
     return gpu_is_used() ? ampi_coll_device->plan_bcast(slot) : 0;
-}
-
-static inline void ampi_coll_device_bcast(struct ampi_coll_slot *slot, int part)
-{
-    ampi_coll_device->bcast(slot, part);
 }
 
 /* Reductions of one vector of slot->last's size per member to the root's buffer, or (NULL) to all
@@ -209,12 +201,6 @@ static inline uint64_t ampi_coll_device_plan(const struct ampi_coll_slot *slot,
     return gpu_is_used() ? ampi_coll_device->plan(slot, root) : 0;
 }
 
-static inline void ampi_coll_device_reduce(struct ampi_coll_slot *slot, int part,
-                                           struct ampi_coll_span sources, struct ampi_coll_span targets)
-{
-    ampi_coll_device->reduce(slot, part, sources, targets);
-}
-
 /* Reductions whose result is scattered: the bit of the only GPU that computes; or AMPI_COLL_ANY_GPU: each
  * receiver's GPU computes. */
 #define AMPI_COLL_ANY_GPU UINT64_MAX
@@ -223,29 +209,9 @@ static inline uint64_t ampi_coll_device_plan_scatter(const struct ampi_coll_slot
     return gpu_is_used() ? ampi_coll_device->plan_scatter(slot) : 0;
 }
 
-/* Starts elements from .. from + count - 1 of a member's result, for its receive buffer. is_held: the
- * buffer still has contributions, so the part holds the result until ampi_coll_device_scatter_end, in the
- * deliver stage, starts to copy it. */
-static inline void ampi_coll_device_scatter_result(struct ampi_coll_slot *slot, int part,
-                                                   const struct ampi_coll_args *args, MPI_Count from,
-                                                   MPI_Count count, bool is_held)
-{
-    ampi_coll_device->scatter_result(slot, part, args, from, count, is_held);
-}
-
-static inline void ampi_coll_device_scatter_end(struct ampi_coll_slot *slot, int part)
-{
-    ampi_coll_device->scatter_end(slot, part);
-}
-
 static inline uint64_t ampi_coll_device_plan_scan(const struct ampi_coll_slot *slot, bool is_exclusive)
 {
     return gpu_is_used() ? ampi_coll_device->plan_scan(slot, is_exclusive) : 0;
-}
-
-static inline void ampi_coll_device_scan(struct ampi_coll_slot *slot, int part, bool is_exclusive)
-{
-    ampi_coll_device->scan(slot, part, is_exclusive);
 }
 
 #endif

@@ -6,8 +6,6 @@
 
 #include <stdio.h>
 
-#include "base/log.h"
-
 static bool is_rooted(const struct ampi_coll_plan *plan)
 {
     return plan->flow == AMPI_COLL_FLOW_BCAST || plan->flow == AMPI_COLL_FLOW_SCATTER ||

@@ -21,7 +21,7 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
     struct ampi_coll_block data = ampi_coll_whole(&ampi_coll_root_args(slot)->recv);
 
     if (slot->gpus) {
-        ampi_coll_device_bcast(slot, part);
+        ampi_coll_device->bcast(slot, part);
         return;
     }
     ampi_coll_broadcast_block(

@@ -21,7 +21,7 @@ static void combine(struct ampi_coll_slot *slot, int part, struct ampi_coll_span
     struct ampi_coll_scratch scratch;
 
     if (slot->gpus) {
-        ampi_coll_device_reduce(slot, part, sources, targets);
+        ampi_coll_device->reduce(slot, part, sources, targets);
         return;
     }
     if (ampi_coll_device_combine(slot, part, sources, targets, from, to))
@@ -79,7 +79,7 @@ static void decide(struct ampi_coll_slot *slot, enum ampi_coll_kind kind, const 
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
     slot->gpus = ampi_coll_device_plan(slot, root);
-    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, kind))
+    if (slot->gpus ? ampi_coll_device->must_share(slot) : ampi_coll_must_share(slot, kind))
         slot->needs_share = true;
     else
         fn(slot, ampi_coll_own_part(slot), 0, count, ampi_coll_fold_block(last, count));

@@ -114,7 +114,7 @@ static void reduce_scatter_deliver(struct ampi_coll_slot *slot, int part)
     MPI_Count done = 0;
 
     if (slot->gpus) {
-        ampi_coll_device_scatter_end(slot, part);
+        ampi_coll_device->scatter_end(slot, part);
         return;
     }
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
@@ -136,8 +136,8 @@ static void scatter_blocks(struct ampi_coll_slot *slot, int part)
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
         const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         int rank = args->comm->rank;
-        ampi_coll_device_scatter_result(slot, part, args, block_from(args, rank),
-                                        ampi_coll_count(&args->recv, rank), slot->has_result);
+        ampi_coll_device->scatter_result(slot, part, args, block_from(args, rank),
+                                         ampi_coll_count(&args->recv, rank), slot->has_result);
     }
 }
 

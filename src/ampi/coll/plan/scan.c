@@ -77,20 +77,22 @@ static void scan_packed(struct ampi_coll_slot *slot)
     slot->has_result = true;
 }
 
-static void deliver(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+static void deliver(struct ampi_coll_slot *slot, int part)
 {
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
-        int member = slot->state->part_members[i] - is_exclusive;
-        const struct ampi_coll_buf *recv = &ampi_coll_part_args(slot, i)->recv;
+        const struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+        int member = slot->state->part_members[i] - args->plan->is_exclusive;
+        const struct ampi_coll_buf *recv = &args->recv;
         if (member >= 0)
             ampi_coll_copy_small(ampi_type_address(recv->buf, recv->type->true_lb_bytes),
                                  ampi_coll_packed(slot, member), slot->result.n_bytes);
     }
 }
 
-static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
+static void middle(struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *last = slot->last;
+    bool is_exclusive = last->plan->is_exclusive;
     MPI_Count count = last->send.count;
 
     if (ampi_coll_all_packed(slot)) {
@@ -100,54 +102,25 @@ static void decide(struct ampi_coll_slot *slot, bool is_exclusive)
     if (!ampi_coll_check_sizes(slot) || count == 0)
         return;
     slot->gpus = ampi_coll_device_plan_scan(slot, is_exclusive);
-    if (slot->gpus ? ampi_coll_device_must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
+    if (slot->gpus ? ampi_coll_device->must_share(slot) : ampi_coll_must_share(slot, AMPI_COLL_SCAN))
         slot->needs_share = true;
     else if (slot->gpus)
-        ampi_coll_device_scan(slot, ampi_coll_own_part(slot), is_exclusive);
+        ampi_coll_device->scan(slot, ampi_coll_own_part(slot), is_exclusive);
     else
         scan_range(slot, ampi_coll_op(slot, ampi_coll_own_part(slot)), 0, count, is_exclusive);
 }
 
-static void share(struct ampi_coll_slot *slot, int part, bool is_exclusive)
+static void share(struct ampi_coll_slot *slot, int part)
 {
+    bool is_exclusive = slot->last->plan->is_exclusive;
     MPI_Count from, to;
 
     if (slot->gpus) {
-        ampi_coll_device_scan(slot, part, is_exclusive);
+        ampi_coll_device->scan(slot, part, is_exclusive);
         return;
     }
     ampi_coll_slice(slot, part, slot->last->send.count, &from, &to);
     scan_range(slot, ampi_coll_op(slot, part), from, to, is_exclusive);
-}
-
-static void scan_middle(struct ampi_coll_slot *slot)
-{
-    decide(slot, false);
-}
-
-static void scan_share(struct ampi_coll_slot *slot, int part)
-{
-    share(slot, part, false);
-}
-
-static void scan_deliver(struct ampi_coll_slot *slot, int part)
-{
-    deliver(slot, part, false);
-}
-
-static void exscan_middle(struct ampi_coll_slot *slot)
-{
-    decide(slot, true);
-}
-
-static void exscan_share(struct ampi_coll_slot *slot, int part)
-{
-    share(slot, part, true);
-}
-
-static void exscan_deliver(struct ampi_coll_slot *slot, int part)
-{
-    deliver(slot, part, true);
 }
 
 const struct ampi_coll_plan ampi_coll_scan_plan = {
@@ -155,9 +128,9 @@ const struct ampi_coll_plan ampi_coll_scan_plan = {
     .flow = AMPI_COLL_FLOW_SCAN,
     .pack = ampi_coll_put_input,
     .unpack = ampi_coll_unpack_input,
-    .middle = scan_middle,
-    .share = scan_share,
-    .deliver = scan_deliver,
+    .middle = middle,
+    .share = share,
+    .deliver = deliver,
 };
 
 const struct ampi_coll_plan ampi_coll_exscan_plan = {
@@ -166,9 +139,9 @@ const struct ampi_coll_plan ampi_coll_exscan_plan = {
     .is_exclusive = true,
     .pack = ampi_coll_put_input,
     .unpack = ampi_coll_unpack_input,
-    .middle = exscan_middle,
-    .share = exscan_share,
-    .deliver = exscan_deliver,
+    .middle = middle,
+    .share = share,
+    .deliver = deliver,
 };
 
 int ampi_coll_scan(const struct ampi_coll_call *call, MPI_Comm comm, const struct ampi_coll_plan *plan,

@@ -1,11 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_bcast_chain.c: the root's part from each process to the next one, in SEGMENTS that are passed on as soon as
- * they have come: for few processes on several nodes, whose links are slower than the processes. Each link carries the
- * data once in each direction.
- * Cost: SEGMENTS messages, n bytes sent by each, one copy of n; the last process is p - 2 segments behind.
+ * exchange_bcast.c: the root's part to all processes; in pieces: exchange_bcast_scatter.c.
  */
 #include "ampi/coll/between/exchange.h"
+
+/* ---- Binomial tree ----
+ * Cost: ceil(log2 p) successive messages of n bytes, forwarded without a copy. */
+
+void ampi_exchange_bcast_binomial(struct ampi_exchange *x)
+{
+    int place = (x->own - x->root + x->n) % x->n;
+    int size = ampi_exchange_subtree(place, x->n);
+    int mask = 1;
+
+    if (x->own != x->root && x->step == 0) {
+        ampi_exchange_await(x, 0, 1);
+        return;
+    }
+    x->in[x->root] = x->own == x->root ? x->out[x->own] : ampi_exchange_part_of(x->got);
+    while (mask < size)
+        mask <<= 1;
+    for (mask >>= 1; mask; mask >>= 1) /* the largest subtree first */
+        ampi_exchange_send_part(x, (x->own + mask) % x->n, 0, &x->in[x->root]);
+}
+
+/* ---- Linear, by the root ----
+ * Between few processes of one node, where all copy from the root's memory at the same time and nobody waits for a process
+ * that may have no core. Cost: p - 1 messages of n bytes by the root. */
+
+void ampi_exchange_bcast_linear(struct ampi_exchange *x)
+{
+    if (x->own == x->root) {
+        x->in[x->root] = x->out[x->own];
+        for (int i = 1; i < x->n; i++)
+            ampi_exchange_send_part(x, ampi_exchange_after(x, i), 0, &x->in[x->root]);
+    } else if (x->step == 0) {
+        ampi_exchange_await(x, 0, 1);
+    } else {
+        x->in[x->root] = ampi_exchange_part_of(x->got);
+    }
+}
+
+/* ---- Chain ----
+ * From each process to the next one, in SEGMENTS that are passed on as soon as they have come: for few processes on several
+ * nodes, whose links are slower than the processes. Each link carries the data once in each direction.
+ * Cost: SEGMENTS messages, n bytes sent by each, one copy of n; the last process is p - 2 segments behind. */
 
 #define SEGMENTS 64
 

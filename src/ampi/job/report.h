@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * report.h: what reports about ranks consist of: lines, places in the program, and what ranks wait for.
+ *
+ * Lines (rank_lines.c) are grouped: a thousand ranks with the same line are one. A line is a text and some numbers, which stand where the text has AMPI_LINE_NUMBER. Lines with the same text are one group if
+ * each number is the same in all, or depends on the rank in the same way: rank+1, or (rank+1) modulo the size.
+ */
+#ifndef AMPI_JOB_REPORT_H
+#define AMPI_JOB_REPORT_H
+
+#include "base/text.h"
+#include "ampi/object/rank.h"
+#include "image/image.h"
+
+#define AMPI_LINE_NUMBER "\1"
+#define AMPI_LINE_NUMBERS_MAX 8
+#define AMPI_LINE_BYTES 1024
+
+struct ampi_line_number {
+    int value;
+    int rank; /* the rank that it may depend on: in the communicator */
+    int size; /* of the communicator */
+};
+
+struct ampi_line {
+    int rank;  /* as in reports */
+    int count; /* things that the rank has with this line */
+    int n_numbers;
+    struct ampi_line_number numbers[AMPI_LINE_NUMBERS_MAX];
+    char text[AMPI_LINE_BYTES];
+};
+
+struct ampi_line_group {
+    struct ampi_line first;
+    int low, high;                            /* counts */
+    uint8_t relations[AMPI_LINE_NUMBERS_MAX]; /* bits of enum relation that hold for all */
+    int n_ranks;
+    int room;   /* in ranks */
+    int *ranks; /* in the order in which they were added */
+};
+
+struct ampi_lines {
+    int n;
+    struct ampi_line_group *groups;
+    int n_left_out; /* lines, because there are too many groups */
+};
+
+/* Adds a number to the line's text and numbers; appends the text before it. Text that does not fit is dropped. */
+void ampi_line_add_number(struct ampi_line *line, const char *text, int value, int rank, int size);
+
+/* Appends text. */
+void ampi_line_add(struct ampi_line *line, const char *fmt, ...) BASE_PRINTF(2, 3);
+
+/* Adds a line; ranks ascend. Allocates. */
+void ampi_lines_add(struct ampi_lines *lines, const struct ampi_line *line);
+
+/* Writes the ranks of a group: "rank 3", "ranks 0-9, 12, 20-998 in steps of 2 (501 ranks)". */
+void ampi_lines_write_ranks(const struct ampi_line_group *group, struct base_text *out);
+
+/* Writes its text, with its numbers in place: "from rank 3", "from rank+1". */
+void ampi_lines_write_text(const struct ampi_line_group *group, struct base_text *out);
+
+/* Prints a line per group, up to a limit, and frees the groups. */
+void ampi_lines_print(struct ampi_lines *lines);
+
+/* Frees the groups. */
+void ampi_lines_fini(struct ampi_lines *lines);
+
+/* ---- The places in the program where it calls MPI (call_site.c) ---- */
+
+#define AMPI_CALL_SITE_BYTES 300
+
+/* The return address in the program: `from` or, if that is in this library or its Fortran interface, one that is found on the
+ * rank's stack from lo to hi (NULL: its end). Any thread. */
+const void *ampi_call_site_of(const struct ampi_rank *rank, const void *from, const char *lo, const char *hi);
+
+/* Writes the place of the call before a return address: function and source line, or without debug information the address in the
+ * file. The places are remembered: a thousand copies of a program are searched once. False: not known. Any thread. */
+bool ampi_call_site_describe(const void *from, char text[AMPI_CALL_SITE_BYTES]);
+
+/* ---- What a blocked rank waits for (blocked.c). Other ranks' tables are read, which is safe while no rank runs
+ *      (a deadlock), or for ranks of the calling PE ---- */
+
+/* A report begins: ranks may have run since the last one of the calling OS thread. */
+void ampi_blocked_begin(void);
+
+/* Describes where a thread of a rank is blocked: its requests, the place of its call of MPI, the members that a collective waits
+ * for, and messages or receives that nearly match. pe_id: the calling PE; ranks may run, and those of other PEs are not looked at;
+ * -1: no rank runs. */
+void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *line);
+
+/* A rank of this process that the blocked rank waits for, and that cannot be replaced by another one; NULL: none is known. */
+const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank);
+
+/* Appends "in the function NAME of a reduction operation, ...". */
+void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
+
+/* ---- +check stuck:S: ranks that test and probe for ever, and find nothing (livelock.c). The gates
+ *      (tools/gen_gates.py) count calls that test or probe, and all others; the thread of stuck.c looks at the counts ---- */
+
+/* True: calls are counted. */
+extern bool ampi_livelock_is_watched;
+
+/* A rank calls a function that tests or probes; from: the return address. On the rank's PE. */
+void ampi_livelock_poll(const char *call, const void *from);
+
+/* Any other call; a test or probe that finds something. Any thread. */
+void ampi_livelock_progress(void);
+
+/* Starts to count, before ranks run. */
+void ampi_livelock_watch(void);
+
+/* One of n_looks equal looks within the limit: prints a report, once, if in the last limit_s seconds each rank was blocked in MPI
+ * or has polled, none has made another call, and nothing was found. */
+void ampi_livelock_look(int n_looks, long limit_s);
+
+/* ---- The frames of code that a signal has interrupted (backtrace.c) ---- */
+
+/* The newest frames, and the oldest ones: what recursion is in between is left out. */
+#define AMPI_FRAMES_NEWEST 12
+#define AMPI_FRAMES_OLDEST 6
+
+/* Frames up to the oldest one of the program; the library's own frames that have called the program are left out. */
+struct ampi_backtrace {
+    const void
+        *code[AMPI_FRAMES_NEWEST +
+              AMPI_FRAMES_OLDEST]; /* in each frame's instruction that crashed or called, the newest first;
+                                                                * the oldest frames are in a ring until ampi_backtrace_locate */
+    struct image_place places[AMPI_FRAMES_NEWEST + AMPI_FRAMES_OLDEST]; /* of `code` */
+    long n_walked;                                                      /* frames that were seen */
+    int n;                                                              /* frames in both arrays */
+    long n_left_out;   /* frames between code[AMPI_FRAMES_NEWEST - 1] and the next one */
+    char bytes[16000]; /* the text of ampi_backtrace_write */
+};
+
+/* Finds the frames. context: the third argument of the signal handler that calls this; of a jump to an address without code it is changed
+ * to the state after a return. Faults if the stack is damaged: then *frames is valid and has the frames up to there. Takes no lock and
+ * allocates nothing, like the next functions. Never switches. */
+void ampi_backtrace_walk(struct ampi_backtrace *frames, void *context);
+
+/* True if a frame is in a copy of the program. */
+bool ampi_backtrace_has_program(const struct ampi_backtrace *frames);
+
+/* Finds the places of the frames. pc: taken for the only frame if there is none; caller: added if no frame is in the program;
+ * NULL: not known. */
+void ampi_backtrace_locate(struct ampi_backtrace *frames, const void *pc, const void *caller);
+
+/* Adds "main (ring.c:22)" or, without debug information, "main (ring+0x12b0)". folders: with the folder of the source. */
+void ampi_backtrace_add_place(struct base_text *text, const struct image_place *place, bool folders);
+
+/* Writes a line for each frame to stderr, and how to get source lines that are missing. */
+void ampi_backtrace_write(struct ampi_backtrace *frames);
+
+#endif
