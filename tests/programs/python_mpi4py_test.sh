@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that mpi4py works in ranks of one process: examples/heat_python, spawned pools and pools on ranks. Building mpi4py takes
-# minutes: HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was built with this mpicc (docs/python.md);
-# without it the test is skipped. Usage: python_mpi4py_test.sh BUILD
+# Shows that mpi4py works in ranks of one process: examples/heat_python, spawned pools and pools on ranks, and heddle.channel
+# with its example. Building mpi4py takes minutes: HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was
+# built with this mpicc (docs/python.md); without it the test is skipped. Usage: python_mpi4py_test.sh BUILD
 set -u
 build=$1
 # shellcheck source=tools/test_expect.sh
@@ -19,5 +19,15 @@ for options in "-n 1" "-n 4" "-n 16 +p 2" "--procs 2 -n 4" "--procs 2 -n 2"; do
 done
 for ranks in 1 3; do
     expect "a pool, $ranks ranks" 0 '^\[0, 1, 4, 9, 16, 25\] $' '' "$mpirun" -n $ranks "$python" "$here/python/pool.py"
+done
+export PYTHONPATH=$here/../../src/python PYTHONDONTWRITEBYTECODE=1
+for options in "-n 1" "-n 2" "-n 4 +p 1" "-n 6 +p 2" "--procs 2 -n 2" "--procs 2 -n 4"; do
+    # shellcheck disable=SC2086
+    expect "channels, $options" 0 '^good [0-9] $' '' "$mpirun" $options "$python" "$here/python/channels.py"
+done
+for options in "-n 9" "--procs 2 -n 4"; do
+    # shellcheck disable=SC2086
+    expect "a manager, $options" 0 '^[38] workers: 849666 steps $' '' "$mpirun" $options "$python" \
+        "$here/../../examples/manager_python/manager.py"
 done
 finish
