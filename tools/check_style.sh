@@ -139,7 +139,7 @@ check_includes() {
             may["nvtx"] = "nvtx"
             add_rooms("image", "arch copy libc", "image.h")
             add_rooms("ampi", "object datatype op match procs comm p2p p2p/thread p2p/partitioned meet coll/engine coll/device coll/between coll/plan create " \
-                      "enqueue handlers topo rma io dynamic tool fortran job")
+                      "enqueue handlers topo rma io dynamic tool fortran misuse job")
             add_rooms("gpu", "kernels driver copy nccl rank streams", "gpu.h gpu_connect.c detect_source.c null.c")
         }
         FNR == 1 {

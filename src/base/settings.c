@@ -86,10 +86,12 @@ const struct base_option base_settings_table[] = {
      "of unexpected "
      "messages, its time blocked in each call, and the load of its PE"},
     {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
-     "check the program; usage: roots, operations and data sizes that differ between the ranks of a "
-     "collective end the job "
-     "with a report (slow with many ranks; between processes, a report may lack the values of the other "
-     "side); leaks: print handles that are never freed and messages that are never received, with the calls "
+     "check the program; usage: end the job with a report of both sides if roots, operations or data differ "
+     "between the ranks of a collective, or between a send and its receive, if a buffer is changed or used "
+     "twice while an operation is pending, or if one-sided operations conflict; and name the call that freed "
+     "a handle that is used (slow with many ranks; between processes only collectives, and a report may lack "
+     "the values of the other side); leaks: print handles that are never freed and messages that are never "
+     "received, with the calls "
      "that made "
      "them, and end with code 1; stuck:S: "
      "report a rank that blocks its PE for S seconds in a system call, such as a read from a terminal or a "

@@ -42,7 +42,7 @@ static void check_routes(MPI_Comm comm)
     enum { N = 7 };
     static const char *const names[] = {"heddle_sent_same_pe", "heddle_sent_other_pe",
                                         "heddle_sent_other_process"};
-    static char large[100000];
+    static char large[100000], large_in[100000];
     MPI_T_pvar_handle routes[3];
     unsigned long before = 0, after = 0, mine;
     MPI_Request request;
@@ -62,7 +62,7 @@ static void check_routes(MPI_Comm comm)
         for (int i = 0; i < N; i++)
             MPI_Sendrecv(&mtest_rank, 1, MPI_INT, right, 0, &byte, 1, MPI_INT, left, 0, comm,
                          MPI_STATUS_IGNORE);
-        MPI_Irecv(large, sizeof large, MPI_CHAR, left, 1, comm, &request);
+        MPI_Irecv(large_in, sizeof large_in, MPI_CHAR, left, 1, comm, &request);
         MPI_Ssend(large, sizeof large, MPI_CHAR, right, 1, comm);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Send(&mtest_rank, 1, MPI_INT, MPI_PROC_NULL, 0, comm); /* no message */

@@ -81,7 +81,7 @@ static void leave_messages(void)
     for (int i = 0; i < 3; i++)
         MPI_Isend(data, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD, &request); /* isend */
     MPI_Mprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
-    MPI_Irecv(data, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
+    MPI_Irecv(data + 1, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request);
 }
 
 /* Returns in some ranks only. */

@@ -68,6 +68,7 @@ void ampi_type_destroy(struct ampi_type *type)
         if (BASE_UNLIKELY(type->map && type->map->gpu))
             gpu_layout_forget(type->map);
         free(type->map);
+        free(atomic_load_explicit(&type->signature, memory_order_relaxed));
         free(r);
         free(type);
     }

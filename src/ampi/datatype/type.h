@@ -15,6 +15,7 @@
 struct base_layout;      /* the flattened program: datatype/typemap.h */
 struct ampi_type_recipe; /* constructor and arguments: datatype/recipe.h */
 struct ampi_attrs;       /* attr.h */
+struct ampi_signature;   /* datatype/signature.h */
 
 /* The basic types of the machine: the units of reductions and byte swaps. */
 enum ampi_basic {
@@ -80,9 +81,10 @@ struct ampi_type {
     _Atomic uint32_t handles; /* handles the program holds; attributes are deleted with the last one */
     MPI_Datatype predefined;  /* the constant, for predefined types; else MPI_DATATYPE_NULL */
     struct base_layout *map;  /* the flattened program; NULL for dense types and before commit */
-    struct ampi_type_recipe *recipe; /* constructor and arguments; NULL for predefined types */
-    struct ampi_attrs *attrs;        /* cached attributes; NULL: none */
-    char *name;                      /* MPI_Type_set_name; NULL: the default */
+    struct ampi_type_recipe *recipe;            /* constructor and arguments; NULL for predefined types */
+    struct ampi_attrs *attrs;                   /* cached attributes; NULL: none */
+    char *name;                                 /* MPI_Type_set_name; NULL: the default */
+    _Atomic(struct ampi_signature *) signature; /* +check usage; NULL: not made yet */
 };
 
 /* The predefined types, by handle value - 0x200; NULL where the ABI has no type. Set up at start-up. */

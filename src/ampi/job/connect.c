@@ -16,12 +16,18 @@
 #include "ampi/io/file.h"
 #include "ampi/job/job.h"
 #include "ampi/meet/meet.h"
+#include "ampi/misuse/misuse.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/thread/endpoint.h"
 #include "ampi/procs/node_memory.h"
 #include "ampi/procs/procs.h"
 #include "ampi/rma/rma_remote.h"
 #include "ampi/tool/event_queue.h"
+
+static const void *find_site(const struct ampi_rank *rank, const void *from, const char *lo)
+{
+    return ampi_call_site_of(rank, from, lo, rank->ult.stack_hi);
+}
 
 /* The order of these calls is the order in which rooms are notified of failed processes and new
  * communicators. */
@@ -42,6 +48,9 @@ static void connect_rooms(void)
         .raise = ampi_comm_raise,
         .take_event = ampi_events_take,
         .hand_out_events = ampi_events_hand_out,
+        .find_site = find_site,
+        .describe_site = ampi_call_site_describe,
+        .describe_call = ampi_misuse_describe_call,
     };
     ampi_node_memory_connect();
     ampi_p2p_connect();
@@ -57,4 +66,5 @@ static void connect_rooms(void)
     ampi_enqueue_connect();
     ampi_rma_connect();
     ampi_io_connect();
+    ampi_misuse_connect();
 }

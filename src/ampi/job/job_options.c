@@ -106,7 +106,8 @@ void ampi_options_read(int *argc, char **argv)
     gpu_streams_choose(!base_settings.gpu_no_streams, !base_settings.gpu_no_waits,
                        !base_settings.gpu_no_graphs);
     gpu_nccl_library = base_settings.nccl;
-    if (base_settings.progress_thread || base_settings.check_leaks || base_settings.stuck_s > 0)
+    if (base_settings.progress_thread || base_settings.check_leaks || base_settings.check_usage ||
+        base_settings.stuck_s > 0)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
     if (base_settings.is_random)
         shuffle();

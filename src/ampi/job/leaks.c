@@ -51,10 +51,6 @@ struct ampi_leaks {
     struct held **chains;
 };
 
-static const char *const nouns[AMPI_LEAK_KINDS] = {"communicator", "group",   "datatype",    "operation",
-                                                   "window",       "file",    "request",     "message",
-                                                   "keyval",       "session", "info object", "error handler"};
-
 /* A report. */
 struct lines {
     struct ampi_line *lines;
@@ -151,7 +147,7 @@ void *ampi_leaks_before(enum ampi_leak kind, MPI_Count n, const void *handles)
     size_t n_bytes = (size_t)n * (kind == AMPI_LEAK_KEYVAL ? sizeof(int) : sizeof(void *));
     void *copy;
 
-    if (is_off() || n <= 0 || !handles)
+    if ((is_off() && !ampi_misuse_is_on()) || n <= 0 || !handles)
         return NULL;
     copy = base_malloc(n_bytes, "+check leaks");
     memcpy(copy, handles, n_bytes);
@@ -166,12 +162,15 @@ static struct ampi_rank *caller(const void *from)
     return self ? self : ampi_gate_rank(from);
 }
 
-void ampi_leaks_freed(enum ampi_leak kind, void *before, MPI_Count n, const void *handles)
+void ampi_leaks_freed(enum ampi_leak kind, void *before, const char *call, const void *from, MPI_Count n,
+                      const void *handles)
 {
     struct ampi_rank *rank = before ? caller(NULL) : NULL;
     struct held held;
 
-    for (MPI_Count i = 0; rank && i < n; i++)
+    if (before && kind != AMPI_LEAK_KEYVAL && ampi_misuse_is_on())
+        ampi_misuse_freed(kind, call, from, n, before, handles);
+    for (MPI_Count i = 0; rank && !is_off() && i < n; i++)
         if (handle_at(kind, before, i) != handle_at(kind, handles, i) &&
             take(rank, kind, handle_at(kind, before, i), &held) && held.later)
             ampi_leaks_made(AMPI_LEAK_COMM, held.call, held.from, 1, (void *)(uintptr_t)held.later, NULL);
@@ -207,6 +206,8 @@ void ampi_leaks_made(enum ampi_leak kind, const char *call, const void *from, MP
     struct held held = {.call = call, .kind = kind, .later = later};
     char here;
 
+    if (handles && kind != AMPI_LEAK_KEYVAL && ampi_misuse_is_on())
+        ampi_misuse_made(kind, call, from, n, handles);
     if (!rank)
         return;
     held.from = ult_self() == &rank->ult ? ampi_call_site_of(rank, from, &here, rank->ult.stack_hi) : from;
@@ -266,7 +267,7 @@ static void add_held(struct lines *out, const struct ampi_rank *rank, const stru
 
     if (!state)
         return;
-    ampi_line_add(&line, "%s%s of %s", state, nouns[held->kind], held->call);
+    ampi_line_add(&line, "%s%s of %s", state, ampi_leak_nouns[held->kind], held->call);
     if (ampi_call_site_describe(held->from, site))
         ampi_line_add(&line, ", called at %s", site);
     add_line(out, &line);

@@ -8,28 +8,13 @@
 #ifndef AMPI_JOB_LEAKS_H
 #define AMPI_JOB_LEAKS_H
 
-#include "ampi/object/rank.h"
+#include "ampi/misuse/misuse.h"
 #include "base/settings.h"
-
-enum ampi_leak {
-    AMPI_LEAK_COMM,
-    AMPI_LEAK_GROUP,
-    AMPI_LEAK_DATATYPE,
-    AMPI_LEAK_OP,
-    AMPI_LEAK_WIN,
-    AMPI_LEAK_FILE,
-    AMPI_LEAK_REQUEST,
-    AMPI_LEAK_MESSAGE,
-    AMPI_LEAK_KEYVAL, /* of type int; all others are pointers */
-    AMPI_LEAK_SESSION,
-    AMPI_LEAK_INFO,
-    AMPI_LEAK_ERRHANDLER,
-    AMPI_LEAK_KINDS
-};
 
 /* Before a call that may free some of these n handles: a copy of them, for ampi_leaks_freed after the call. NULL: off, or none. */
 void *ampi_leaks_before(enum ampi_leak kind, MPI_Count n, const void *handles);
-void ampi_leaks_freed(enum ampi_leak kind, void *before, MPI_Count n, const void *handles);
+void ampi_leaks_freed(enum ampi_leak kind, void *before, const char *call, const void *from, MPI_Count n,
+                      const void *handles);
 
 /* A call, at the return address `from`, has set n handles, each of which the program must free. later: another handle, a
  * communicator, that it sets when this one, a request, completes; NULL: none. */

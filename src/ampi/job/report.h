@@ -68,8 +68,6 @@ void ampi_lines_fini(struct ampi_lines *lines);
 
 /* ---- The places in the program where it calls MPI (call_site.c) ---- */
 
-#define AMPI_CALL_SITE_BYTES 300
-
 /* The return address in the program: `from` or, if that is in this library or its Fortran interface, one that is found on the
  * rank's stack from lo to hi (NULL: its end). Any thread. */
 const void *ampi_call_site_of(const struct ampi_rank *rank, const void *from, const char *lo, const char *hi);

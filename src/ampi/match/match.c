@@ -11,7 +11,8 @@
 /* A table grows when its chains have this many nodes on average. */
 #define NODES_PER_CHAIN 2
 
-void (*ampi_match_watcher)(struct ampi_match *match, int source, int tag, bool was_unexpected);
+void (*ampi_match_watcher)(struct ampi_match *match, struct ampi_match_node *node, int source, int tag,
+                           bool was_unexpected);
 
 /* ---- Hash tables of nodes ---- */
 
@@ -190,7 +191,7 @@ static BASE_COLD struct ampi_match_node *take_posted_of_any_class(struct ampi_ma
     else if (node)
         ampi_match_remove_posted(match, node);
     if (node && match->n_posted_of[AMPI_MATCH_WATCHED])
-        ampi_match_watcher(match, source, tag, false);
+        ampi_match_watcher(match, node, source, tag, false);
     return node;
 }
 
@@ -361,7 +362,7 @@ struct ampi_match_node *ampi_match_take_unexpected(struct ampi_match *match, int
     if (node)
         remove_unexpected(match, node);
     if (node && BASE_UNLIKELY(match->n_posted_of[AMPI_MATCH_WATCHED]))
-        ampi_match_watcher(match, node->source, node->tag, true);
+        ampi_match_watcher(match, node, node->source, node->tag, true);
     return node;
 }
 

@@ -71,8 +71,10 @@ struct ampi_match {
     uint64_t n_unexpected_ever; /* total number of unexpected messages; for the tool interface */
 };
 
-/* Called for each match in an engine that is watched (ampi_match_set_watched). was_unexpected: the receive came last. */
-extern void (*ampi_match_watcher)(struct ampi_match *match, int source, int tag, bool was_unexpected);
+/* Called for each match in an engine that is watched (ampi_match_set_watched). was_unexpected: the receive came last, and the
+ * node is the message's; else the receive's. */
+extern void (*ampi_match_watcher)(struct ampi_match *match, struct ampi_match_node *node, int source, int tag,
+                                  bool was_unexpected);
 
 /* The rank in a source of an engine with n_streams, or MPI_ANY_SOURCE or MPI_PROC_NULL. */
 static inline int ampi_match_rank_of(const struct ampi_match *match, int source)

@@ -26,6 +26,7 @@ struct ampi_handlers;
 struct ampi_info;
 struct ampi_keyvals;
 struct ampi_leaks;
+struct ampi_misuse;
 struct image;
 
 enum ampi_rank_state {
@@ -79,6 +80,7 @@ struct ampi_rank {
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
     struct ampi_events *events; /* its registrations for events: tool/event_queue.h; NULL: none */
     struct ampi_leaks *leaks;   /* its live handles, with +check leaks: job/leaks.c; NULL: none yet */
+    struct ampi_misuse *misuse; /* +check usage: misuse/misuse.h; NULL: none yet */
     bool had_session;           /* a session was open once */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
@@ -286,6 +288,8 @@ static inline int ampi_rank_world_size(const struct ampi_rank *rank)
     return rank->spawned ? rank->spawned->n_ranks : ampi_job.n_ranks;
 }
 
+#define AMPI_CALL_SITE_BYTES 300
+
 /* Functions of higher rooms that lower rooms need. The job room fills the table before main runs
  * (job/connect.c), so that calls go up only here. */
 struct ampi_upper {
@@ -317,6 +321,13 @@ struct ampi_upper {
     /* ampi_event_emit (event.h) of a rank that wants events; kind: enum ampi_event_kind. */
     void (*take_event)(struct ampi_rank *rank, int kind, const struct ampi_comm *comm, const int64_t *values);
     void (*hand_out_events)(struct ampi_rank *rank);
+    /* As ampi_call_site_of and ampi_call_site_describe (job/report.h). */
+    const void *(*find_site)(const struct ampi_rank *rank, const void *from, const char *lo);
+    bool (*describe_site)(const void *from, char text[AMPI_CALL_SITE_BYTES]);
+    /* +check usage: writes the call that started a rank's operation, "MPI_Ibcast, called at main (a.c:12)". request: NULL:
+     * that of a blocking call. */
+    void (*describe_call)(struct ampi_rank *rank, const struct ampi_request *request, char *text,
+                          size_t size_bytes);
 };
 extern struct ampi_upper ampi_upper;
 

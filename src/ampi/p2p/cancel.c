@@ -11,6 +11,7 @@
  * arrives neither the request nor its communicator is freed.
  */
 #include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_watch.h"
 
 /* The item that travels to the destination's PE and back. */
 struct cancel_item {
@@ -33,6 +34,8 @@ static bool take_back(struct ampi_comm *dest, int source, int tag, const struct 
         struct ampi_message *message = BASE_CONTAINER(node, struct ampi_message, node);
         if (message->sender != request)
             continue;
+        if (ampi_p2p_is_checked(dest))
+            ampi_p2p_checker.forget(dest, source, tag, request);
         ampi_match_remove_unexpected(&dest->match, node);
         ampi_message_free(dest->owner->messages, message);
         return true;

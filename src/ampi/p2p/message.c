@@ -199,6 +199,8 @@ void ampi_message_drop_all(struct ampi_comm *dest)
     struct ampi_match_node *node;
 
     while ((node = dest->match.first_arrived) != NULL) {
+        if (ampi_p2p_is_checked(dest))
+            ampi_p2p_checker.forget(dest, node->source, node->tag, NULL);
         ampi_match_remove_unexpected(&dest->match, node);
         drop(dest, BASE_CONTAINER(node, struct ampi_message, node));
     }

@@ -8,6 +8,7 @@
 #include "ampi/p2p/p2p_failure.h"
 
 struct ampi_message ampi_message_watch_mark;
+struct ampi_p2p_checker ampi_p2p_checker;
 struct ampi_p2p_message (*ampi_p2p_partitioned_message)(const struct ampi_request *request);
 
 struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm)
@@ -43,12 +44,19 @@ static void emit_send(const struct ampi_send_args *args, enum ampi_event_kind ki
         ampi_p2p_emit(args->comm, kind, args->dest, args->tag, args->count * args->type->size_bytes);
 }
 
-void ampi_p2p_before_send(const struct ampi_send_args *args)
+static void begin_send(const struct ampi_send_args *args)
 {
     if (args->comm->at_post & AMPI_AT_POST_STREAMS)
         gpu_sync_catch_up();
     emit_send(args, AMPI_EVENT_SEND_POSTED);
     ampi_event_hand_out(args->comm->owner);
+}
+
+void ampi_p2p_before_send(const struct ampi_send_args *args)
+{
+    begin_send(args);
+    if (ampi_p2p_is_checked(args->comm))
+        ampi_p2p_checker.send(args);
 }
 
 void ampi_p2p_after_send(const struct ampi_send_args *args)
@@ -57,7 +65,7 @@ void ampi_p2p_after_send(const struct ampi_send_args *args)
     ampi_event_hand_out(args->comm->owner);
 }
 
-void ampi_p2p_before_recv(const struct ampi_recv_args *args)
+static void begin_recv(const struct ampi_recv_args *args)
 {
     if (args->comm->at_post & AMPI_AT_POST_STREAMS)
         gpu_sync_catch_up();
@@ -65,6 +73,20 @@ void ampi_p2p_before_recv(const struct ampi_recv_args *args)
         ampi_p2p_emit(args->comm, AMPI_EVENT_RECEIVE_POSTED, args->source, args->tag,
                       args->count * args->type->size_bytes);
     ampi_event_hand_out(args->comm->owner);
+}
+
+void ampi_p2p_before_recv(const struct ampi_recv_args *args)
+{
+    begin_recv(args);
+    if (ampi_p2p_is_checked(args->comm))
+        ampi_p2p_checker.receive(args);
+}
+
+void ampi_p2p_before_probed(const struct ampi_message *message, const struct ampi_recv_args *args)
+{
+    begin_recv(args);
+    if (ampi_p2p_is_checked(args->comm))
+        ampi_p2p_checker.receive_probed(message, args);
 }
 
 static void emit_received(const struct ampi_comm *comm, const MPI_Status *status)
@@ -103,16 +125,25 @@ static struct ampi_p2p_message find_message(const struct ampi_request *request)
 void ampi_p2p_before_start(const struct ampi_request *request)
 {
     struct ampi_p2p_message message = find_message(request);
+    bool is_checked = ampi_p2p_is_checked(request->comm);
 
-    if (message.role == AMPI_P2P_SENDS)
-        ampi_p2p_before_send(&(struct ampi_send_args){.comm = request->comm,
-                                                      .dest = message.peer,
-                                                      .tag = message.tag,
-                                                      .count = message.count,
-                                                      .type = message.type});
-    else if (message.role == AMPI_P2P_RECEIVES)
-        ampi_p2p_before_recv(&(struct ampi_recv_args){NULL, message.count, message.type, message.peer,
-                                                      message.tag, request->comm});
+    if (message.role == AMPI_P2P_SENDS) {
+        struct ampi_send_args args = {.buf = request->u.p2p.buf,
+                                      .comm = request->comm,
+                                      .dest = message.peer,
+                                      .tag = message.tag,
+                                      .count = message.count,
+                                      .type = message.type};
+        begin_send(&args);
+        if (is_checked && ampi_request_is_send(request))
+            ampi_p2p_checker.send(&args);
+    } else if (message.role == AMPI_P2P_RECEIVES) {
+        struct ampi_recv_args args = {request->u.p2p.buf, message.count, message.type,
+                                      message.peer,       message.tag,   request->comm};
+        begin_recv(&args);
+        if (is_checked && ampi_request_is_recv(request))
+            ampi_p2p_checker.receive(&args);
+    }
 }
 
 void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole)
@@ -145,8 +176,12 @@ void ampi_p2p_watch(struct ampi_request *request)
         ampi_p2p_completed(request, NULL);
 }
 
-void ampi_p2p_matched(struct ampi_match *match, int source, int tag, bool was_unexpected)
+void ampi_p2p_matched(struct ampi_match *match, struct ampi_match_node *node, int source, int tag,
+                      bool was_unexpected)
 {
-    ampi_p2p_emit(BASE_CONTAINER(match, struct ampi_comm, match), AMPI_EVENT_MESSAGE_MATCHED, source, tag,
-                  was_unexpected);
+    struct ampi_comm *comm = BASE_CONTAINER(match, struct ampi_comm, match);
+
+    ampi_p2p_emit(comm, AMPI_EVENT_MESSAGE_MATCHED, source, tag, was_unexpected);
+    if (ampi_p2p_is_checked(comm))
+        ampi_p2p_checker.matched(comm, node, source, tag, was_unexpected);
 }

@@ -9,6 +9,7 @@
 
 #include "ampi/object/event.h"
 #include "ampi/p2p/p2p.h"
+#include "base/settings.h"
 
 /* In comm->away while events are wanted, so that persistent receives are not bound. */
 extern struct ampi_message ampi_message_watch_mark;
@@ -20,6 +21,7 @@ struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm);
  * precede it, because the program may have waited for the stream by a call that the library does not see. */
 void ampi_p2p_before_send(const struct ampi_send_args *args) BASE_COLD;
 void ampi_p2p_before_recv(const struct ampi_recv_args *args) BASE_COLD;
+void ampi_p2p_before_probed(const struct ampi_message *message, const struct ampi_recv_args *args) BASE_COLD;
 
 /* An operation that has no request is complete. */
 void ampi_p2p_after_send(const struct ampi_send_args *args) BASE_COLD;
@@ -54,8 +56,30 @@ void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole
 void ampi_p2p_emit(const struct ampi_comm *comm, enum ampi_event_kind kind, int peer, int tag,
                    int64_t last) BASE_COLD;
 
+/* +check usage: functions of misuse/ for messages of the program. None switches. */
+struct ampi_p2p_checker {
+    /* An operation starts. */
+    void (*send)(const struct ampi_send_args *args);
+    void (*receive)(const struct ampi_recv_args *args);
+    /* As ampi_match_watcher. */
+    void (*matched)(struct ampi_comm *dest, struct ampi_match_node *node, int source, int tag,
+                    bool was_unexpected);
+    /* A message of a matched probe is received. */
+    void (*receive_probed)(const struct ampi_message *message, const struct ampi_recv_args *args);
+    /* A message will not be matched; sender: its request, or NULL. */
+    void (*forget)(const struct ampi_comm *dest, int source, int tag, const struct ampi_request *sender);
+};
+extern struct ampi_p2p_checker ampi_p2p_checker;
+
+static inline bool ampi_p2p_is_checked(const struct ampi_comm *comm)
+{
+    return BASE_UNLIKELY(base_settings.check_usage) && !comm->streams && !comm->shared->window &&
+           !comm->shared->file && !ampi_job.is_forked;
+}
+
 /* ampi_match_watcher, and watch of struct ampi_comm_client. */
-void ampi_p2p_matched(struct ampi_match *match, int source, int tag, bool was_unexpected) BASE_COLD;
+void ampi_p2p_matched(struct ampi_match *match, struct ampi_match_node *node, int source, int tag,
+                      bool was_unexpected) BASE_COLD;
 void ampi_p2p_watch_comm(struct ampi_comm *comm, bool is_on);
 
 #endif

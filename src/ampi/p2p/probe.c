@@ -207,12 +207,13 @@ static int check_mrecv(const void *buf, MPI_Count count, MPI_Datatype datatype, 
 }
 
 /* True if its events are wanted: reports the start of its receive. */
-static inline bool is_watched(const struct ampi_message *message, MPI_Count count, struct ampi_type *type)
+static inline bool is_watched(const struct ampi_message *message, void *buf, MPI_Count count,
+                              struct ampi_type *type)
 {
     if (!message || BASE_LIKELY(!(message->comm->at_post & AMPI_AT_POST_EVENTS)))
         return false;
-    ampi_p2p_before_recv(
-        &(struct ampi_recv_args){NULL, count, type, message->node.source, message->node.tag, message->comm});
+    ampi_p2p_before_probed(message, &(struct ampi_recv_args){buf, count, type, message->node.source,
+                                                             message->node.tag, message->comm});
     return true;
 }
 
@@ -249,7 +250,7 @@ int ampi_mrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype 
     if (error)
         return error;
     comm = object ? object->comm : NULL;
-    is_reported = is_watched(object, count, type);
+    is_reported = is_watched(object, buf, count, type);
     receive(self, object, buf, count, type, &own_status);
     *message = MPI_MESSAGE_NULL;
     if (is_reported)
@@ -276,7 +277,7 @@ int ampi_imrecv(struct ampi_rank *self, void *buf, MPI_Count count, MPI_Datatype
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the request is NULL");
     comm = object ? object->comm : NULL;
-    is_reported = is_watched(object, count, args.type);
+    is_reported = is_watched(object, buf, count, args.type);
     made = ampi_request_create(self, &ampi_recv_kind, comm, false);
     if (comm)
         ampi_comm_drop_pending(comm); /* the request keeps it now */

@@ -129,10 +129,10 @@ struct where {
 };
 
 /* In a call that leaves the fast path, with arguments in registers (see send.c). */
-static BASE_COLD void prepare_specially(struct ampi_request *request, MPI_Count count, struct ampi_type *type,
-                                        struct where where)
+static BASE_COLD void prepare_specially(struct ampi_request *request, void *buf, MPI_Count count,
+                                        struct ampi_type *type, struct where where)
 {
-    ampi_p2p_before_recv(&(struct ampi_recv_args){NULL, count, type, where.source, where.tag, request->comm});
+    ampi_p2p_before_recv(&(struct ampi_recv_args){buf, count, type, where.source, where.tag, request->comm});
     ampi_p2p_watch(request);
 }
 
@@ -179,7 +179,8 @@ struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_r
     struct ampi_request *request = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
 
     if (BASE_UNLIKELY(args->comm->at_post))
-        prepare_specially(request, args->count, args->type, (struct where){args->source, args->tag});
+        prepare_specially(request, args->buf, args->count, args->type,
+                          (struct where){args->source, args->tag});
     ampi_recv_fill(request, args);
     ampi_type_ref(args->type);
     start_active(request, args);

@@ -304,6 +304,18 @@ static void choose_mode(struct ampi_send_args *args)
         args->mode = AMPI_SEND_SYNCHRONOUS;
 }
 
+/* +check usage: a request of its own for a send that is complete, so that its buffer is known until the program waits for it. */
+static struct ampi_request *create_done(const struct ampi_send_args *args)
+{
+    struct ampi_request *request = ampi_request_create(args->comm->owner, &ampi_send_kind, args->comm, false);
+
+    ampi_send_fill(request, args);
+    ampi_type_ref(args->type);
+    request->state = AMPI_REQUEST_COMPLETE;
+    request->status = ampi_request_done.status;
+    return request;
+}
+
 static BASE_COLD struct ampi_request *start_specially(const void *buf, MPI_Count count,
                                                       struct ampi_type *type, struct ampi_comm *comm,
                                                       struct where where, enum ampi_send_mode mode)
@@ -314,11 +326,12 @@ static BASE_COLD struct ampi_request *start_specially(const void *buf, MPI_Count
     choose_mode(&args);
     ampi_p2p_before_send(&args);
     request = start(comm->owner, &args);
-    if (request == &ampi_request_done)
-        ampi_p2p_after_send(&args);
-    else
+    if (request != &ampi_request_done) {
         ampi_p2p_watch(request);
-    return request;
+        return request;
+    }
+    ampi_p2p_after_send(&args);
+    return ampi_p2p_is_checked(comm) ? create_done(&args) : request;
 }
 
 struct ampi_request *ampi_send_start(struct ampi_rank *self, const struct ampi_send_args *args)

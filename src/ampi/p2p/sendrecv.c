@@ -29,7 +29,7 @@ static int pack_copy(struct ampi_send_args *send, void **copy_out)
     }
     send->buf = copy;
     send->count = (MPI_Count)n_bytes;
-    send->type = ampi_type_of(MPI_BYTE);
+    send->type = ampi_type_of(MPI_PACKED);
     *copy_out = copy;
     return MPI_SUCCESS;
 }

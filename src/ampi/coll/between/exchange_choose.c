@@ -177,7 +177,7 @@ static BASE_COLD void end_job(const struct ampi_exchange *x, const struct ampi_e
 
 void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchange_message *message)
 {
-    char text[256];
+    char text[600];
 
     if (message->plan_hash != x->plan_hash && ampi_coll_usage_is_on()) {
         ampi_coll_usage_describe(x->slot, text, sizeof text);

@@ -134,7 +134,7 @@ void ampi_coll_usage_announce(const struct ampi_exchange *x)
                                 .seq = x->seq,
                                 .source = (int32_t)x->series,
                                 .cookie = x->plan_hash};
-    char text[256];
+    char text[600];
 
     ampi_coll_usage_describe(x->slot, text, sizeof text);
     if (remote->own == 0) {

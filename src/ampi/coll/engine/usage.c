@@ -6,6 +6,9 @@
 
 #include <stdio.h>
 
+#include "ampi/datatype/signature.h"
+#include "base/log.h"
+
 static bool is_rooted(const struct ampi_coll_plan *plan)
 {
     return plan->flow == AMPI_COLL_FLOW_BCAST || plan->flow == AMPI_COLL_FLOW_SCATTER ||
@@ -15,6 +18,7 @@ static bool is_rooted(const struct ampi_coll_plan *plan)
 /* ---- Reports ---- */
 
 #define NAME_MAX_BYTES 80
+#define CALL_MAX_BYTES 400
 
 /* "rank 3", or for an intercommunicator also its side. */
 static const char *name_of(const struct ampi_coll_args *args, char name[NAME_MAX_BYTES])
@@ -28,14 +32,27 @@ static const char *name_of(const struct ampi_coll_args *args, char name[NAME_MAX
     return name;
 }
 
+/* The call of a member of this process; nothing without +check usage. */
+static void describe_call(const char *before, const struct ampi_coll_args *args, char text[CALL_MAX_BYTES])
+{
+    int n = snprintf(text, CALL_MAX_BYTES, "%s", before);
+
+    if (!base_settings.check_usage || args->is_remote)
+        *text = '\0';
+    else
+        ampi_upper.describe_call(args->comm->owner, args->request, text + n, (size_t)(CALL_MAX_BYTES - n));
+}
+
 /* a: a member of this process. */
 static BASE_COLD void report(const struct ampi_coll_args *a, const char *a_value,
                              const struct ampi_coll_args *b, const char *b_value)
 {
-    char a_name[NAME_MAX_BYTES], b_name[NAME_MAX_BYTES];
+    char a_name[NAME_MAX_BYTES], b_name[NAME_MAX_BYTES], calls[2][CALL_MAX_BYTES];
 
-    ampi_report(a->comm->owner, "wrong usage of %s: %s %s, but %s %s (ranks of the communicator)",
-                a->plan->name, name_of(a, a_name), a_value, name_of(b, b_name), b_value);
+    describe_call("; the first in ", a, calls[0]);
+    describe_call("; the other in ", b, calls[1]);
+    ampi_report(a->comm->owner, "wrong usage of %s: %s %s, but %s %s (ranks of the communicator)%s%s",
+                a->plan->name, name_of(a, a_name), a_value, name_of(b, b_name), b_value, calls[0], calls[1]);
     ampi_coll_end_job(a->comm->shared->coll);
 }
 
@@ -95,36 +112,34 @@ static void check_ops(const struct ampi_coll_args *a, const struct ampi_coll_arg
 
 /* ---- Data ---- */
 
-/* True if both are basic types and differ. MPI_BYTE matches all. */
-static bool are_other_basics(const struct ampi_type *a, const struct ampi_type *b)
-{
-    return a->basic != b->basic && a->basic > AMPI_BASIC_BYTE && b->basic > AMPI_BASIC_BYTE;
-}
-
-static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b)
+/* Of a member in another process only the size is known. */
+static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b, bool is_remote)
 {
     size_t a_bytes = ampi_coll_block_bytes(&a);
+    const struct ampi_type *leaves[2];
 
-    return a_bytes != ampi_coll_block_bytes(&b) || (a_bytes && are_other_basics(a.type, b.type));
+    return a_bytes != ampi_coll_block_bytes(&b) ||
+           (a_bytes && !is_remote && ampi_signature_compare(a.type, a.count, b.type, b.count, leaves) >= 0);
 }
 
-/* For a member in another process only the size is known. */
 static void describe_block(const char *verb, const struct ampi_coll_args *args, struct ampi_coll_block block,
-                           char text[NAME_MAX_BYTES])
+                           char text[CALL_MAX_BYTES])
 {
-    int n = snprintf(text, NAME_MAX_BYTES, "%s %zu bytes", verb, ampi_coll_block_bytes(&block));
+    char signature[256];
+    int n = snprintf(text, CALL_MAX_BYTES, "%s %zu bytes", verb, ampi_coll_block_bytes(&block));
 
-    if (block.count && !args->is_remote)
-        snprintf(text + n, NAME_MAX_BYTES - (size_t)n, " (%lld of %.30s)", (long long)block.count,
-                 block.type->name ? block.type->name : "a derived type");
+    if (block.count && !args->is_remote) {
+        ampi_signature_describe(block.type, block.count, signature, sizeof signature);
+        snprintf(text + n, CALL_MAX_BYTES - (size_t)n, " (%s)", signature);
+    }
 }
 
 void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_block dst,
                              const struct ampi_coll_args *from, struct ampi_coll_block src)
 {
-    char to_text[NAME_MAX_BYTES], from_text[NAME_MAX_BYTES];
+    char to_text[CALL_MAX_BYTES], from_text[CALL_MAX_BYTES];
 
-    if (BASE_LIKELY(!is_other_data(dst, src)))
+    if (BASE_LIKELY(!is_other_data(dst, src, to->is_remote || from->is_remote)))
         return;
     describe_block("receives", to, dst, to_text);
     describe_block("sends it", from, src, from_text);
@@ -133,10 +148,10 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 
 static void check_contributions(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
 {
-    char a_text[NAME_MAX_BYTES], b_text[NAME_MAX_BYTES];
+    char a_text[CALL_MAX_BYTES], b_text[CALL_MAX_BYTES];
     struct ampi_coll_block a_block = ampi_coll_whole(&a->send), b_block = ampi_coll_whole(&b->send);
 
-    if (!a->send.type || !b->send.type || !is_other_data(a_block, b_block))
+    if (!a->send.type || !b->send.type || !is_other_data(a_block, b_block, a->is_remote || b->is_remote))
         return;
     describe_block("contributes", a, a_block, a_text);
     describe_block("contributes", b, b_block, b_text);
@@ -242,6 +257,7 @@ uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash)
 
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes)
 {
+    char call[CALL_MAX_BYTES];
     int n = snprintf(text, size_bytes, "%s", slot->plan->name);
 
     if (common_root(slot) >= 0)
@@ -249,5 +265,7 @@ void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, siz
     if (*common_op(slot))
         n += snprintf(text + n, size_bytes - (size_t)n, ", %s", common_op(slot));
     if (common_bytes(slot))
-        snprintf(text + n, size_bytes - (size_t)n, ", %zu bytes", common_bytes(slot));
+        n += snprintf(text + n, size_bytes - (size_t)n, ", %zu bytes", common_bytes(slot));
+    describe_call(" in ", slot->last, call);
+    snprintf(text + n, size_bytes - (size_t)n, "%s", call);
 }

@@ -4,8 +4,8 @@
  *
  * The standard makes programs responsible for that, and checking costs time: it compares every pair of
  * members in allgathers and all-to-alls. It detects different roots, different operations, and blocks whose
- * size or basic type differs between sender and receiver. The report has two ranks with their values, and
- * the job ends.
+ * size or type signature differs between sender and receiver. The report has two ranks with their values and
+ * calls, and the job ends.
  *
  * Across processes: arguments of members of one process are compared, and blocks with those received from
  * other processes (sizes only). Roots, predefined operations and sizes that must be equal are sent to the

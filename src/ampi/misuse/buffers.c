@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that starts one to the
+ * call by which the program learns that it is complete, whenever the library completes it.
+ *
+ * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations, in which a
+ * new operation must find none but those of sends if it sends itself. Blocking calls are compared with it, too. Data in GPU memory
+ * is not checked, and data of more than BLOCKS_MAX blocks not for overlaps.
+ */
+#include "ampi/misuse/misuse.h"
+
+#include "ampi/datatype/buffer.h"
+#include "ampi/datatype/cursor.h"
+#include "base/log.h"
+#include "base/text.h"
+
+#define BLOCKS_MAX 1024
+
+/* ---- Data ---- */
+
+static BASE_NO_SANITIZE uint64_t add_bytes(uint64_t sum, const unsigned char *bytes, size_t n)
+{
+    uint64_t lanes[4] = {sum, ~sum, sum << 1, n}, word;
+
+    for (; n >= 32; n -= 32, bytes += 32)
+        for (int i = 0; i < 4; i++) {
+            memcpy(&word, bytes + 8 * i, sizeof word);
+            lanes[i] = (lanes[i] ^ word) * 0x9e3779b97f4a7c15u;
+        }
+    for (; n > 0; n--, bytes++)
+        lanes[n % 4] = (lanes[n % 4] ^ *bytes) * 0x9e3779b97f4a7c15u;
+    for (int i = 1; i < 4; i++)
+        lanes[0] = (lanes[0] ^ lanes[0] >> 29 ^ lanes[i]) * 0xbf58476d1ce4e5b9u;
+    return lanes[0] ^ lanes[0] >> 32;
+}
+
+void ampi_misuse_each_block(const void *buf, MPI_Count count, const struct ampi_type *type,
+                            bool (*visit)(uintptr_t begin, size_t n_bytes, void *arg), void *arg)
+{
+    struct ampi_cursor cursor;
+
+    if (count == 0 || type->size_bytes == 0)
+        return;
+    if (ampi_type_is_block(type, count)) {
+        visit((uintptr_t)ampi_type_address(buf, type->true_lb_bytes), (size_t)(count * type->size_bytes),
+              arg);
+        return;
+    }
+    ampi_cursor_init(&cursor, buf, count, type);
+    do {
+        for (size_t i = 0; i < cursor.run.n_blocks; i++)
+            if (!visit(cursor.run.ptr + (uintptr_t)((int64_t)i * cursor.run.stride), cursor.run.block, arg))
+                return;
+        cursor.packed_bytes += (MPI_Count)(cursor.run.n_blocks * cursor.run.block);
+    } while (ampi_cursor_next_run(&cursor));
+}
+
+static bool sum_block(uintptr_t begin, size_t n_bytes, void *arg)
+{
+    uint64_t *sum = arg;
+
+    *sum = add_bytes(*sum, (const unsigned char *)begin, n_bytes);
+    return true;
+}
+
+static uint64_t sum_of(const struct ampi_misuse_pending *op)
+{
+    uint64_t sum = 0;
+
+    if (!ampi_device_has(op->buf, op->count, op->type))
+        ampi_misuse_each_block(op->buf, op->count, op->type, sum_block, &sum);
+    return sum;
+}
+
+/* ---- The table ---- */
+
+static struct ampi_misuse_pending **find(struct ampi_misuse *own, const struct ampi_request *request)
+{
+    struct ampi_misuse_pending **link =
+        &own->pending[((uintptr_t)request >> 6 ^ (uintptr_t)request >> 14) % AMPI_MISUSE_CHAINS];
+
+    while (*link && (*link)->request != request)
+        link = &(*link)->next;
+    return link;
+}
+
+bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
+                           struct ampi_misuse_call *call_out)
+{
+    struct ampi_misuse *own = rank->misuse;
+    const struct ampi_misuse_pending *op;
+
+    if (!own)
+        return false;
+    pthread_mutex_lock(&own->lock);
+    op = *find(own, request);
+    if (op)
+        *call_out = op->call;
+    pthread_mutex_unlock(&own->lock);
+    return op != NULL;
+}
+
+/* Blocks of an operation that are collected. */
+struct blocks {
+    struct ampi_interval *first;
+    struct ampi_misuse_pending *op;
+    int n;
+};
+
+static void free_blocks(struct ampi_interval *block)
+{
+    while (block) {
+        struct ampi_interval *with = block->with;
+        free(block);
+        block = with;
+    }
+}
+
+static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
+{
+    struct blocks *blocks = arg;
+    struct ampi_interval *block;
+
+    if (blocks->n++ == BLOCKS_MAX) {
+        free_blocks(blocks->first);
+        blocks->first = NULL;
+        return false;
+    }
+    block = base_malloc(sizeof *block, "+check usage");
+    *block = (struct ampi_interval){
+        .begin = begin, .end = begin + n_bytes, .owner = blocks->op, .with = blocks->first};
+    blocks->first = block;
+    return true;
+}
+
+void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
+                       const struct ampi_request *request)
+{
+    struct ampi_misuse *own = ampi_misuse_of(rank);
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    struct ampi_misuse_pending *op, **link;
+    struct blocks blocks = {0};
+
+    ampi_misuse_finish(rank, call, request, true);
+    op = base_calloc(1, sizeof *op, "+check usage");
+    op->request = request;
+    op->call = call;
+    if (ampi_request_is_send(request) || ampi_request_is_recv(request)) {
+        op->buf = p2p->buf;
+        op->count = p2p->count;
+        op->type = p2p->type;
+        op->is_recv = ampi_request_is_recv(request);
+        ampi_type_ref(op->type);
+        op->sum = op->is_recv ? 0 : sum_of(op);
+        blocks.op = op;
+        ampi_misuse_each_block(op->buf, op->count, op->type, add_block, &blocks);
+        op->blocks = blocks.first;
+    }
+    pthread_mutex_lock(&own->lock);
+    for (struct ampi_interval *block = op->blocks; block; block = block->with)
+        ampi_intervals_add(&own->memory, block);
+    link = find(own, request);
+    op->next = *link;
+    *link = op;
+    pthread_mutex_unlock(&own->lock);
+}
+
+void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
+                        const struct ampi_request *request, bool is_given_up)
+{
+    struct ampi_misuse *own = ampi_misuse_of(rank);
+    struct ampi_misuse_pending *op, **link;
+    char bytes[2 * AMPI_CALL_SITE_BYTES];
+    struct base_text site = base_text_in(bytes, sizeof bytes);
+
+    pthread_mutex_lock(&own->lock);
+    link = find(own, request);
+    op = *link;
+    if (op) {
+        *link = op->next;
+        for (struct ampi_interval *block = op->blocks; block; block = block->with)
+            ampi_intervals_remove(&own->memory, block);
+    }
+    pthread_mutex_unlock(&own->lock);
+    if (!op)
+        return;
+    if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
+        ampi_misuse_add_site(&site, call.from);
+        ampi_misuse_end_job(rank, &op->call,
+                            "the send buffer has changed before the send was completed by %s%s", call.name,
+                            bytes);
+    }
+    free_blocks(op->blocks);
+    if (op->type)
+        ampi_type_unref(op->type);
+    free(op);
+}
+
+/* ---- Overlaps ---- */
+
+/* A new operation. */
+struct check {
+    struct ampi_rank *rank;
+    bool is_recv;
+};
+
+static bool conflicts(const struct ampi_interval *block, const void *arg)
+{
+    return ((const struct ampi_misuse_pending *)block->owner)->is_recv ||
+           ((const struct check *)arg)->is_recv;
+}
+
+static bool check_block(uintptr_t begin, size_t n_bytes, void *arg)
+{
+    const struct check *check = arg;
+    struct ampi_misuse *own = check->rank->misuse;
+    char bytes[2 * AMPI_CALL_SITE_BYTES];
+    struct base_text site = base_text_in(bytes, sizeof bytes);
+    const struct ampi_misuse_pending *op;
+    struct ampi_misuse_call call;
+    struct ampi_interval *block;
+
+    if (!own->memory.root)
+        return false;
+    block = ampi_intervals_find(&own->memory, begin, begin + n_bytes, conflicts, check, BLOCKS_MAX);
+    if (BASE_LIKELY(!block))
+        return true;
+    op = block->owner;
+    call = ampi_misuse_call();
+    ampi_misuse_add_site(&site, op->call.from);
+    ampi_misuse_end_job(check->rank, &call,
+                        "its %s buffer has %zu bytes of the %s buffer of a pending operation, that of %s%s",
+                        check->is_recv ? "receive" : "send",
+                        (size_t)((block->end < begin + n_bytes ? block->end : begin + n_bytes) -
+                                 (block->begin > begin ? block->begin : begin)),
+                        op->is_recv ? "receive" : "send", op->call.name, bytes);
+}
+
+void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
+                              const struct ampi_type *type, bool is_recv)
+{
+    struct check check = {rank, is_recv};
+
+    if (rank->misuse && rank->misuse->memory.root)
+        ampi_misuse_each_block(buf, count, type, check_block, &check);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * misuse.h: +check usage: messages, buffers, handles and one-sided operations that a program uses wrongly.
+ *
+ *      messages.c   the datatypes of a message and of its receive differ
+ *      buffers.c    a send buffer that changes, and receive buffers that overlap others, while operations are pending
+ *      handles.c    a handle that has been freed is used
+ *      windows.c    operations of one epoch conflict at a target
+ *
+ * Collectives are in coll/engine/usage.c. Reports name both sides with their calls, and end the job, except that of a freed handle:
+ * there MPI raises an error.
+ *
+ * With the option all communicators are watched like those of programs that want events (object/event.h), so messages leave their
+ * fast paths; the rest is noted by the gates (tools/gen_gates.py). Without it nothing here is called.
+ */
+#ifndef AMPI_MISUSE_H
+#define AMPI_MISUSE_H
+
+#include <pthread.h>
+
+#include "ampi/misuse/intervals.h"
+#include "ampi/p2p/p2p.h"
+#include "base/settings.h"
+
+struct base_text;
+
+/* Kinds of handles that a program has to free. */
+enum ampi_leak {
+    AMPI_LEAK_COMM,
+    AMPI_LEAK_GROUP,
+    AMPI_LEAK_DATATYPE,
+    AMPI_LEAK_OP,
+    AMPI_LEAK_WIN,
+    AMPI_LEAK_FILE,
+    AMPI_LEAK_REQUEST,
+    AMPI_LEAK_MESSAGE,
+    AMPI_LEAK_KEYVAL, /* of type int; all others are pointers */
+    AMPI_LEAK_SESSION,
+    AMPI_LEAK_INFO,
+    AMPI_LEAK_ERRHANDLER,
+    AMPI_LEAK_KINDS
+};
+extern const char *const ampi_leak_nouns[AMPI_LEAK_KINDS]; /* "communicator" (handles.c) */
+
+static inline bool ampi_misuse_is_on(void)
+{
+    return BASE_UNLIKELY(base_settings.check_usage) && !ampi_job.is_forked;
+}
+
+/* A call of the program. */
+struct ampi_misuse_call {
+    const char *name;
+    const void *from; /* its return address */
+};
+
+/* A pending operation of the program with a request: in the table of its rank, by that. */
+struct ampi_misuse_pending {
+    struct ampi_misuse_pending *next; /* in its chain */
+    const struct ampi_request *request;
+    struct ampi_misuse_call call; /* that started it */
+    void *buf;                    /* of a send or receive */
+    MPI_Count count;
+    struct ampi_type *type; /* holds a reference; NULL: it is no send or receive */
+    bool is_recv;
+    uint64_t sum;                 /* of a send's data at the start */
+    struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many, or a GPU's */
+};
+
+#define AMPI_MISUSE_CHAINS 256
+
+/* A rank's state, from its first call that needs it. */
+struct ampi_misuse {
+    pthread_mutex_t lock; /* guards `pending` and `memory`: a message is matched on its receiver's PE */
+    struct ampi_misuse_pending *pending[AMPI_MISUSE_CHAINS];
+    struct ampi_intervals memory;                        /* of pending operations */
+    MPI_Count recv_count;                                /* of the receive that starts now */
+    struct ampi_type *recv_type;                         /* ... */
+    struct ampi_misuse_freed *freed[AMPI_MISUSE_CHAINS]; /* freed handles: handles.c */
+    struct ampi_misuse_freed *freed_first, *freed_last;  /* the same, the oldest first */
+    int n_freed;
+    int n_kept; /* of them, requests that are not in the rank's pool */
+};
+
+struct ampi_misuse *ampi_misuse_of(struct ampi_rank *rank);
+
+/* The running rank's call of the function that it is in. */
+struct ampi_misuse_call ampi_misuse_call(void);
+
+/* The place in the program for a return address of a gate. */
+const void *ampi_misuse_site(const void *from);
+
+/* Appends ", called at main (a.c:12)" to a text; nothing if the place is not known. */
+void ampi_misuse_add_site(struct base_text *out, const void *from);
+
+/* As describe_call of struct ampi_upper. */
+void ampi_misuse_describe_call(struct ampi_rank *rank, const struct ampi_request *request, char *text,
+                               size_t size_bytes);
+
+/* Reports wrong usage by a rank, and ends the job. call: of the mistake. */
+void ampi_misuse_end_job(const struct ampi_rank *rank, const struct ampi_misuse_call *call, const char *fmt,
+                         ...) BASE_PRINTF(3, 4) BASE_NORETURN BASE_COLD;
+
+/* ---- Messages and buffers: from p2p/p2p_watch.h. On the PE of the communicator's owner. Never switch. ---- */
+
+void ampi_misuse_connect(void);
+
+/* The pending operation of a request, for its call; false: it is not pending. Any PE. */
+bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
+                           struct ampi_misuse_call *call_out);
+
+/* Reports pending operations of the calling rank whose memory this new operation must not use. */
+void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
+                              const struct ampi_type *type, bool is_recv);
+
+/* Calls visit for each block of data; stops if it returns false. */
+void ampi_misuse_each_block(const void *buf, MPI_Count count, const struct ampi_type *type,
+                            bool (*visit)(uintptr_t begin, size_t n_bytes, void *arg), void *arg);
+
+/* ---- Gates. from: the return address of the call ---- */
+
+/* A call has set n handles that the program owns now; has taken back those that differ from before; gets n handles. */
+void ampi_misuse_made(enum ampi_leak kind, const char *name, const void *from, MPI_Count n,
+                      const void *handles);
+void ampi_misuse_freed(enum ampi_leak kind, const char *name, const void *from, MPI_Count n,
+                       const void *before, const void *handles);
+void ampi_misuse_used(enum ampi_leak kind, const char *name, const void *from, MPI_Count n,
+                      const void *handles);
+
+/* Operations start, complete as far as the program has seen, or are given up. */
+void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
+                       const struct ampi_request *request);
+void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
+                        const struct ampi_request *request, bool is_given_up);
+void ampi_misuse_started(const char *name, const void *from, int n, const MPI_Request *requests);
+void ampi_misuse_seen(const char *name, const void *from, int n, const MPI_Request *requests);
+
+/* An operation on a window has started, and a synchronisation call has succeeded; rank -1: all. */
+enum ampi_misuse_access { AMPI_MISUSE_GET, AMPI_MISUSE_PUT, AMPI_MISUSE_ACCUMULATE };
+void ampi_misuse_accessed(const char *name, const void *from, enum ampi_misuse_access kind, int target_rank,
+                          MPI_Aint disp, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Win win);
+enum ampi_misuse_sync {
+    AMPI_MISUSE_FENCE,    /* a new epoch begins */
+    AMPI_MISUSE_FLUSH,    /* operations in locks are complete, at one target or all */
+    AMPI_MISUSE_LOCAL,    /* ... at the origin only */
+    AMPI_MISUSE_COMPLETE, /* MPI_Win_complete */
+    AMPI_MISUSE_EXPOSED,  /* the exposure epoch of the rank is over */
+    AMPI_MISUSE_LEAVE     /* MPI_Win_free */
+};
+void ampi_misuse_synced(enum ampi_misuse_sync sync, int target_rank, MPI_Win win);
+
+#endif

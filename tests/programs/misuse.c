@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that use MPI wrongly, one by argument, and right ones that look alike ("right"). The comments name lines of reports. */
+#include <mpi.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size, ints[256], other[256];
+static double doubles[256];
+static const char *kind;
+
+static int is(const char *what)
+{
+    return strcmp(kind, what) == 0;
+}
+
+static MPI_Datatype pair_type(void)
+{
+    struct pair {
+        int i;
+        double d;
+    };
+    int lengths[] = {1, 1};
+    MPI_Aint places[] = {0, offsetof(struct pair, d)};
+    MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE}, pair;
+
+    MPI_Type_create_struct(2, lengths, places, types, &pair);
+    MPI_Type_commit(&pair);
+    return pair;
+}
+
+/* ---- Messages ---- */
+
+static void wrong_types(void)
+{
+    MPI_Request request;
+
+    if (rank == 0) {
+        MPI_Send(ints, 4, MPI_INT, 1, 5, MPI_COMM_WORLD); /* send-int */
+    } else if (rank == 1) {
+        if (is("type-posted")) {
+            MPI_Irecv(doubles, 2, MPI_FLOAT, 0, 5, MPI_COMM_WORLD, &request); /* irecv-float */
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else if (is("type-probed")) {
+            MPI_Message message;
+            MPI_Mprobe(MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+            MPI_Mrecv(doubles, 8, MPI_FLOAT, &message, MPI_STATUS_IGNORE); /* mrecv-float */
+        } else {
+            MPI_Probe(0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(doubles, 16, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* recv-byte */
+        }
+    }
+}
+
+static void wrong_struct(void)
+{
+    MPI_Datatype pair = pair_type();
+    MPI_Request request;
+
+    if (rank == 0) {
+        MPI_Recv_init(doubles, 3, pair, 1, 0, MPI_COMM_WORLD, &request);
+        MPI_Start(&request); /* start-pair */
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+    } else if (rank == 1) {
+        MPI_Ssend(ints, 2, MPI_INT, 0, 0, MPI_COMM_WORLD); /* ssend-int */
+    }
+    MPI_Type_free(&pair);
+}
+
+/* ---- Buffers ---- */
+
+static void wrong_buffer(void)
+{
+    MPI_Request requests[2];
+
+    if (rank == 0) {
+        MPI_Isend(ints, 8, MPI_INT, 1, 0, MPI_COMM_WORLD, &requests[0]); /* isend-changed */
+        ints[3] = 7;
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE); /* wait-changed */
+    } else if (rank == 1) {
+        MPI_Recv(ints, 8, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static void wrong_overlap(void)
+{
+    MPI_Request requests[2];
+
+    if (rank == 0) {
+        MPI_Irecv(ints, 8, MPI_INT, 1, 0, MPI_COMM_WORLD, &requests[0]); /* irecv-first */
+        if (is("overlap-recv"))
+            MPI_Irecv(ints + 6, 8, MPI_INT, 1, 1, MPI_COMM_WORLD, &requests[1]); /* irecv-second */
+        else
+            MPI_Send(ints + 7, 1, MPI_INT, 1, 1, MPI_COMM_WORLD); /* send-second */
+    }
+}
+
+/* ---- Handles ---- */
+
+static void wrong_handle(void)
+{
+    MPI_Datatype row, copy;
+    MPI_Request request, second;
+    MPI_Comm dup, old;
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (is("freed-request")) {
+        MPI_Isend(ints, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &request);
+        second = request;
+        MPI_Recv(other, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);                   /* wait-first */
+        if (MPI_Wait(&second, MPI_STATUS_IGNORE) == MPI_SUCCESS) /* wait-again */
+            puts("no error");
+    } else if (is("freed-type")) {
+        MPI_Type_contiguous(2, MPI_INT, &row);
+        MPI_Type_commit(&row);
+        copy = row;
+        MPI_Type_free(&row);                                       /* type-free */
+        MPI_Send(ints, 1, copy, MPI_PROC_NULL, 0, MPI_COMM_WORLD); /* send-freed */
+    } else {
+        MPI_Comm_dup(MPI_COMM_WORLD, &dup);
+        old = dup;
+        MPI_Comm_free(&dup); /* comm-free */
+        MPI_Barrier(old);    /* barrier-freed */
+    }
+}
+
+/* ---- Windows ---- */
+
+static void wrong_window(void)
+{
+    MPI_Group world, targets, origins;
+    int zero = 0, others[] = {1, 2};
+    MPI_Op op = rank == 1 ? MPI_SUM : MPI_PROD;
+    MPI_Win win;
+
+    MPI_Win_create(ints, sizeof ints, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (is("win-fence")) {
+        MPI_Win_fence(0, win);
+        if (rank > 0)
+            MPI_Put(other, 4, MPI_INT, 0, 3 * rank, 4, MPI_INT, win); /* put-fence */
+        MPI_Win_fence(0, win);
+    } else if (is("win-lock")) {
+        MPI_Win_lock_all(0, win);
+        if (rank == 1) {
+            MPI_Put(other, 1, MPI_INT, 0, 2, 1, MPI_INT, win);     /* put-lock */
+            MPI_Get(other + 9, 1, MPI_INT, 0, 2, 1, MPI_INT, win); /* get-lock */
+        }
+        MPI_Win_unlock_all(win);
+    } else if (is("win-ops")) {
+        MPI_Win_fence(0, win);
+        if (rank > 0)
+            MPI_Accumulate(other, 1, MPI_INT, 0, 0, 1, MPI_INT, op, win); /* accumulate */
+        MPI_Win_fence(0, win);
+    } else {
+        MPI_Comm_group(MPI_COMM_WORLD, &world);
+        MPI_Group_incl(world, 1, &zero, &targets);
+        MPI_Group_incl(world, 2, others, &origins);
+        if (rank == 0) {
+            MPI_Win_post(origins, 0, win);
+            MPI_Win_wait(win);
+        } else if (rank < 3) {
+            MPI_Win_start(targets, 0, win);
+            MPI_Put(other, 1, MPI_INT, 0, 0, 1, MPI_INT, win); /* put-start */
+            MPI_Win_complete(win);
+        }
+    }
+    MPI_Win_free(&win);
+}
+
+/* ---- Collectives ---- */
+
+static void wrong_collective(void)
+{
+    MPI_Datatype pair = pair_type();
+    int is_last = rank == size - 1, counts[64], places[64];
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Op op = is_last ? MPI_MAX : MPI_SUM;
+    MPI_Comm world = MPI_COMM_WORLD;
+
+    for (int i = 0; i < size; i++)
+        counts[i] = places[i] = 1;
+    if (is("coll-op"))
+        MPI_Iallreduce(ints, other, 1, MPI_INT, op, MPI_COMM_WORLD, &request); /* iallreduce */
+    else if (is("coll-type"))
+        MPI_Bcast(doubles, is_last ? 4 : 1, is_last ? MPI_INT : pair, 0, MPI_COMM_WORLD); /* bcast */
+    else if (is("coll-v")) {
+        counts[0] += is_last && rank > 0;
+        MPI_Iallgatherv(ints, 1, MPI_INT, other, counts, places, MPI_INT, world, &request); /* iallgatherv */
+    } else {
+        MPI_Reduce_init(ints, other, 1, MPI_INT, MPI_SUM, is_last, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Start(&request); /* start-reduce */
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* ---- Right programs ---- */
+
+static void right_messages(void)
+{
+    MPI_Datatype pair = pair_type(), column;
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, flag = 0;
+    MPI_Request requests[4];
+    char packed[64];
+    int at = 0;
+
+    MPI_Type_vector(4, 1, 4, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    MPI_Irecv(ints, 1, column, prev, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(ints + 1, 1, column, prev, 1, MPI_COMM_WORLD, &requests[1]); /* the columns do not overlap */
+    MPI_Isend(other, 4, MPI_INT, next, 0, MPI_COMM_WORLD, &requests[2]);
+    MPI_Isend(other, 2, MPI_2INT, next, 1, MPI_COMM_WORLD, &requests[3]); /* two sends of a buffer */
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    other[0]++;
+    MPI_Isend(doubles, 2, pair, next, 2, MPI_COMM_WORLD, &requests[0]); /* a part of what the receive takes */
+    MPI_Recv(doubles + 32, 5, pair, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    while (!flag)
+        MPI_Request_get_status(requests[0], &flag, MPI_STATUS_IGNORE);
+    doubles[0]++;
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Pack(ints, 3, MPI_INT, packed, sizeof packed, &at, MPI_COMM_WORLD);
+    MPI_Send(packed, at, MPI_PACKED, next, 3, MPI_COMM_WORLD);
+    MPI_Recv(other, 3, MPI_INT, prev, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(other, 3, MPI_INT, next, 4, MPI_COMM_WORLD);
+    MPI_Recv(packed, at, MPI_PACKED, prev, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv_replace(doubles, 2, pair, next, 5, prev, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send_init(ints, 4, MPI_INT, next, 6, MPI_COMM_WORLD, &requests[0]);
+    MPI_Recv_init(other, 4, MPI_INT, prev, 6, MPI_COMM_WORLD, &requests[1]);
+    for (int i = 0; i < 3; i++) {
+        ints[0] = other[0] = i;
+        MPI_Startall(2, requests);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE); /* inactive: legal */
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    MPI_Issend(ints, 1, MPI_INT, next, 7, MPI_COMM_WORLD, &requests[0]); /* cancelled, or received */
+    MPI_Cancel(&requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Iprobe(prev, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    if (flag)
+        MPI_Recv(other, 1, MPI_INT, prev, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Send(doubles, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD); /* the key of the cancelled one */
+    MPI_Recv(doubles, 1, MPI_DOUBLE, prev, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Type_free(&pair);
+    MPI_Type_free(&column);
+}
+
+static void right_windows(void)
+{
+    MPI_Group world, targets, origins;
+    int zero = 0;
+    MPI_Win win;
+
+    MPI_Win_create(ints, sizeof ints, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    for (int i = 0; i < 4; i++) { /* epochs follow each other at the same place */
+        MPI_Win_fence(0, win);
+        if (rank == i % size)
+            MPI_Put(other, 4, MPI_INT, 0, 0, 4, MPI_INT, win);
+    }
+    MPI_Win_fence(0, win);
+    MPI_Accumulate(other, 1, MPI_INT, 0, 0, 1, MPI_INT, MPI_SUM, win);
+    MPI_Get(other + 8, 1, MPI_INT, 0, 9, 1, MPI_INT, win);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Put(other, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+    MPI_Win_unlock(0, win);
+    MPI_Win_lock_all(0, win);
+    MPI_Fetch_and_op(other, other + 1, MPI_INT, 0, 0, MPI_SUM, win);
+    MPI_Fetch_and_op(other, other + 1, MPI_INT, 0, 0, MPI_NO_OP, win);
+    MPI_Put(other, 1, MPI_INT, 0, 10 + rank, 1, MPI_INT, win);
+    MPI_Win_flush(0, win);
+    MPI_Get(other, 1, MPI_INT, 0, 10 + rank, 1, MPI_INT, win);
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &zero, &targets);
+    for (int i = 1; i < size; i++) { /* exposure epochs follow each other */
+        MPI_Group_incl(world, 1, &i, &origins);
+        if (rank == 0) {
+            MPI_Win_post(origins, 0, win);
+            MPI_Win_wait(win);
+        } else if (rank == i) {
+            MPI_Win_start(targets, 0, win);
+            MPI_Put(other, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+            MPI_Win_complete(win);
+        }
+        MPI_Group_free(&origins);
+    }
+    MPI_Win_free(&win);
+}
+
+static void right_collectives(void)
+{
+    MPI_Datatype two;
+    MPI_Request request;
+
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_commit(&two);
+    MPI_Bcast(ints, rank ? 4 : 2, rank ? MPI_INT : two, 0, MPI_COMM_WORLD);
+    MPI_Iallreduce(ints, other, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Allgather(ints, 1, two, other, 2, MPI_INT, MPI_COMM_WORLD);
+    MPI_Type_free(&two);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    kind = argv[1];
+    if (is("right")) {
+        for (int i = 0; i < 3; i++) {
+            right_messages();
+            right_windows();
+            right_collectives();
+        }
+    } else if (is("struct"))
+        wrong_struct();
+    else if (strncmp(kind, "type", 4) == 0)
+        wrong_types();
+    else if (is("changed"))
+        wrong_buffer();
+    else if (strncmp(kind, "overlap", 7) == 0)
+        wrong_overlap();
+    else if (strncmp(kind, "freed", 5) == 0)
+        wrong_handle();
+    else if (strncmp(kind, "win", 3) == 0)
+        wrong_window();
+    else
+        wrong_collective();
+    MPI_Finalize();
+    puts("end");
+    return 0;
+}

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that +check usage finds each wrong program of misuse.c, with both sides and their calls, and nothing in right ones.
+# Usage: misuse_test.sh BUILD WORK
+set -u
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
+mkdir -p "$2" && cd "$2" || exit 1
+unset HEDDLE_OPTIONS
+mpirun=$build/bin/mpirun
+"$build/bin/mpicc" -g -O1 -w "$here/misuse.c" -o misuse || exit 1
+
+# at WORD: "called at main (misuse.c:12)" for the line with this word in a comment
+at() {
+    grep -n "/\* $1 \*/" "$here/misuse.c" | sed -E 's|:.*|\\)|; s|^|called at [a-z_]+ \\(misuse.c:|'
+}
+
+# wrong KIND PATTERN: the program ends with a report that matches
+wrong() {
+    for options in "+p 1" "+p 2"; do
+        # shellcheck disable=SC2086
+        expect "$1, $options" 16 '' "$2" "$mpirun" -n 3 $options ./misuse "$1" +check usage
+    done
+}
+
+sender="but rank 0 sends 4 of MPI_INT by MPI_Send, $(at send-int)"
+wrong type-posted "rank 1 .*MPI_Irecv, $(at irecv-float): it receives 2 of MPI_FLOAT, $sender .*element 0 is MPI_FLOAT here and MPI_INT there"
+wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_FLOAT, $sender"
+wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender"
+wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
+2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there"
+wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
+wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
+wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
+freed='which has been freed by'
+expect "freed request" 0 '^end $' "MPI_Wait, $(at wait-again): wrong usage of a request, $freed MPI_Wait, $(at wait-first)" \
+    "$mpirun" -n 1 ./misuse freed-request +check usage
+expect "freed datatype" 0 '*' "MPI_Send, $(at send-freed): wrong usage of a datatype, $freed MPI_Type_free, $(at type-free)" \
+    "$mpirun" -n 2 ./misuse freed-type +check usage
+expect "freed communicator" 0 '*' "MPI_Barrier, $(at barrier-freed): wrong usage of a communicator, $freed MPI_Comm_free, $(at comm-free)" \
+    "$mpirun" -n 2 ./misuse freed-comm +check usage
+wrong win-fence "MPI_Put, $(at put-fence): this put at rank 0 conflicts with the put of rank [12] by MPI_Put, $(at put-fence): both \
+access displacement 24 "
+wrong win-lock "MPI_Get, $(at get-lock): this get at rank 0 conflicts with the put of rank 1 by MPI_Put, $(at put-lock)"
+wrong win-ops "MPI_Accumulate, $(at accumulate): this accumulate with MPI_(SUM|PROD) at rank 0 conflicts with the accumulate with \
+MPI_(SUM|PROD) of rank [12] by MPI_Accumulate, $(at accumulate)"
+wrong win-start "MPI_Put, $(at put-start): this put at rank 0 conflicts with the put of rank [12] by MPI_Put, $(at put-start)"
+calls() {
+    echo "; the first in $1, $(at "$2"); the other in $1, $(at "$2")"
+}
+wrong coll-op "gives MPI_(SUM|MAX), but .* gives MPI_(SUM|MAX) .*$(calls MPI_Iallreduce iallreduce)"
+wrong coll-type "receives 16 bytes \(4 of MPI_INT\), but rank 0 sends it 12 bytes .*\{MPI_INT, MPI_DOUBLE\}.*$(calls MPI_Bcast bcast)"
+wrong coll-v "receives 8 bytes \(2 of MPI_INT\), but .* 4 bytes \(1 of MPI_INT\).*$(calls MPI_Iallgatherv iallgatherv)"
+wrong coll-root "gives root [01], but .* gives root [01] .*$(calls MPI_Start start-reduce)"
+expect "operations of processes" 16 '' "allreduce, MPI_(SUM|MAX), 4 bytes in MPI_Iallreduce, $(at iallreduce), but " \
+    "$mpirun" --procs 2 -n 2 ./misuse coll-op +check usage
+
+for ranks in 2 5; do
+    expect "right, $ranks ranks" 0 "(end ){$ranks}" '' "$mpirun" -n $ranks +p 1 ./misuse right +check usage
+done
+expect "right, several PEs" 0 '*' '' "$mpirun" -n 5 +p 2 ./misuse right +check usage
+expect "right, processes" 0 '*' '' "$mpirun" --procs 2 -n 5 +p 1 ./misuse right +check usage
+for kind in type-recv changed overlap-recv win-fence; do
+    expect "nothing without the option: $kind" 0 '*' '' "$mpirun" -n 3 ./misuse $kind
+done
+finish
