@@ -143,6 +143,7 @@ struct machine_traffic {
     uint64_t n_sent;     /* messages accepted for sending */
     uint64_t n_handled;  /* messages delivered to handle */
     uint64_t n_fetching; /* fetches, puts, gets and flushes in progress */
+    uint64_t n_armed;    /* calls of arm that returned true */
 };
 
 struct machine {

@@ -274,7 +274,10 @@ bool ucxm_port_arm(int pe_id)
     if (port->is_busy || !ucxm_rings_arm(port))
         return false;
     port->is_armed = true;
-    return ucp_worker_arm(port->worker) == UCS_OK;
+    if (ucp_worker_arm(port->worker) != UCS_OK)
+        return false;
+    atomic_fetch_add_explicit(&port->n_armed, 1, memory_order_relaxed);
+    return true;
 }
 
 /* ---- Closing ---- */

@@ -24,7 +24,8 @@
 static struct {
     uint64_t now_ns;
     uint64_t n_switches;
-    uint64_t n_sleeps;
+    uint64_t n_armed;
+    bool cannot_arm; /* UCX has messages of its own to handle or to send */
     uint64_t sent_count[N_PROCS]; /* messages of this process to each one */
     uint64_t taken_count[N_PROCS];
     uint64_t n_fetching;
@@ -57,13 +58,6 @@ uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe)
     return sim.n_switches;
 }
 
-uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe);
-uint64_t __wrap_ult_pe_sleeps(const struct ult_pe *pe)
-{
-    (void)pe;
-    return sim.n_sleeps;
-}
-
 void __wrap_ult_wake_all(void);
 void __wrap_ult_wake_all(void) {}
 
@@ -88,7 +82,7 @@ bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_hea
 static void give_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out)
 {
     (void)pe_id;
-    *traffic_out = (struct machine_traffic){.n_fetching = sim.n_fetching};
+    *traffic_out = (struct machine_traffic){.n_fetching = sim.n_fetching, .n_armed = sim.n_armed};
     for (int i = 0; i < N_PROCS; i++)
         if (!is_left_out || !is_left_out[i]) {
             traffic_out->n_sent += sim.sent_count[i];
@@ -140,7 +134,7 @@ static void work(uint64_t n_sent, uint64_t n_taken)
 /* The PE is woken, finds nothing, and sleeps again. */
 static void sleep_again(void)
 {
-    sim.n_sleeps++;
+    sim.n_armed += !sim.cannot_arm;
     ampi_procs_check_termination();
 }
 
@@ -181,6 +175,15 @@ static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t 
         sleep_again();
 }
 
+/* Both others confirm the last question. */
+static void confirm(uint64_t n_sent_by_1, uint64_t n_taken_by_1, uint64_t n_sent_by_2, uint64_t n_taken_by_2)
+{
+    uint32_t round = sim.sent[sim.n_sent - 1].seq;
+
+    hear(1, 0, round, n_sent_by_1, n_taken_by_1);
+    hear(2, 0, round, n_sent_by_2, n_taken_by_2);
+}
+
 /* How many messages with these flags have left for a process. */
 static int count_sent(int to, int flags)
 {
@@ -201,8 +204,6 @@ static const struct ampi_am_header *last_sent(void)
 
 START_TEST(a_deadlock_is_found)
 {
-    uint32_t round;
-
     become(0);
     work(2, 1);
     wait_a_second();
@@ -211,10 +212,11 @@ START_TEST(a_deadlock_is_found)
     hear(2, 0, 0, 6, 7);
     ck_assert_int_eq(count_sent(1, QUESTION), 1);
     ck_assert_int_eq(count_sent(2, QUESTION), 1);
-    round = last_sent()->seq;
-    hear(1, 0, round, 5, 5);
+    confirm(5, 5, 6, 7);
     ck_assert(!sim.has_reported);
-    hear(2, 0, round, 6, 7);
+    ck_assert_int_eq(count_sent(1, QUESTION), 2);
+    ck_assert_int_eq(count_sent(2, QUESTION), 2);
+    confirm(5, 5, 6, 7);
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(1, VERDICT), 1);
     ck_assert_int_eq(count_sent(2, VERDICT), 1);
@@ -259,10 +261,25 @@ START_TEST(an_answer_that_rests_on_a_newer_report_does_not_count)
     /* When the message has been taken, and all are blocked again, it is a deadlock. */
     hear(2, 0, 0, 6, 7);
     ck_assert_int_eq(count_sent(1, QUESTION), 2);
-    round = last_sent()->seq;
-    hear(1, 0, round, 7, 6);
-    hear(2, 0, round, 6, 7);
+    confirm(7, 6, 6, 7);
+    confirm(7, 6, 6, 7);
     ck_assert(sim.has_reported);
+}
+END_TEST
+
+/* A message that is internal to UCX left before process 1 answered first, and is found after that: a rank goes on. */
+START_TEST(what_comes_between_two_questions_is_no_deadlock)
+{
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    hear(2, 0, 0, 6, 7);
+    confirm(5, 5, 6, 7);
+    work(0, 0);
+    confirm(5, 5, 6, 7);
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(1, QUESTION), 2);
 }
 END_TEST
 
@@ -315,6 +332,27 @@ START_TEST(a_question_that_rests_on_an_older_report_is_not_answered)
     wait_a_second();
     ck_assert_int_eq(count_sent(0, 0), 2);
     ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 7 && last_sent()->context_id == 5);
+}
+END_TEST
+
+/* UCX has messages to send, or has not handled all that came. */
+START_TEST(a_process_that_cannot_arm_ucx_neither_reports_nor_answers)
+{
+    become(1);
+    work(5, 4);
+    sim.cannot_arm = true;
+    wait_a_second();
+    ck_assert_int_eq(sim.n_sent, 0);
+    sim.cannot_arm = false;
+    sleep_again();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    sim.cannot_arm = true;
+    hear(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    sim.cannot_arm = false;
+    sleep_again();
+    ck_assert_int_eq(count_sent(0, 0), 2);
+    ck_assert_uint_eq(last_sent()->seq, 3);
 }
 END_TEST
 
@@ -378,8 +416,6 @@ END_TEST
 /* Process 1 has failed; messages exchanged with it are no longer counted, on either side. */
 START_TEST(a_deadlock_of_the_survivors_is_found)
 {
-    uint32_t round;
-
     become(0);
     work_with(1, 7, 3);
     work_with(2, 2, 1);
@@ -395,8 +431,8 @@ START_TEST(a_deadlock_of_the_survivors_is_found)
     hear(2, 0, 0, 1, 2);
     ck_assert_int_eq(count_sent(2, QUESTION), 1);
     ck_assert_int_eq(count_sent(1, QUESTION), 0);
-    round = last_sent()->seq;
-    hear(2, 0, round, 1, 2);
+    hear(2, 0, last_sent()->seq, 1, 2);
+    hear(2, 0, last_sent()->seq, 1, 2);
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(1, VERDICT), 0);
     hear(2, PRINTED, 0, 0, 0); /* ends */
@@ -406,16 +442,13 @@ END_TEST
 
 START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
 {
-    uint32_t round;
-
     become(0);
     work(2, 1);
     wait_a_second();
     hear(1, 0, 0, 5, 5);
     hear(2, 0, 0, 6, 7);
-    round = last_sent()->seq;
-    hear(1, 0, round, 5, 5);
-    hear(2, 0, round, 6, 7);
+    confirm(5, 5, 6, 7);
+    confirm(5, 5, 6, 7);
     hear(1, PRINTED, 0, 0, 0);
     fail_process(2);
     wait_a_second(); /* ends */
@@ -426,8 +459,6 @@ END_TEST
 /* Process 0, which has collected, has failed: this one, the next, does so. */
 START_TEST(another_process_collects)
 {
-    uint32_t round;
-
     become(1);
     work_with(0, 4, 4);
     work_with(2, 5, 4);
@@ -439,8 +470,8 @@ START_TEST(another_process_collects)
     failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
     hear(2, 0, 0, 4, 5);
     ck_assert_int_eq(count_sent(2, QUESTION), 1);
-    round = last_sent()->seq;
-    hear(2, 0, round, 4, 5);
+    hear(2, 0, last_sent()->seq, 4, 5);
+    hear(2, 0, last_sent()->seq, 4, 5);
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(2, VERDICT), 1);
     ck_assert_int_eq(count_sent(0, VERDICT), 0);
@@ -471,9 +502,11 @@ int main(void)
     tcase_add_exit_test(tests, a_deadlock_is_found, ABORTED);
     tcase_add_test(tests, a_message_under_way_is_no_deadlock);
     tcase_add_test(tests, an_answer_that_rests_on_a_newer_report_does_not_count);
+    tcase_add_test(tests, what_comes_between_two_questions_is_no_deadlock);
     tcase_add_test(tests, an_answer_to_an_older_question_does_not_count);
     tcase_add_test(tests, a_quiet_process_reports_and_answers);
     tcase_add_test(tests, a_question_that_rests_on_an_older_report_is_not_answered);
+    tcase_add_test(tests, a_process_that_cannot_arm_ucx_neither_reports_nor_answers);
     tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
     tcase_add_test(tests, a_report_awaits_answers);
     tcase_add_test(tests, a_report_awaits_no_answer_of_a_failed_process);

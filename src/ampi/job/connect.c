@@ -15,6 +15,7 @@
 #include "ampi/enqueue/enqueue.h"
 #include "ampi/io/file.h"
 #include "ampi/job/job.h"
+#include "ampi/job/report.h"
 #include "ampi/meet/meet.h"
 #include "ampi/misuse/misuse.h"
 #include "ampi/p2p/p2p.h"

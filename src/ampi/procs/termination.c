@@ -4,20 +4,21 @@
  *
  * A process is quiet while all its PEs sleep and nothing of its own could wake one. It reports that, with
  * the numbers of messages it has sent and received, to the collector, the lowest process that has not
- * failed. When all are quiet and all sent messages were received, the collector asks all processes; a
+ * failed. When all are quiet and all sent messages were received, the collector asks all processes, twice; a
  * process that has done nothing since its report confirms it. If all confirm, then at the time of asking
  * all were quiet and no message was under way: nothing can ever happen. (Each was quiet from before that
  * time to after it, so the two sums belong to one time.) Answers count only while all reports are those
- * that the question is based on: a process that reports again has worked in between.
+ * that the questions are based on: a process that reports again has worked in between.
  *
  * After a failure the survivors are all processes. They ignore messages exchanged with failed processes,
  * and count together only if they know the same failures.
  *
  * In a universe other jobs' processes do not take part. A process that they may send to is not quiet.
  *
- * Some events are not Heddle messages (the notification of a sender that its data was fetched is internal
- * to UCX), and stay pending until a PE polls. So before a process reports that it is quiet it makes all its
- * PEs poll.
+ * Some messages are internal to UCX (the notification of a sender that its data was fetched): they are not
+ * counted, and both ends handle them only when a PE polls. UCX can be armed only when it has handled and sent
+ * all of them. So a process reports, or answers, after all its PEs were woken and have armed UCX again: before
+ * the first answers UCX's messages have left everywhere, and before the second ones they were received.
  *
  *      report     to the collector     sent, received; round 0, or that of the question
  *      question   from the collector
@@ -36,6 +37,12 @@
 
 /* Grace period before a process reports quiescence: messages usually arrive sooner. */
 #define WAIT_NS 1000000000
+
+/* Time until a process checks again whether all its PEs have armed UCX. */
+#define SETTLE_NS 2000000
+
+/* Times that all processes must confirm. */
+#define N_QUESTIONS 2
 
 #define FLAG_QUESTION 1
 #define FLAG_VERDICT 2
@@ -59,8 +66,9 @@ static struct {
     struct counters counters; /* at the last look; n_switches: when it became quiet */
     uint64_t since_ns;        /* time when it became quiet */
     bool has_reported;        /* the report was sent */
+    uint64_t *n_armed;        /* by PE: times that it has armed UCX, at the last look */
     bool is_waking;           /* the PEs have been woken to poll */
-    uint64_t *n_sleeps;       /* by PE: its sleeps at that time */
+    uint64_t *n_armed_before; /* by PE: n_armed at that time */
     uint32_t question;        /* round to answer; 0: none */
     struct words *words;      /* by process */
     bool *is_failed;          /* by process, at the last look */
@@ -78,6 +86,7 @@ static struct {
     bool *has_answered;        /* by process: to the last question */
     bool *has_printed;         /* by process */
     uint32_t round;            /* of the last question; changed by a report after it */
+    int n_confirmed;           /* questions that all have confirmed, based on these reports */
     bool is_judged;
 } all;
 
@@ -91,7 +100,8 @@ static void init(void)
     own.words = base_calloc(n, sizeof *own.words, what);
     own.is_failed = base_calloc(n, sizeof *own.is_failed, what);
     own.is_linked = base_calloc(n, sizeof *own.is_linked, what);
-    own.n_sleeps = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_sleeps, what);
+    own.n_armed = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed, what);
+    own.n_armed_before = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed_before, what);
     all.reported = base_calloc(n, sizeof *all.reported, what);
     all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
     all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
@@ -130,6 +140,7 @@ static bool read_counters(struct counters *counters_out)
             return false;
         counters_out->n_sent += traffic.n_sent;
         counters_out->n_taken += traffic.n_handled;
+        own.n_armed[i] = traffic.n_armed;
     }
     for (int i = 0; i < ampi_job.max_procs; i++)
         if (!own.is_failed[i]) {
@@ -251,11 +262,16 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
             reported->n_taken != counters.n_taken || reported->failed != counters.failed)
             return;
         all.has_answered[proc_id] = true;
-        if (!all.is_judged && is_true_of_all(all.has_answered))
+        if (all.is_judged || !is_true_of_all(all.has_answered))
+            return;
+        if (++all.n_confirmed == N_QUESTIONS)
             judge();
+        else
+            ask();
         return;
     }
     all.round++; /* the last question is based on another report */
+    all.n_confirmed = 0;
     *reported = counters;
     all.has_reported[proc_id] = true;
     if (is_balanced())
@@ -272,21 +288,20 @@ static void send_report(uint32_t round)
 
 /* ---- Every process ---- */
 
-/* True if every PE has polled since the first call, which wakes them. */
-static bool have_all_polled(void)
+/* True if every PE has armed UCX since the first call, which wakes them. */
+static bool have_all_armed(void)
 {
+    size_t n_bytes = (size_t)ampi_job.n_pes * sizeof *own.n_armed;
+
     for (int i = 0; own.is_waking && i < ampi_job.n_pes; i++)
-        if (ult_pe_sleeps(ult_pe_get(i)) == own.n_sleeps[i])
+        if (own.n_armed[i] == own.n_armed_before[i])
             return false;
-    if (own.is_waking) {
-        own.is_waking = false;
-        return true;
+    if (!own.is_waking) {
+        memcpy(own.n_armed_before, own.n_armed, n_bytes);
+        ult_wake_all();
     }
-    own.is_waking = true;
-    for (int i = 0; i < ampi_job.n_pes; i++)
-        own.n_sleeps[i] = ult_pe_sleeps(ult_pe_get(i));
-    ult_wake_all();
-    return false;
+    own.is_waking = !own.is_waking;
+    return !own.is_waking;
 }
 
 /* The process is not quiet, or was not a moment ago. */
@@ -324,16 +339,16 @@ int64_t ampi_procs_check_termination(void)
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
     own.counters = counters;
-    if (!own.has_reported && have_all_polled()) {
+    if (!own.has_reported && have_all_armed()) {
         own.has_reported = true;
         send_report(0);
     }
-    if (own.has_reported && own.question && have_all_polled()) {
+    if (own.has_reported && own.question && have_all_armed()) {
         uint32_t round = own.question;
         own.question = 0;
         send_report(round);
     }
-    return 0;
+    return !own.has_reported || own.question ? SETTLE_NS : 0;
 }
 
 void ampi_procs_handle_termination(const struct ampi_am_header *am)
@@ -343,7 +358,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     init();
     own.words[from].n_taken++;
     if ((am->flags & FLAG_QUESTION) && own.has_reported) { /* otherwise it is based on an older report */
-        own.question = am->seq; /* answered when all PEs sleep again, and have polled */
+        own.question = am->seq; /* answered when all PEs have armed UCX */
         own.is_waking = false;
     }
     if (am->flags & FLAG_PRINTED) {
