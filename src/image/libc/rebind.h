@@ -209,6 +209,9 @@ int image_libc_sigaction(int number, const struct sigaction *wanted, struct siga
 typedef void (*image_signal_fn)(int number);
 image_signal_fn image_libc_signal(int number, image_signal_fn handler);
 image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler);
+
+/* At the rank's end: its handlers are not called any more. */
+void image_signals_forget(struct image_libc *libc);
 int image_libc_cxa_atexit(void (*fn)(void *), void *arg, void *dso);
 int image_libc_cxa_at_quick_exit(void (*fn)(void *), void *dso);
 int image_libc_cxa_thread_atexit(void (*fn)(void *), void *arg, void *dso);
