@@ -29,6 +29,7 @@ if [ $is_copied ]; then
     expect "a script" 0 "$(good 4 $python /usr "'a', '-n'")" '' "$mpirun" -n 4 $python "$here/ranks.py" a -n +p 2
     expect "one rank" 0 "$(good 1 $python /usr '')" '' "$mpirun" -n 1 $python "$here/ranks.py"
     expect "env" 0 "$(good 3 $python /usr '')" '' "$mpirun" -n 3 env A=1 $python "$here/ranks.py"
+    expect "env and a shell" 0 "$(good 2 $python /usr '')" '' "$mpirun" -n 2 env A=1 sh -c "exec $python $here/ranks.py"
     printf '#!/bin/sh\n%s %s/ranks.py "$@" || exit\nexit 4\n' $python "$here" >run.sh && chmod +x run.sh
     expect "a shell script" 4 "$(good 2 $python /usr "'b'")" '' "$mpirun" -n 2 ./run.sh b
     { echo "#!/usr/bin/env -S $python -I" && tail -n +2 "$here/ranks.py"; } >program && chmod +x program
