@@ -80,7 +80,7 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
 #define BASE_LAUNCHED_UNIVERSE_LINK "/universe"
 #define BASE_LAUNCHED_ADDRESS "/address-"
 #define BASE_LAUNCHED_NAMES "/names"
-#define BASE_LAUNCHED_SPAWNED_MAX 128 /* numbers for processes that are spawned later */
+#define BASE_LAUNCHED_SPAWNED_MAX 1024 /* numbers for processes that are spawned later */
 #define BASE_LAUNCHED_UNIVERSE_MAX 4096
 #define BASE_LAUNCHED_UNIVERSE_SPAWNED_MAX 8
 /* In a report of mpirun about a lost process of another job: this plus its number. */

@@ -44,7 +44,8 @@ static bool may_run_python(struct launch_program *program, char **words)
         return true;
     for (char **word = words; *word; word++) {
         size_t len = strlen(*word);
-        if (program->kind == LAUNCH_PROGRAM_PLAIN && word > words && is_python_command(*word))
+        if (program->kind == LAUNCH_PROGRAM_PLAIN && word > words &&
+            (is_python_command(*word) || (strcmp(word[-1], "-c") == 0 && strstr(*word, "python"))))
             program->kind = LAUNCH_PROGRAM_STARTER;
         if (program->kind == LAUNCH_PROGRAM_STARTER &&
             (strstr(*word, "python") != NULL || (len > 3 && strcmp(*word + len - 3, ".py") == 0) ||

@@ -34,7 +34,9 @@ expect "--tag-output" 0 '\[0\]<stdout> parent.*\[spawn 1, 0\]<stdout> child|\[sp
 expect "without a process manager" 0 'spawn: MPI_ERR_SPAWN' '*' "$mpirun" -n 1 ./spawn ./fixed 2
 expect "a file that is no program" 0 'spawn: MPI_ERR_SPAWN' '' "${run[@]}" ./text 2
 expect "a folder that does not exist" 0 'spawn: MPI_ERR_SPAWN' '' "${run[@]}" ./other 2 nosuch
-expect "more processes than a job can spawn" 0 'spawn: MPI_ERR_SPAWN' '' "${run[@]}" ./fixed 200
+expect "more processes than a job can spawn" 0 'spawn: MPI_ERR_SPAWN' '' "${run[@]}" ./fixed 1100
+expect "200 processes are not too many" 0 'spawn: MPI_ERR_SPAWN' 'of spawn 1 .rank [0-9]*. ended before it called MPI_Init' \
+    "${run[@]}" /bin/true 200
 expect "a program without MPI" 0 'spawn: MPI_ERR_SPAWN' 'process [23] of spawn 1 .rank [01]. ended before it called MPI_Init, so MPI_Comm_spawn fails' \
     "${run[@]}" /bin/true 2
 expect "one program without MPI of two" 0 'spawn: MPI_ERR_SPAWN' 'process 3 of spawn 1 .rank 1. ended before it called MPI_Init' \

@@ -29,6 +29,7 @@ if [ $is_copied ]; then
     expect "a script" 0 "$(good 4 $python /usr "'a', '-n'")" '' "$mpirun" -n 4 $python "$here/ranks.py" a -n +p 2
     expect "one rank" 0 "$(good 1 $python /usr '')" '' "$mpirun" -n 1 $python "$here/ranks.py"
     expect "env" 0 "$(good 3 $python /usr '')" '' "$mpirun" -n 3 env A=1 $python "$here/ranks.py"
+    expect "env and a shell" 0 "$(good 2 $python /usr '')" '' "$mpirun" -n 2 env A=1 sh -c "exec $python $here/ranks.py"
     printf '#!/bin/sh\n%s %s/ranks.py "$@" || exit\nexit 4\n' $python "$here" >run.sh && chmod +x run.sh
     expect "a shell script" 4 "$(good 2 $python /usr "'b'")" '' "$mpirun" -n 2 ./run.sh b
     { echo "#!/usr/bin/env -S $python -I" && tail -n +2 "$here/ranks.py"; } >program && chmod +x program
@@ -46,17 +47,23 @@ if [ $is_copied ]; then
     expect "an exit code" 3 '' 'ended with exit code 3' "$mpirun" -n 3 $python -c '
 import os, sys
 sys.exit(3 if os.environ["OMPI_COMM_WORLD_RANK"] == "2" else 0)'
-    # The ranks run no Python code in which they could notice a signal.
-    # shellcheck disable=SC2016
-    expect "an interrupt" 130 '^(begun ){2}$' '*' sh -c '
-set -m # SIGINT is not ignored
+    # interrupt NAME CODE STDOUT PROGRAM: SIGINT to two ranks that have printed "begun"
+    interrupt() {
+        # shellcheck disable=SC2016
+        expect "$1" "$2" "$3" '*' bash -c '
+set -m # SIGINT is not ignored; dash needs a terminal for that
 "$@" >begun.log & job=$!
 until [ "$(grep -c begun begun.log)" = 2 ]; do sleep 0.1; done
 kill -INT $job
 wait $job
 code=$?
 cat begun.log
-exit $code' - "$mpirun" -n 2 $python -c 'import time; print("begun", flush=True); time.sleep(1000)'
+exit $code' - "$mpirun" -n 2 $python -c "import time
+$4"
+    }
+    interrupt "an interrupt" 130 '^(begun ){2}$' 'print("begun", flush=True); time.sleep(1000)'
+    interrupt "a caught interrupt" 0 '^(begun ){2}(caught ){2}$' 'try: print("begun", flush=True); time.sleep(1000)
+except KeyboardInterrupt: print("caught", flush=True)'
     expect "an exception" 1 '' 'ZeroDivisionError' "$mpirun" -n 2 $python -c '1/0'
 fi
 expect "a process for each rank" 0 "$(good 2 $python /usr '')" '' "$mpirun" --procs 2 -n 2 $python "$here/ranks.py"

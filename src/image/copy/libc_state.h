@@ -102,6 +102,7 @@ struct image_libc {
     struct image_handlers at_quick_exit;
     struct sigaction *fault_actions;   /* of fault signals such as SIGSEGV (rebind_signal.c); malloc'ed; NULL:
                                         * none */
+    struct image_signals *signals;     /* actions of other signals (rebind_signal.c); malloc'ed; NULL: none */
     stack_t signal_stack;              /* of sigaltstack on the rank's ULT; size 0: none */
     struct image_thread main_thread;   /* of the rank's ULT */
     atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */

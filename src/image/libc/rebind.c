@@ -118,6 +118,7 @@ void image_libc_unlock(struct image_libc *libc)
 static void fini(struct image_libc *libc)
 {
     image_locks_release(libc);
+    image_signals_forget(libc);
     if (atomic_load(&libc->has_threads))
         return;
     image_random_destroy(libc->random);

@@ -176,6 +176,9 @@ void image_libc_gomp_critical_end(void);
 /* Calls the function on the rank's alternate stack; on the present one if there is none, or if it is that one. */
 void image_altstack_call(void (*function)(void *), void *arg);
 
+/* At the rank's end: its handlers are not called any more. */
+void image_signals_forget(struct image_libc *libc);
+
 /* The environment for a program that the code at caller's address starts: env, or a copy with an entry more
  * (image_rebind_client.child_entry), which image_child_env_drop frees. entry: IMAGE_CHILD_ENTRY_MAX bytes. A child of vfork may
  * call both: they take no lock. Keeps errno. */

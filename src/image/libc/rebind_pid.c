@@ -133,9 +133,16 @@ static pid_t image_libc_getppid(void)
 }
 IMAGE_REBINDS(image_libc_getppid, "getppid"); /* a child's parent is the rank */
 
-/* To the process itself, as from a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
+/* To itself: as raise, so that the other ranks' handlers do not run, unless the signal waits for another thread of the rank. Else to
+ * the process itself, as from a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
 static int image_libc_kill(pid_t number, int signal_number)
 {
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+    sigset_t blocked;
+
+    if (libc && number > 0 && signal_number > 0 && number == atomic_load(&libc->number) &&
+        pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigismember(&blocked, signal_number) == 0)
+        return syscall(SYS_tgkill, getpid(), gettid(), signal_number) == 0 ? 0 : -1;
     return kill(process_of(number), signal_number);
 }
 /* The process's first thread gets the signal, not the rank's sleeping one. */

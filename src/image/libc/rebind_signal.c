@@ -6,10 +6,12 @@
  * and each rank's handler is code of its own copy. But a process has one handler per signal. So the kernel
  * gets a handler of this file, which calls the running rank's handler or, for a rank without one, the
  * handler installed before the ranks' (the crash report). Other signals (SIGTERM, SIGUSR1, timers) concern
- * the process: the handler that any rank set last is in effect. A function of this file calls it and counts the calls, because
- * the rank's waits (rebind_wait.c) end then.
+ * the process: the handlers of all ranks run, one after the other, on the thread that the kernel has chosen. A function of this
+ * file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then. A rank that asks for its action gets
+ * its own, or that before any rank's: Python's does not handle SIGINT if something handles it already.
  *
- * Flags and mask of a fault's handler are per process: those that a rank set last apply to all.
+ * Flags and mask of a handler are per process: those that a rank set last apply to all. SIG_IGN and SIG_DFL count if no rank
+ * has a handler.
  */
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
@@ -148,43 +150,156 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 /* ---- Other signals ---- */
 
-/* The handlers that ranks set last. Guarded by the lock, except for on_signal. */
+/* What a rank has set for signals other than faults. */
+struct image_signals {
+    struct sigaction actions[NSIG];
+    bool is_set[NSIG]; /* else the rank has the process's action */
+    struct image_libc *libc;
+    _Atomic(struct image_signals *) next; /* link of `ranks` */
+};
+
+static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
+
+/* The actions before the first rank's. Guarded by the lock, except for on_signal. */
 static struct {
     struct sigaction action;
-    struct image_libc *libc; /* of the rank */
-} handlers[NSIG];
+    bool is_known;
+} initial[NSIG];
 
+static bool is_function(const struct sigaction *action)
+{
+    return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+static bool has_function(const struct image_signals *rank, int number)
+{
+    return rank && rank->is_set[number] && is_function(&rank->actions[number]);
+}
+
+/* Returns false if the rank has no handler. */
+static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *info, void *context)
+{
+    if (!has_function(rank, number))
+        return false;
+    struct sigaction action = rank->actions[number];
+    if (action.sa_flags & (int)SA_RESETHAND)
+        rank->actions[number].sa_handler = SIG_DFL;
+    call(&action, number, info, context);
+    atomic_fetch_add(&rank->libc->n_handled, 1);
+    if (!(action.sa_flags & SA_RESTART))
+        atomic_fetch_add(&rank->libc->n_interrupts, 1);
+    return true;
+}
+
+/* For a signal without a handler. The default action is the kernel's: it follows when this handler returns. */
+static void do_without(const struct image_signals *rank, int number, siginfo_t *info, void *context)
+{
+    struct sigaction action = rank && rank->is_set[number] ? rank->actions[number] : initial[number].action;
+    bool is_harmless = number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
+
+    if (is_function(&action)) {
+        call(&action, number, info, context);
+    } else if (action.sa_handler == SIG_DFL && !is_harmless) {
+        sigaction(number, &action, NULL);
+        raise(number);
+    }
+}
+
+/* The rank of the calling thread, or of pthread_kill: its main thread's signal may interrupt another rank. */
+static struct image_libc *target_of(const siginfo_t *info)
+{
+    if (info->si_code == SI_QUEUE)
+        for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+            if (info->si_value.sival_ptr == rank->libc)
+                return rank->libc;
+    return info->si_code == SI_TKILL || image_is_forked_child() ? image_libc_current() : NULL;
+}
+
+/* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
+ * all ranks', as if each were a process. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-    struct sigaction action = handlers[number].action;
-    struct image_libc *libc = handlers[number].libc;
+    struct image_libc *target = target_of(info);
+    bool is_handled = false;
 
-    call(&action, number, info, context);
-    atomic_fetch_add(&libc->n_handled, 1);
-    if (!(action.sa_flags & SA_RESTART))
-        atomic_fetch_add(&libc->n_interrupts, 1);
+    if (target) {
+        if (!call_handler_of(target->signals, number, info, context))
+            do_without(target->signals, number, info, context);
+        return;
+    }
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        is_handled |= call_handler_of(rank, number, info, context);
+    if (!is_handled)
+        do_without(NULL, number, info, context);
+}
+
+/* Finds or makes the rank's element of the list. With the lock held; NULL: no memory. */
+static struct image_signals *signals_of(struct image_libc *libc)
+{
+    if (!libc->signals && (libc->signals = calloc(1, sizeof *libc->signals))) {
+        libc->signals->libc = libc;
+        atomic_store(&libc->signals->next, atomic_load(&ranks));
+        atomic_store(&ranks, libc->signals);
+    }
+    return libc->signals;
+}
+
+void image_signals_forget(struct image_libc *libc)
+{
+    if (libc->signals) /* stays: on_signal may run on another thread */
+        memset(libc->signals->is_set, 0, sizeof libc->signals->is_set);
+}
+
+/* Sets the process's action if a rank's has changed to `wanted`: other ranks' handlers remain. With the lock held. */
+static int set_process_action(int number, const struct sigaction *wanted)
+{
+    struct sigaction ours = *wanted;
+
+    if (is_function(wanted)) {
+        ours.sa_sigaction = on_signal;
+        ours.sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+    } else {
+        for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+            if (has_function(rank, number))
+                return 0;
+    }
+    return sigaction(number, &ours, NULL);
 }
 
 /* sigaction for such a signal. With the lock held. */
 static int set_counted(struct image_libc *libc, int number, const struct sigaction *wanted,
                        struct sigaction *old_out)
 {
-    struct sigaction old = handlers[number].action, ours, now;
-    bool is_handler = wanted && wanted->sa_handler != SIG_DFL && wanted->sa_handler != SIG_IGN;
-    int result;
+    struct image_signals *own = wanted ? signals_of(libc) : libc->signals;
+    struct sigaction old;
 
-    if (is_handler) {
-        ours = *wanted;
-        ours.sa_sigaction = on_signal;
-        ours.sa_flags |= SA_SIGINFO;
-        handlers[number].action = *wanted;
-        handlers[number].libc = libc;
-        atomic_store(&libc->has_handlers, true);
+    if (wanted && !own) {
+        errno = ENOMEM;
+        return -1;
     }
-    result = sigaction(number, is_handler ? &ours : wanted, &now);
-    if (result == 0 && old_out)
-        *old_out = now.sa_sigaction == on_signal ? old : now;
-    return result;
+    if (sigaction(number, NULL, &old) != 0)
+        return -1;
+    if (wanted && !initial[number].is_known) {
+        initial[number].action = old;
+        initial[number].is_known = true;
+    }
+    if (initial[number].is_known)
+        old = own && own->is_set[number] ? own->actions[number] : initial[number].action;
+    if (wanted) {
+        bool was_set = own->is_set[number];
+        own->actions[number] = *wanted;
+        own->is_set[number] = true;
+        if (is_function(wanted))
+            atomic_store(&libc->has_handlers, true);
+        if (set_process_action(number, wanted) != 0) {
+            own->actions[number] = old;
+            own->is_set[number] = was_set;
+            return -1;
+        }
+    }
+    if (old_out)
+        *old_out = old;
+    return 0;
 }
 
 /* ---- Setting a handler ---- */
@@ -209,8 +324,6 @@ static int take_over(int index, const struct sigaction *wanted)
 
 static int set_action(struct image_libc *libc, int index, const struct sigaction *wanted)
 {
-    bool is_handler = wanted->sa_handler != SIG_DFL && wanted->sa_handler != SIG_IGN;
-
     if (!libc->fault_actions)
         libc->fault_actions = calloc(BASE_COUNT(faults), sizeof *libc->fault_actions);
     if (!libc->fault_actions) {
@@ -218,7 +331,7 @@ static int set_action(struct image_libc *libc, int index, const struct sigaction
         return -1;
     }
     libc->fault_actions[index] = *wanted;
-    if (is_handler || (wanted->sa_handler == SIG_IGN && !atomic_load(&faults[index].is_ours)))
+    if (is_function(wanted) || (wanted->sa_handler == SIG_IGN && !atomic_load(&faults[index].is_ours)))
         return take_over(index, wanted);
     return 0;
 }

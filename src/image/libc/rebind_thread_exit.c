@@ -303,8 +303,11 @@ static pid_t tid_of_main(pthread_t target)
 
 static int image_libc_pthread_kill(pthread_t target, int number)
 {
-    pid_t tid = tid_of_main(target);
+    struct image_libc *libc = rank_of_main(target);
 
+    if (libc && libc->signals && number) /* its ULT's thread may run another rank now */
+        return image_libc_pthread_sigqueue(target, number, (union sigval){.sival_ptr = libc});
+    pid_t tid = tid_of_main(target);
     if (!tid)
         return pthread_kill(target, number);
     return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;

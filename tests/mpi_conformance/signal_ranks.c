@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A signal to the process reaches the handlers of all ranks, a signal of a rank to itself only its own; each rank sees the action
+ * that it has set, and a child has its rank's actions.
+ */
+#define _GNU_SOURCE
+#include "mtest.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t n_signals;
+
+static void count(int number)
+{
+    (void)number;
+    n_signals++;
+}
+
+static void check_count(int wanted, const char *what)
+{
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_CHECK(n_signals == wanted, "%s: the handler ran %d times, not %d", what, (int)n_signals, wanted);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
+/* The last rank has the default action. */
+static void check_own_actions(void)
+{
+    struct sigaction now;
+
+    MTEST_CHECK(sigaction(SIGUSR2, NULL, &now) == 0 && now.sa_handler == SIG_DFL,
+                "the first action is not SIG_DFL");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank < mtest_size - 1)
+        MTEST_CHECK(signal(SIGUSR2, count) == SIG_DFL, "the action before was not SIG_DFL");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_CHECK(sigaction(SIGUSR2, NULL, &now) == 0 &&
+                    now.sa_handler == (mtest_rank < mtest_size - 1 ? count : SIG_DFL),
+                "the action is another rank's");
+    if (mtest_rank == 0 && mtest_size > 1) {
+        raise(SIGUSR2);
+        kill(getpid(), SIGUSR2);
+    }
+    check_count(mtest_rank == 0 && mtest_size > 1 ? 2 : 0, "a rank's own signals");
+}
+
+/* A signal that comes to the process of rank 0. */
+static void check_process_signal(void)
+{
+    int process = (int)syscall(SYS_getpid), first = process, is_reached;
+
+    n_signals = 0;
+    signal(SIGUSR1, count);
+    MTEST_OK(MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    is_reached = process == first;
+    if (mtest_rank == 0)
+        syscall(SYS_kill, process, SIGUSR1);
+    while (is_reached && n_signals == 0)
+        usleep(1000);
+    check_count(is_reached, "a signal to the process");
+}
+
+static void check_child(void)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0)
+        for (;;)
+            pause();
+    kill(child, SIGUSR2);
+    if (mtest_rank == mtest_size - 1) {
+        MTEST_CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2,
+                    "SIGUSR2 does not end the child");
+        return;
+    }
+    MTEST_CHECK(waitpid(child, &status, WNOHANG) == 0, "SIGUSR2 ends the child of a rank with a handler");
+    kill(child, SIGKILL);
+    MTEST_CHECK(waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGKILL,
+                "the child has ended before");
+}
+
+int main(int argc, char **argv)
+{
+    mtest_init(&argc, &argv, 1);
+    check_own_actions();
+    check_process_signal();
+    check_child();
+    return mtest_end();
+}
