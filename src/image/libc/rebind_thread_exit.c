@@ -301,19 +301,6 @@ static pid_t tid_of_main(pthread_t target)
     return libc && image_rebind_client.main_tid ? image_rebind_client.main_tid(libc->main_thread.image) : 0;
 }
 
-static int image_libc_pthread_kill(pthread_t target, int number)
-{
-    struct image_libc *libc = rank_of_main(target);
-
-    if (libc && libc->signals && number) /* its ULT's thread may run another rank now */
-        return image_libc_pthread_sigqueue(target, number, (union sigval){.sival_ptr = libc});
-    pid_t tid = tid_of_main(target);
-    if (!tid)
-        return pthread_kill(target, number);
-    return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;
-}
-IMAGE_REBINDS(image_libc_pthread_kill, "pthread_kill");
-
 static int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
 {
     pid_t tid = tid_of_main(target);
@@ -327,6 +314,19 @@ static int image_libc_pthread_sigqueue(pthread_t target, int number, const union
     return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info) == 0 ? 0 : errno;
 }
 IMAGE_REBINDS(image_libc_pthread_sigqueue, "pthread_sigqueue");
+
+static int image_libc_pthread_kill(pthread_t target, int number)
+{
+    struct image_libc *libc = rank_of_main(target);
+
+    if (libc && libc->signals && number) /* its ULT's thread may run another rank now */
+        return image_libc_pthread_sigqueue(target, number, (union sigval){.sival_ptr = libc});
+    pid_t tid = tid_of_main(target);
+    if (!tid)
+        return pthread_kill(target, number);
+    return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;
+}
+IMAGE_REBINDS(image_libc_pthread_kill, "pthread_kill");
 
 /* ---- The clock of a thread's CPU time ---- */
 
