@@ -311,6 +311,7 @@ static int64_t begin_again(uint64_t now_ns)
     own.has_reported = false;
     own.is_waking = false;
     own.question = 0;
+    all.round++; /* as in collect */
     return WAIT_NS;
 }
 
