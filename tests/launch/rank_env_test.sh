@@ -48,6 +48,8 @@ if "$mpirun" --procs 2 -n 2 true >/dev/null 2>&1; then
     every 4 "mpirun --procs 2 -n 4" $own "$mpirun" --procs 2 -n 4 ./rank_env "${added[@]}" "${not_invented[@]}"
     every 5 "mpirun --procs 2 -n 5" $own "$mpirun" --procs 2 -n 5 ./rank_env "${added[@]}" "${not_invented[@]}"
     every 2 "mpirun --procs 2 -n 2" $own "$mpirun" --procs 2 -n 2 ./rank_env "${added[@]}" "${not_invented[@]}"
+    every 4 "two programs, one with a process for each rank" $own "$mpirun" -n 2 ./rank_env "${added[@]}" "${not_invented[@]}" : \
+        --procs 2 -n 2 ./rank_env "${added[@]}" "${not_invented[@]}"
     in_slurm=(SLURM_LOCALID=local_rank SLURM_PROCID=rank SLURM_NTASKS=size)
     every 2 "mpirun --procs 2 in a task of Slurm" ${#in_slurm[@]} env "${process[@]}" \
         "$mpirun" --procs 2 -n 2 ./rank_env "${in_slurm[@]}"

@@ -3,6 +3,7 @@
  * prints results. Connections are on a stack; I is a place in it, from the top (0).
  *      open NAME, close NAME       a port of rank 0, which is published
  *      race N                      all ranks publish a name that an ended process has left, N times; prints whether one rank could
+ *      hurry NAME                  like publish, but waits at most 0.2 s for others
  *      publish NAME, lookup NAME   the name of a port that does not exist; prints the port
  *      accept NAME, connect NAME   pushes a connection; connect waits until the name is published, at most 20 s
  *      try NAME                    connects or accepts once, for 0.2 s at most; prints the error
@@ -131,14 +132,21 @@ static int connect_to(const char *name, MPI_Comm *inter)
     return MPI_Comm_connect(other, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter);
 }
 
-static int try_port(const char *name, MPI_Comm *inter)
+static MPI_Info short_time(void)
 {
-    char other[MPI_MAX_PORT_NAME] = "";
     MPI_Info info;
-    int error;
 
     MPI_Info_create(&info);
     MPI_Info_set(info, "timeout", "0.2");
+    return info;
+}
+
+static int try_port(const char *name, MPI_Comm *inter)
+{
+    char other[MPI_MAX_PORT_NAME] = "";
+    MPI_Info info = short_time();
+    int error;
+
     if (rank == 0 && strchr(name, ':'))
         snprintf(other, sizeof other, "%s", name);
     else if (rank == 0 && strcmp(name, "own") != 0)
@@ -208,6 +216,10 @@ static int run(char **word, char *program)
         require(!MPI_Close_port(port), "close");
     } else if (strcmp(op, "publish") == 0) {
         print("publish", rank == 0 ? name_of(MPI_Publish_name(arg, MPI_INFO_NULL, "nowhere")) : "");
+    } else if (strcmp(op, "hurry") == 0) {
+        MPI_Info info = short_time();
+        print("hurry", rank == 0 ? name_of(MPI_Publish_name(arg, info, "nowhere")) : "");
+        MPI_Info_free(&info);
     } else if (strcmp(op, "race") == 0) {
         race(atoi(arg));
     } else if (strcmp(op, "lookup") == 0) {

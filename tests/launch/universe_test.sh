@@ -52,12 +52,15 @@ expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE
 expect "one of several processes publishes a name" 0 'race: well' '' "${run[@]}" --procs 2 -n 4 ./job race 100
 beside 1 1 open a await ended
 await ls "$folder"/names/* >/dev/null 2>&1
+(flock 9 && : >locked && until test -e ended; do sleep 0.1; done) 9<"$folder/names" &
+await test -e locked
+expect "a name while another process has the lock" 0 'hurry: MPI_ERR_SERVICE lookup: heddle-universe:' '' "${run[@]}" -n 1 ./job hurry b lookup a
 expect "a name is known in other jobs" 0 'lookup: heddle-universe:' '' "${run[@]}" -n 1 ./job lookup a create ended
 wait $job
 beside 1 1 await named
 expect "a name of a job that has ended is not published, and may be" 0 'lookup: MPI_ERR_NAME end' '' "${run[@]}" -n 1 ./job lookup a open a create named
 wait $job
-rm -f named ended
+rm -f named ended locked
 
 beside 1 1 open a await waiting
 expect "the port's job ends instead of accepting" 0 'try: MPI_ERR_(PORT|PROC_ABORTED) end: well' '*' "${run[@]}" -n 1 ./job create waiting try a

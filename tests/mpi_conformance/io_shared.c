@@ -161,6 +161,25 @@ static void sequential(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* The end of the file is that after the writes of ranks that come to the seek later than rank 0. */
+static void seek_end(const char *name)
+{
+    MPI_File file;
+
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MTEST_OK(MPI_File_set_size(file, 0));
+    if (mtest_rank == 0) {
+        for (int i = 1; i < mtest_size; i++)
+            MPI_Send(NULL, 0, MPI_INT, i, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MTEST_OK(MPI_File_write_at(file, 10 * mtest_rank, "0123456789", 10, MPI_CHAR, MPI_STATUS_IGNORE));
+    }
+    MTEST_OK(MPI_File_seek_shared(file, 0, MPI_SEEK_END));
+    check_position(file, mtest_size > 1 ? 10 * mtest_size : 0, "at the end");
+    MTEST_OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -172,6 +191,7 @@ int main(int argc, char **argv)
     write_shared(name);
     write_ordered(name);
     sequential(name);
+    seek_end(name);
     mio_delete(name);
     return mtest_end();
 }

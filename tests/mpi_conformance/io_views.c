@@ -198,6 +198,10 @@ static void too_far(MPI_File file)
     check_offset(file, 1 << 20, (MPI_Offset)1 << 60);
     MTEST_CLASS(MPI_File_get_byte_offset(file, 1 << 24, &disp), MPI_ERR_ARG);
     MTEST_CLASS(MPI_File_read_at(file, 1 << 24, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+    MTEST_OK(MPI_File_seek(file, INT64_MAX - 1, MPI_SEEK_SET));
+    MTEST_CLASS(MPI_File_read(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ARG);
+    MTEST_OK(MPI_File_get_position(file, &disp));
+    MTEST_CHECK(disp == INT64_MAX - 1, "a refused access moved the pointer to %lld", (long long)disp);
     MTEST_CLASS(MPI_File_set_view(file, INT64_MAX, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     MPI_Type_free(&filetype);
 }

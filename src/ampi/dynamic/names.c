@@ -20,6 +20,9 @@
 #include "base/launched.h"
 #include "base/log.h"
 
+/* How often a rank tries to lock the folder, in ns. */
+#define LOOK_NS 500000
+
 /* The file of a name, or with a suffix another one beside it. */
 static void path_of(const char *service, const char *suffix, char *path_out, size_t path_bytes)
 {
@@ -70,20 +73,31 @@ static int publish(const char *path, const char *service, const char *port, char
     return MPI_ERR_NO_SPACE;
 }
 
-/* Locks the folder against others that publish. A process that ends drops its lock. */
-static int lock_folder(void)
+/* Locks the folder against others that publish, who may be stopped: waits at most timeout_s, while other ranks run. A process
+ * that ends drops its lock. Returns an error class. */
+static int lock_folder(double timeout_s, int *fd_out)
 {
+    uint64_t end_ns = ult_now_ns() + (uint64_t)(timeout_s * 1e9);
     char path[512];
-    int fd;
+    int fd, error = MPI_SUCCESS;
 
     snprintf(path, sizeof path, "%s" BASE_LAUNCHED_UNIVERSE_LINK BASE_LAUNCHED_NAMES, ampi_launched_folder());
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0)
-        if (errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-    return fd;
+    if (fd < 0)
+        return MPI_ERR_NO_SPACE;
+    while (!error && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            error = MPI_ERR_NO_SPACE;
+        else if (ult_now_ns() >= end_ns)
+            error = MPI_ERR_PENDING;
+        else
+            ult_sleep_ns(LOOK_NS);
+    }
+    if (error)
+        close(fd);
+    else
+        *fd_out = fd;
+    return error;
 }
 
 int ampi_names_run(struct ampi_registry_call *call)
@@ -94,8 +108,8 @@ int ampi_names_run(struct ampi_registry_call *call)
     path_of(call->service, "", path, sizeof path);
     if (call->op == AMPI_REGISTRY_LOOKUP)
         return read_name(path, call->service, call->answer) ? MPI_SUCCESS : MPI_ERR_NAME;
-    if ((lock = lock_folder()) < 0)
-        return MPI_ERR_NO_SPACE;
+    if ((error = lock_folder(call->timeout_s, &lock)))
+        return error;
     if (call->op == AMPI_REGISTRY_PUBLISH)
         error = publish(path, call->service, call->port, call->answer);
     else

@@ -14,6 +14,9 @@
 #include "ampi/dynamic/registry.h"
 #include "ampi/object/info.h"
 
+/* How long others may hold up a call that publishes or unpublishes a name in a universe. They need microseconds. */
+#define LOCK_S 10
+
 static int raise_null(const char *argument)
 {
     return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", argument);
@@ -23,6 +26,16 @@ static int raise_null(const char *argument)
 static int check_info(struct ampi_rank *self, MPI_Info info)
 {
     return info == MPI_INFO_NULL || ampi_info_of(self, info) ? MPI_SUCCESS : ampi_info_raise_invalid(info);
+}
+
+/* The longest wait, in seconds, from the info key "timeout". */
+static double timeout_of(const struct ampi_info *info, double usual_s)
+{
+    const char *text = ampi_info_get(info, "timeout");
+    char *end;
+    double value_s = text ? strtod(text, &end) : -1;
+
+    return text && end != text && value_s >= 0 && value_s < 1e9 ? value_s : usual_s;
 }
 
 /* ---- Ports ---- */
@@ -75,14 +88,20 @@ static int raise_name(int error, const char *service, const char *text)
     if (error == MPI_ERR_NO_SPACE)
         return ampi_raise_self(MPI_ERR_SERVICE,
                                "the name \"%.200s\" cannot be written to the universe's folder", service);
+    if (error == MPI_ERR_PENDING)
+        return ampi_raise_self(MPI_ERR_SERVICE, "another process keeps the universe's names locked");
     return ampi_raise_self(error, "the name \"%.200s\" %s", service, text);
 }
 
 static int run_named(enum ampi_registry_op op, const char *service, MPI_Info info, const char *port,
                      const char *wrong)
 {
-    struct ampi_registry_call call = {.op = op, .port = port, .service = service};
-    int error = check_info(ampi_entered(), info);
+    struct ampi_rank *self = ampi_entered();
+    struct ampi_registry_call call = {.op = op,
+                                      .port = port,
+                                      .service = service,
+                                      .timeout_s = timeout_of(ampi_info_of(self, info), LOCK_S)};
+    int error = check_info(self, info);
 
     if (error)
         return error;
@@ -128,16 +147,6 @@ int PMPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name)
 }
 
 /* ---- Connections ---- */
-
-/* The longest wait, in seconds, from the info key "timeout"; -1: no limit. */
-static double timeout_of(const struct ampi_info *info)
-{
-    const char *text = ampi_info_get(info, "timeout");
-    char *end;
-    double value_s = text ? strtod(text, &end) : -1;
-
-    return text && end != text && value_s >= 0 && value_s < 1e9 ? value_s : -1;
-}
 
 /* The root's part: finds the other root. The key refers to *call. */
 static int meet_at_port(struct ampi_registry_call *call, struct ampi_comm_leader *leader)
@@ -195,7 +204,7 @@ static int connect_groups(enum ampi_registry_op op, const char *port_name, MPI_I
         return ampi_raise(comm, MPI_ERR_ARG, "newcomm is NULL");
     ampi_registry_begin_wait();
     if (comm->rank == root) {
-        call.timeout_s = timeout_of(hints);
+        call.timeout_s = timeout_of(hints, -1); /* no limit */
         leader.error = !port_name                        ? MPI_ERR_ARG
                        : !hints && info != MPI_INFO_NULL ? MPI_ERR_INFO
                                                          : meet_at_port(&call, &leader);

@@ -28,7 +28,7 @@ struct ampi_registry_call {
     enum ampi_registry_op op;
     const char *port;    /* name of the port; NULL: LOOKUP */
     const char *service; /* the published name; NULL: none */
-    double timeout_s;    /* ACCEPT, CONNECT: longest wait, in seconds; negative: no limit */
+    double timeout_s;    /* longest wait, in seconds; ACCEPT, CONNECT: negative: no limit. LOOKUP: none */
 
     int error;                      /* the result */
     int peer_world_rank;            /* ACCEPT, CONNECT: the other root */
@@ -57,7 +57,8 @@ void ampi_registry_explain(const char *port, char *text, size_t text_bytes);
 
 /* ---- Between registry.c and names.c ---- */
 
-/* In a universe: PUBLISH, UNPUBLISH or LOOKUP. MPI_ERR_NO_SPACE: the file cannot be written. */
+/* In a universe: PUBLISH, UNPUBLISH or LOOKUP. MPI_ERR_NO_SPACE: the file cannot be written; MPI_ERR_PENDING: another process has
+ * the lock, and the time is over. May switch. */
 int ampi_names_run(struct ampi_registry_call *call);
 
 /* False if the port's process has ended. True for names that are not ports of this universe. */

@@ -106,7 +106,6 @@ static int find_first(struct ampi_io_access *access, MPI_Offset offset)
         break;
     case AMPI_IO_INDIVIDUAL:
         etype = file->pointer;
-        file->pointer += n_etypes;
         break;
     case AMPI_IO_SHARED:
     case AMPI_IO_ORDERED:
@@ -117,6 +116,8 @@ static int find_first(struct ampi_io_access *access, MPI_Offset offset)
     }
     if (!ampi_view_find(file->view, etype, access->n_bytes, &access->first))
         return ampi_file_raise(file, MPI_ERR_ARG, "the offset %lld is too large", (long long)etype);
+    if (access->call->place == AMPI_IO_INDIVIDUAL)
+        file->pointer += n_etypes;
     return MPI_SUCCESS;
 }
 

@@ -78,17 +78,17 @@ int PMPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence)
     ampi_enter("MPI_File_seek_shared");
     if ((error = ampi_file_enter(fh, &file)))
         return error;
-    if (!(error = ampi_file_check_random(file)) && !(error = ampi_file_check_no_split(file)) &&
-        whence == MPI_SEEK_CUR && (error = ampi_file_pointer_add(file, 0, &current)))
-        error = raise_lost(file, error);
-    if (!error)
-        error = find_target(file, offset, whence, current, &target);
+    if (!(error = ampi_file_check_random(file)))
+        error = ampi_file_check_no_split(file);
     if ((error = ampi_file_agree_or_raise(file, error, offset, "the offset")) ||
         (error = ampi_file_agree_or_raise(file, MPI_SUCCESS, whence, "whence")))
         return error;
-    if (file->rank == 0)
-        ampi_file_pointer_set(file, target);
-    return ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
+    if (file->rank == 0) { /* all have arrived: what they wrote is in the size and in the pointer */
+        ampi_file_pointer_add(file, 0, &current);
+        if (!(error = find_target(file, offset, whence, current, &target)))
+            ampi_file_pointer_set(file, target);
+    }
+    return ampi_file_agree_or_raise(file, error, 0, "");
 }
 
 AMPI_EXPORT(File_get_position_shared);

@@ -133,13 +133,14 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
  * values later. */
 static void set_place(struct env *env, const struct procs_options *options, int proc_id)
 {
-    const struct procs_program *program = procs_program_of(options, proc_id);
-    int rank = proc_id, size = options->num_procs;
-    if (program->spawn > 0) {
-        const struct procs_program *last = &options->programs[options->num_programs - 1];
-        rank = program->first_rank + proc_id - program->first_proc;
-        size = last->first_rank + last->num_ranks;
-    }
+    const struct procs_program *program = procs_program_of(options, proc_id),
+                               *last = &options->programs[options->num_programs - 1];
+    int size = program->spawn > 0   ? last->first_rank + last->num_ranks
+               : options->num_ranks ? options->num_ranks
+                                    : options->num_procs;
+    long first, end;
+    procs_ranks_of(options, proc_id, &first, &end);
+    int rank = (int)first;
     struct base_rank_place place = {.rank = rank, .size = size, .local_rank = rank, .local_size = size};
     if (size > 1 || program->spawn > 0)
         base_rank_variables_set(&place, set_variable, env);
