@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A signal to the process reaches the handlers of all ranks, a signal of a rank to itself only its own; each rank sees the action
- * that it has set, and a child has its rank's actions.
+ * that it has set, and a child has its rank's actions. Handlers may set actions at any time.
  */
 #define _GNU_SOURCE
 #include "mtest.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +65,57 @@ static void check_process_signal(void)
     check_count(is_reached, "a signal to the process");
 }
 
+static void count_value(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    MTEST_CHECK(info->si_value.sival_ptr == (void *)&n_signals && info->si_code == SI_QUEUE &&
+                    info->si_errno == 0,
+                "the information is another signal's");
+    n_signals++;
+}
+
+/* Signals with a value to itself, and that of a write to a pipe that nobody reads. */
+static void check_own_values(void)
+{
+    struct sigaction action = {.sa_sigaction = count_value, .sa_flags = SA_SIGINFO};
+    union sigval value = {.sival_ptr = (void *)&n_signals};
+    int ends[2];
+
+    n_signals = 0;
+    sigaction(SIGRTMIN, &action, NULL);
+    signal(SIGPIPE, count);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    sigqueue(getpid(), SIGRTMIN, value);
+    pthread_sigqueue(pthread_self(), SIGRTMIN, value);
+    MTEST_CHECK(pipe(ends) == 0 && close(ends[0]) == 0 && write(ends[1], "", 1) < 0,
+                "the write did not fail");
+    close(ends[1]);
+    check_count(3, "signals with values, and of a pipe");
+}
+
+static void set_again(int number)
+{
+    signal(number, set_again);
+    n_signals++;
+}
+
+/* The signals come while actions are set, in most cases. */
+static void check_set_in_handler(void)
+{
+    struct itimerval often = {{0, 2000}, {0, 2000}}, off = {{0, 0}, {0, 0}};
+
+    n_signals = 0;
+    signal(SIGALRM, set_again);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (n_signals < 20)
+        signal(SIGUSR1, count);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    setitimer(ITIMER_REAL, &off, NULL);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void check_child(void)
 {
     int status = 0;
@@ -88,6 +141,8 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 1);
     check_own_actions();
     check_process_signal();
+    check_own_values();
+    check_set_in_handler();
     check_child();
     return mtest_end();
 }

@@ -247,6 +247,12 @@ static void right_messages(void)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Send(doubles, 1, MPI_DOUBLE, next, 7, MPI_COMM_WORLD); /* the key of the cancelled one */
     MPI_Recv(doubles, 1, MPI_DOUBLE, prev, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Isend((void *)8, 4, MPI_INT, MPI_PROC_NULL, 8, MPI_COMM_WORLD,
+              &requests[0]); /* buffers without use */
+    MPI_Irecv(other, 1, MPI_INT, MPI_PROC_NULL, 8, MPI_COMM_WORLD, &requests[1]);
+    MPI_Irecv(other, 1, MPI_INT, prev, 8, MPI_COMM_WORLD, &requests[2]);
+    MPI_Send(ints, 1, MPI_INT, next, 8, MPI_COMM_WORLD);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
     MPI_Type_free(&pair);
     MPI_Type_free(&column);
 }

@@ -133,6 +133,14 @@ static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
     return true;
 }
 
+/* With MPI_PROC_NULL: the buffer is not used, so it may be invalid or that of other operations. */
+static bool has_no_peer(const struct ampi_request *request)
+{
+    if (ampi_request_is_send(request))
+        return request->u.p2p.peer_rank == MPI_PROC_NULL;
+    return request->state == AMPI_REQUEST_COMPLETE && request->status.MPI_SOURCE == MPI_PROC_NULL;
+}
+
 void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
                        const struct ampi_request *request)
 {
@@ -145,7 +153,7 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
     op = base_calloc(1, sizeof *op, "+check usage");
     op->request = request;
     op->call = call;
-    if (ampi_request_is_send(request) || ampi_request_is_recv(request)) {
+    if (!has_no_peer(request) && (ampi_request_is_send(request) || ampi_request_is_recv(request))) {
         op->buf = p2p->buf;
         op->count = p2p->count;
         op->type = p2p->type;

@@ -179,6 +179,10 @@ void image_altstack_call(void (*function)(void *), void *arg);
 /* At the rank's end: its handlers are not called any more. */
 void image_signals_forget(struct image_libc *libc);
 
+/* Sends a signal of the caller's rank to a thread: its handler runs on that one, no other rank's. value: as pthread_sigqueue;
+ * NULL: as pthread_kill. Sets errno. May be called in a signal handler. */
+int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value);
+
 /* The environment for a program that the code at caller's address starts: env, or a copy with an entry more
  * (image_rebind_client.child_entry), which image_child_env_drop frees. entry: IMAGE_CHILD_ENTRY_MAX bytes. A child of vfork may
  * call both: they take no lock. Keeps errno. */

@@ -133,16 +133,23 @@ static pid_t image_libc_getppid(void)
 }
 IMAGE_REBINDS(image_libc_getppid, "getppid"); /* a child's parent is the rank */
 
-/* To itself: as raise, so that the other ranks' handlers do not run, unless the signal waits for another thread of the rank. Else to
- * the process itself, as from a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
-static int image_libc_kill(pid_t number, int signal_number)
+/* A signal to itself is for this rank, unless it waits for another thread of the rank. Else it is for the process itself, as from
+ * a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
+static struct image_libc *sends_itself(pid_t number, int signal_number)
 {
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
     sigset_t blocked;
 
     if (libc && number > 0 && signal_number > 0 && number == atomic_load(&libc->number) &&
         pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigismember(&blocked, signal_number) == 0)
-        return syscall(SYS_tgkill, getpid(), gettid(), signal_number) == 0 ? 0 : -1;
+        return libc;
+    return NULL;
+}
+
+static int image_libc_kill(pid_t number, int signal_number)
+{
+    if (sends_itself(number, signal_number))
+        return (int)syscall(SYS_tgkill, getpid(), gettid(), signal_number);
     return kill(process_of(number), signal_number);
 }
 /* The process's first thread gets the signal, not the rank's sleeping one. */
@@ -150,7 +157,10 @@ IMAGE_REBINDS(image_libc_kill, "kill");
 
 static int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
 {
-    return sigqueue(process_of(number), signal_number, value);
+    struct image_libc *libc = sends_itself(number, signal_number);
+
+    return libc ? image_signals_send(libc, gettid(), signal_number, &value)
+                : sigqueue(process_of(number), signal_number, value);
 }
 IMAGE_REBINDS(image_libc_sigqueue, "sigqueue");
 

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -34,8 +35,9 @@ static struct {
 } faults[] = {{.number = SIGSEGV}, {.number = SIGBUS},  {.number = SIGFPE},
               {.number = SIGILL},  {.number = SIGABRT}, {.number = SIGTRAP}};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault
-                                                          * reads */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault reads; taken with all
+                                                          * signals blocked, because handlers set actions, too */
 
 static int index_of(int number)
 {
@@ -152,6 +154,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 /* What a rank has set for signals other than faults. */
 struct image_signals {
+    int mark; /* in si_errno of a signal that a rank sends to itself; > 0 */
     struct sigaction actions[NSIG];
     bool is_set[NSIG]; /* else the rank has the process's action */
     struct image_libc *libc;
@@ -205,21 +208,52 @@ static void do_without(const struct image_signals *rank, int number, siginfo_t *
     }
 }
 
-/* The rank of the calling thread, or of pthread_kill: its main thread's signal may interrupt another rank. */
-static struct image_libc *target_of(const siginfo_t *info)
+/* The kernel sends these to the thread that made the call, but their si_code is that of kill. */
+static bool is_of_call(int number, const siginfo_t *info)
 {
-    if (info->si_code == SI_QUEUE)
-        for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-            if (info->si_value.sival_ptr == rank->libc)
-                return rank->libc;
-    return info->si_code == SI_TKILL || image_is_forked_child() ? image_libc_current() : NULL;
+    return (number == SIGPIPE || number == SIGXFSZ) && info->si_code == SI_USER && info->si_pid == getpid();
+}
+
+/* The rank that the signal is for: of the calling thread, or by its mark, because a main thread's signal may interrupt another
+ * rank. NULL: all. Makes the information that of a signal without a mark. */
+static struct image_libc *target_of(int number, siginfo_t *info)
+{
+    int mark = info->si_code == SI_QUEUE ? abs(info->si_errno) : 0;
+
+    for (struct image_signals *rank = mark ? atomic_load(&ranks) : NULL; rank;
+         rank = atomic_load(&rank->next)) {
+        if (rank->mark != mark)
+            continue;
+        if (info->si_errno < 0)
+            info->si_code = SI_TKILL;
+        info->si_errno = 0;
+        return rank->libc;
+    }
+    return info->si_code == SI_TKILL || is_of_call(number, info) || image_is_forked_child()
+               ? image_libc_current()
+               : NULL;
+}
+
+int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
+{
+    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
+    int mark = libc->signals && index_of(number) < 0 ? libc->signals->mark : 0;
+
+    if (!value && !mark)
+        return (int)syscall(SYS_tgkill, getpid(), tid, number);
+    info.si_errno = value ? mark : -mark;
+    info.si_pid = getpid();
+    info.si_uid = getuid();
+    if (value)
+        info.si_value = *value;
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
 }
 
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
  * all ranks', as if each were a process. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-    struct image_libc *target = target_of(info);
+    struct image_libc *target = target_of(number, info);
     bool is_handled = false;
 
     if (target) {
@@ -238,6 +272,7 @@ static struct image_signals *signals_of(struct image_libc *libc)
 {
     if (!libc->signals && (libc->signals = calloc(1, sizeof *libc->signals))) {
         libc->signals->libc = libc;
+        libc->signals->mark = atomic_load(&ranks) ? atomic_load(&ranks)->mark + 1 : 1;
         atomic_store(&libc->signals->next, atomic_load(&ranks));
         atomic_store(&ranks, libc->signals);
     }
@@ -336,55 +371,79 @@ static int set_action(struct image_libc *libc, int index, const struct sigaction
     return 0;
 }
 
-static int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
+static int set_fault(struct image_libc *libc, int index, const struct sigaction *wanted,
+                     struct sigaction *old_out)
+{
+    struct sigaction old = {.sa_handler = SIG_DFL};
+
+    if (libc->fault_actions)
+        old = libc->fault_actions[index];
+    if (wanted && set_action(libc, index, wanted) != 0)
+        return -1;
+    if (old_out)
+        *old_out = old;
+    return 0;
+}
+
+/* The rank of the calling code: a handler may interrupt another rank. NULL: not in a rank. */
+static struct image_libc *rank_of_code(const void *code)
 {
     struct image_libc *libc = image_libc_current();
-    int index = libc ? index_of(number) : -1;
-    struct sigaction old = {.sa_handler = SIG_DFL};
-    int result = 0;
+    struct image *image = libc ? image_find(code) : NULL;
+
+    return image ? image_libc_of(image) : libc;
+}
+
+static int set_of(struct image_libc *libc, int number, const struct sigaction *wanted,
+                  struct sigaction *old_out)
+{
+    int index = libc ? index_of(number) : -1, result;
+    sigset_t all, before;
 
     if (!libc || number <= 0 || number >= NSIG)
         return sigaction(number, wanted, old_out);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&lock);
-    if (index < 0) {
-        result = set_counted(libc, number, wanted, old_out);
-        pthread_mutex_unlock(&lock);
-        return result;
-    }
-    if (libc->fault_actions)
-        old = libc->fault_actions[index];
-    if (wanted)
-        result = set_action(libc, index, wanted);
+    result = index < 0 ? set_counted(libc, number, wanted, old_out) : set_fault(libc, index, wanted, old_out);
     pthread_mutex_unlock(&lock);
-    if (result == 0 && old_out)
-        *old_out = old;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
+}
+
+static int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
+{
+    return set_of(rank_of_code(__builtin_return_address(0)), number, wanted, old_out);
 }
 IMAGE_REBINDS(image_libc_sigaction, "sigaction");
 
 typedef void (*image_signal_fn)(int number);
 
-static image_signal_fn set_handler(int number, image_signal_fn handler, int flags)
+static image_signal_fn set_handler(struct image_libc *libc, int number, image_signal_fn handler, int flags)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
 
     sigemptyset(&action.sa_mask);
-    return image_libc_sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+    return set_of(libc, number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 static image_signal_fn image_libc_signal(int number, image_signal_fn handler)
 {
-    if (!image_libc_current() || handler == SIG_ERR)
+    struct image_libc *libc = rank_of_code(__builtin_return_address(0));
+
+    if (!libc || handler == SIG_ERR)
         return signal(number, handler);
-    return set_handler(number, handler, SA_RESTART);
+    return set_handler(libc, number, handler, SA_RESTART);
 }
 IMAGE_REBINDS(image_libc_signal, "signal", "bsd_signal", "ssignal");
 
 static image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
 {
-    if (!image_libc_current() || handler == SIG_ERR)
+    struct image_libc *libc = rank_of_code(__builtin_return_address(0));
+
+    if (!libc || handler == SIG_ERR)
         return sysv_signal(number, handler);
-    return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
+    return set_handler(libc, number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }
 IMAGE_REBINDS(image_libc_sysv_signal, "__sysv_signal", "sysv_signal");
 

@@ -303,28 +303,27 @@ static pid_t tid_of_main(pthread_t target)
 
 static int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
 {
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
     pid_t tid = tid_of_main(target);
-    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
 
+    if (!tid && libc && pthread_equal(target, pthread_self()))
+        tid = gettid();
     if (!tid)
         return pthread_sigqueue(target, number, value);
-    info.si_pid = getpid();
-    info.si_uid = getuid();
-    info.si_value = value;
-    return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info) == 0 ? 0 : errno;
+    return image_signals_send(libc, tid, number, &value) == 0 ? 0 : errno;
 }
 IMAGE_REBINDS(image_libc_pthread_sigqueue, "pthread_sigqueue");
 
+/* The thread of the rank's ULT may run another rank now. */
 static int image_libc_pthread_kill(pthread_t target, int number)
 {
-    struct image_libc *libc = rank_of_main(target);
-
-    if (libc && libc->signals && number) /* its ULT's thread may run another rank now */
-        return image_libc_pthread_sigqueue(target, number, (union sigval){.sival_ptr = libc});
     pid_t tid = tid_of_main(target);
+
     if (!tid)
         return pthread_kill(target, number);
-    return syscall(SYS_tgkill, getpid(), tid, number) == 0 ? 0 : errno;
+    if (!number)
+        return syscall(SYS_tgkill, getpid(), tid, 0) == 0 ? 0 : errno;
+    return image_signals_send(rank_of_main(target), tid, number, NULL) == 0 ? 0 : errno;
 }
 IMAGE_REBINDS(image_libc_pthread_kill, "pthread_kill");
 
