@@ -237,9 +237,10 @@ void ucxm_traffic(int pe_id, const bool *is_left_out, struct machine_traffic *tr
 {
     const struct ucxm_port *port = &ucxm.ports[pe_id];
 
-    *traffic_out = (struct machine_traffic){.n_handled = ucxm_rings_count(port, is_left_out),
-                                            .n_fetching = port->n_fetching,
-                                            .n_armed = atomic_load_explicit(&port->n_armed, memory_order_relaxed)};
+    *traffic_out =
+        (struct machine_traffic){.n_handled = ucxm_rings_count(port, is_left_out),
+                                 .n_fetching = port->n_fetching,
+                                 .n_armed = atomic_load_explicit(&port->n_armed, memory_order_relaxed)};
     for (int proc = 0; proc < ucxm.place.max_procs; proc++) {
         if (is_left_out && is_left_out[proc])
             continue;

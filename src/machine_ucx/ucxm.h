@@ -116,9 +116,9 @@ struct ucxm_port {
     struct ucxm_port_name name;
     int pe_id;
     int fd;
-    bool is_busy;  /* there was an event, or an operation was started, since UCX was last polled in vain */
+    bool is_busy; /* there was an event, or an operation was started, since UCX was last polled in vain */
     _Atomic uint64_t n_armed; /* times that UCX was armed; read by other PEs */
-    bool is_armed; /* UCX was armed, or that was tried, since the last poll: the PE may be asleep */
+    bool is_armed;        /* UCX was armed, or that was tried, since the last poll: the PE may be asleep */
     bool is_disconnected; /* nothing can be sent any more */
     unsigned ring_polls;  /* during this number of polls UCX is polled less often (port.c) */
     unsigned n_polls;

@@ -25,7 +25,7 @@ static struct {
     uint64_t now_ns;
     uint64_t n_switches;
     uint64_t n_armed;
-    bool cannot_arm; /* UCX has messages of its own to handle or to send */
+    bool cannot_arm;              /* UCX has messages of its own to handle or to send */
     uint64_t sent_count[N_PROCS]; /* messages of this process to each one */
     uint64_t taken_count[N_PROCS];
     uint64_t n_fetching;

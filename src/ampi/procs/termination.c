@@ -359,7 +359,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     init();
     own.words[from].n_taken++;
     if ((am->flags & FLAG_QUESTION) && own.has_reported) { /* otherwise it is based on an older report */
-        own.question = am->seq; /* answered when all PEs have armed UCX */
+        own.question = am->seq;                            /* answered when all PEs have armed UCX */
         own.is_waking = false;
     }
     if (am->flags & FLAG_PRINTED) {
