@@ -4,7 +4,7 @@
  * which then stays, and in mpirun-procs.
  *
  * On a terminal: in its last lines, twice a second. The lines above them become the part that scrolls (DECSTBM), so the job's
- * output stays readable. Elsewhere: a line every 10 s.
+ * output stays readable. Elsewhere, also on a terminal that has too few rows or does not tell their number: a line every 10 s.
  */
 #include "launch/launch.h"
 
@@ -13,6 +13,7 @@
 #include "base/settings.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,14 +138,16 @@ static bool take_rows(FILE *out, const struct winsize *size, int num_ranks)
     return true;
 }
 
-static void draw(const struct group *groups, int num, int num_ranks)
+/* False: there are no rows for it. */
+static bool draw(const struct group *groups, int num, int num_ranks)
 {
     struct winsize size = {0};
+    bool has_rows = false;
     char *text = NULL;
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
-    if (out != NULL && take_rows(out, &size, num_ranks)) {
+    if (out != NULL && (has_rows = take_rows(out, &size, num_ranks))) {
         fputs("\0337", out);
         for (int row = 0; row < show.num_drawn; row++) {
             char line[300] = "";
@@ -161,6 +164,14 @@ static void draw(const struct group *groups, int num, int num_ranks)
     if (out != NULL && fclose(out) == 0 && write(STDERR_FILENO, text, len) < 0)
         show.shared = NULL; /* nobody sees it */
     free(text);
+    return has_rows;
+}
+
+/* A stopped terminal (^S) or a full pipe would stop mpirun here, and a pipe without a reader end it. */
+static bool can_write(void)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && out.revents == POLLOUT;
 }
 
 double launch_progress_show(void)
@@ -170,13 +181,12 @@ double launch_progress_show(void)
     if (show.shared == NULL)
         return 3600;
     int num_ranks = (int)atomic_load(&((struct base_progress *)show.shared)->n_ranks);
-    if (num_ranks > 0 && num_ranks <= BASE_RANKS_MAX && now_s() >= show.next_s) {
+    if (num_ranks > 0 && num_ranks <= BASE_RANKS_MAX && now_s() >= show.next_s && can_write()) {
         int num = find_groups(groups, num_ranks);
-        if (show.is_terminal)
-            draw(groups, num, num_ranks);
-        else
+        bool is_drawn = show.is_terminal && draw(groups, num, num_ranks);
+        if (!is_drawn)
             print_line(groups, num);
-        show.next_s = now_s() + (show.is_terminal ? period_s : LINE_PERIOD_S);
+        show.next_s = now_s() + (is_drawn ? period_s : LINE_PERIOD_S);
     }
     return period_s;
 }

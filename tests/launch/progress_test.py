@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Shows that mpirun --progress draws what each rank does below the job's output in a terminal, with one process and with several, and
-gives the terminal back; and that it prints lines elsewhere. Usage: progress_test.py MPICC MPIRUN"""
+gives the terminal back; that it prints lines elsewhere; and that neither a stopped terminal nor a pipe without a reader stops the
+job. Usage: progress_test.py MPICC MPIRUN"""
 
 import fcntl
 import os
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -34,8 +36,10 @@ int main(int argc, char **argv)
         MPI_Recv(NULL, 0, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && argc > 1)
+        puts("the last line");
     MPI_Finalize();
-    return 3 * (rank == 0);
+    return argc > 1 ? 0 : 3 * (rank == 0);
 }
 """
 
@@ -53,7 +57,7 @@ def read_until(fd, text, pattern):
     return text
 
 
-def run(work, mpirun, words, is_terminal, patterns):
+def run(work, mpirun, words, is_terminal, patterns, n_rows=24):
     """Patterns: what is shown before the job may go on, in any order, and after it."""
     name = " ".join(words) + (" in a terminal" if is_terminal else "")
     if os.path.exists(work + "/go"):
@@ -61,7 +65,7 @@ def run(work, mpirun, words, is_terminal, patterns):
     command = [mpirun, "--progress", *words, "./app"]
     if is_terminal:
         ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", n_rows, 80, 0, 0))
     else:
         ours, theirs = os.pipe()
     env = dict(os.environ, TERM="xterm")
@@ -83,6 +87,35 @@ def run(work, mpirun, words, is_terminal, patterns):
     return code == 3
 
 
+def run_unseen(work, mpirun, words, is_terminal):
+    """Nobody reads what is shown, as soon as the first picture is there (a terminal), or from the beginning (a pipe)."""
+    name = " ".join(words) + (": a stopped terminal" if is_terminal else ": a pipe without a reader")
+    command = [mpirun, "--progress", *words, "./app", "0"]
+    os.remove(work + "/go")
+    ours, theirs = pty.openpty() if is_terminal else os.pipe()
+    if is_terminal:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    else:
+        os.close(ours)
+    env = dict(os.environ, TERM="xterm")
+    job = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, env=env)
+    signal.alarm(60)
+    text = read_until(job.stdout.fileno(), "", "a line of the job")
+    if is_terminal:
+        read_until(ours, "", "rank 3: runs")
+        termios.tcflow(theirs, termios.TCOOFF)
+    time.sleep(1.2)  # mpirun shows something more, or it does not: nobody can see that
+    open(work + "/go", "w").close()
+    text = read_until(job.stdout.fileno(), text, "the last line")
+    if is_terminal:
+        termios.tcflow(theirs, termios.TCOON)
+        read_until(ours, "", r"\x1b\[r")
+    code = job.wait()
+    if code != 0 or "the last line" not in text:
+        print("FAILED: %s: exit code %d, %r" % (name, code, text))
+    return code == 0 and "the last line" in text
+
+
 def main():
     mpicc, mpirun = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
@@ -99,6 +132,9 @@ def main():
             run(work, mpirun, ["-n", "4", "--procs", "4"], True, rows),
             run(work, mpirun, ["-n", "40", "+p", "2"], True, many),
             run(work, mpirun, ["-n", "4", "+p", "2"], False, [r"after \d+ s, ranks: .*1 ", r"a line of the job\n"]),
+            run(work, mpirun, ["-n", "4", "+p", "2"], True, [r"after \d+ s, ranks: .*1 ", r"a line of the job"], 0),
+            run_unseen(work, mpirun, ["-n", "4", "--procs", "2"], True),
+            run_unseen(work, mpirun, ["-n", "4", "+p", "2"], False),
         ]
     return 0 if all(results) else 1
 
