@@ -119,7 +119,8 @@ int main(int argc, char **argv)
     double seconds = MPI_Wtime() - start;
 
     /* Every rank counts all ranks' words itself, for a part of the vocabulary, and looks these up. */
-    for (int64_t word = 1 + rank % 50; word <= vocabulary; word += 50) {
+    int64_t step = table.n_ranks < 50 ? 50 : table.n_ranks < vocabulary ? table.n_ranks : vocabulary;
+    for (int64_t word = 1 + rank % step; word <= vocabulary; word += step) {
         int64_t expected = 0;
         for (int r = 0; r < table.n_ranks; r++)
             for (int64_t i = 0; i < n_words; i++)
