@@ -26,7 +26,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank < size - 1)
+        MPI_Send(NULL, 0, MPI_INT, size - 1, 1, MPI_COMM_WORLD);
     if (rank == size - 1) {
+        for (int i = 0; i < size - 1; i++) /* the others of this PE go on until they are blocked */
+            MPI_Recv(NULL, 0, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         puts("a line of the job");
         fflush(stdout);
         while (access("go", F_OK) != 0)
