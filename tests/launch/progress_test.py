@@ -61,6 +61,17 @@ def read_until(fd, text, pattern):
     return text
 
 
+def limit_time(job):
+    """The test fails after a minute, and leaves no job behind."""
+
+    def end(*_):
+        job.kill()
+        sys.exit("FAILED: no end within 60 s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+
+
 def run(work, mpirun, words, is_terminal, patterns, n_rows=24):
     """Patterns: what is shown before the job may go on, in any order, and after it."""
     name = " ".join(words) + (" in a terminal" if is_terminal else "")
@@ -75,7 +86,7 @@ def run(work, mpirun, words, is_terminal, patterns, n_rows=24):
     env = dict(os.environ, TERM="xterm")
     job = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
-    signal.alarm(60)
+    limit_time(job)
     text = ""
     for pattern in patterns[:-1]:
         text = read_until(ours, text, pattern)
@@ -103,7 +114,7 @@ def run_unseen(work, mpirun, words, is_terminal):
         os.close(ours)
     env = dict(os.environ, TERM="xterm")
     job = subprocess.Popen(command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, env=env)
-    signal.alarm(60)
+    limit_time(job)
     text = read_until(job.stdout.fileno(), "", "a line of the job")
     if is_terminal:
         read_until(ours, "", "rank 3: runs")
