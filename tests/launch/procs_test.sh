@@ -51,6 +51,29 @@ expect "16 processes" 0 '^(16 of 16 right ){16}$' '' "$mpirun" --procs 16 "$clie
 expect "one process with a server" 0 '^\[0\]<stdout> 1 of 1 right $' '' "$mpirun" --tag-output "$client" init exchange finalize
 expect "programs without PMIx" 0 '^(x ){4}$' '' "$mpirun" --procs 4 echo x
 
+# ---- What libhwloc does for libpmix ----
+# In a network of its own: others may look for X servers, and would wait for this one.
+cat >"$work/x_server.py" <<'PY'
+import socket, subprocess, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind("\0/tmp/.X11-unix/X0")
+server.listen()
+server.setblocking(False)
+try:
+    subprocess.run(sys.argv[1:], timeout=20, check=True)
+    server.accept()
+except BlockingIOError:
+    print("not asked")
+PY
+alone=(unshare --net sh -c 'ip link set lo up && exec "$@"' -)
+if "${alone[@]}" true 2>/dev/null; then
+    expect "no X server is asked for its GPUs" 0 '^(4 of 4 right ){4}not asked $' '' \
+        "${alone[@]}" python3 -u "$work/x_server.py" "${run[@]}" init exchange finalize
+fi
+# shellcheck disable=SC2016 # the processes expand it
+expect "libhwloc's variable is the user's" 1 '^(no value ){2}(-gl ){2}$' '*' sh -c '"$@"; HWLOC_COMPONENTS=-gl "$@"' - \
+    "$mpirun" --procs 2 sh -c 'echo "${HWLOC_COMPONENTS-no value}"'
+
 # ---- Output ----
 cat >"$work/check_flood.py" <<'PY'
 import re, sys

@@ -421,6 +421,20 @@ static bool register_clients(const struct procs_job *job)
 
 /* ---- Functions for mpirun_procs.c ---- */
 
+/* libpmix describes the machine by libhwloc, which would also look for GPUs, X servers (by TCP) and PCI devices. No process
+ * of the job needs these. The processes get the user's value. */
+static pmix_status_t start_libpmix(struct facts *facts)
+{
+    static const char variable[] = "HWLOC_COMPONENTS";
+    bool is_given = getenv(variable) != NULL;
+    if (!is_given)
+        setenv(variable, "-pci,-linux:pci,-linux:io,-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero", 1);
+    pmix_status_t status = PMIx_server_init(&upcalls, facts->info, facts->num);
+    if (!is_given)
+        unsetenv(variable);
+    return status;
+}
+
 bool procs_server_start(struct procs_job *job)
 {
     struct facts facts;
@@ -433,7 +447,7 @@ bool procs_server_start(struct procs_job *job)
     add_string(&facts, PMIX_SERVER_TMPDIR, job->dir);
     add_string(&facts, PMIX_SYSTEM_TMPDIR, job->dir);
     PMIX_INFO_LOAD(&facts.info[facts.num++], PMIX_SERVER_TOOL_SUPPORT, &is_false, PMIX_BOOL);
-    pmix_status_t status = PMIx_server_init(&upcalls, facts.info, facts.num);
+    pmix_status_t status = start_libpmix(&facts);
     PMIX_INFO_FREE(facts.info, MAX_FACTS);
     if (status != PMIX_SUCCESS) {
         launch_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
