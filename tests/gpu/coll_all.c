@@ -273,7 +273,8 @@ static const struct {
 
 static void run_all(struct call *call)
 {
-    size_t bytes = (size_t)call->n * (size_t)(call->count + 2) * sizeof(int) + 64; /* the largest displacement */
+    size_t bytes =
+        (size_t)call->n * (size_t)(call->count + 2) * sizeof(int) + 64; /* the largest displacement */
 
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++)
         compare(bodies[i].name, call, bodies[i].body, bytes, bytes);
