@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Tells each process of a job on one node that it is alone on its node. Loaded with LD_PRELOAD, in front of libpmix: it
- * changes the answers of PMIx_Get on which processes share a node. With UCX_TLS=tcp,self the processes then behave as on
- * several nodes, without a launcher for several nodes, which takes ten times as long.
+ * changes the answers of PMIx_Get on which processes share a node, and gives each process another host name. With
+ * UCX_TLS=tcp,self the processes then behave as on several nodes, without a launcher for several nodes, whose jobs take
+ * several times as long.
  */
 #include <dlfcn.h>
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 typedef pmix_status_t (*get_fn)(const pmix_proc_t *proc, const char *key, const pmix_info_t *info,
                                 size_t n_info, pmix_value_t **value_out);
@@ -64,4 +67,13 @@ pmix_status_t PMIx_Get(const pmix_proc_t *proc, const char *key, const pmix_info
         value->data.string = strdup(alone);
     }
     return status;
+}
+
+int gethostname(char *name_out, size_t size)
+{
+    struct utsname system;
+
+    uname(&system);
+    snprintf(name_out, size, "%s-%u", system.nodename, self);
+    return 0;
 }
