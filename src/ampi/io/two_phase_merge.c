@@ -10,7 +10,10 @@
  *                     copying them. A write marks the bytes that it has in a bitmap, and writes each run of them
  *
  * Nothing between the pieces is ever written. The kernel lets one thread at a time write to a file, so two threads
- * are enough for a write of large pieces: one prepares its window meanwhile.
+ * are enough for a write of large pieces: one prepares its window meanwhile. For the same reason dense writes of medium
+ * pieces go through the buffer, too: the copies of several threads overlap, and the kernel holds its lock for one large write
+ * from the cache instead of many small ones. (64 ranks, blocks of 4 KiB, two cores: 0.81 instead of 0.46 of one thread's
+ * pwrite on ext4, 0.89 instead of 0.63 on tmpfs. From 64 KiB on there is no difference.)
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,6 +28,9 @@
 /* ... if they are at least this fraction of the bytes between the first and the last one. */
 #define DENSITY 8
 
+/* The same for a write without holes. */
+#define SMALL_BYTES_DENSE_WRITE ((size_t)16 << 10)
+
 /* What a thread keeps from window to window. */
 struct worker_memory {
     struct ampi_disk_piece *items;   /* the window's pieces */
@@ -33,7 +39,7 @@ struct worker_memory {
     size_t n_items_room;             /* elements of items and scratch */
     size_t n_runs_room;
     unsigned char *buffer; /* the window's bytes */
-    uint64_t *marks;       /* a bit for each: it is data */
+    uint64_t *marks;       /* a bit for each grain: it is data */
 };
 
 /* The pieces of a window. */
@@ -45,7 +51,9 @@ struct window {
     size_t n_runs; /* sources that have some */
     size_t n_bytes;
     MPI_Offset from, to; /* from the first byte of a piece to the last one */
-    MPI_Offset beyond;   /* the first byte above the window that is a piece's; AMPI_DISK_NO_END: none */
+    uint64_t
+        grain_bits;    /* offsets and sizes of the pieces in one number: its lowest bit divides all of them */
+    MPI_Offset beyond; /* the first byte above the window that is a piece's; AMPI_DISK_NO_END: none */
 };
 
 /* ---- Results ---- */
@@ -138,6 +146,7 @@ static void measure(const struct ampi_merge *merge, struct window *w)
         for (; i < source->n_pieces && source->pieces[i].at < w->hi; i++) {
             struct ampi_disk_piece item = ampi_merge_clip(&source->pieces[i], w->lo, w->hi);
             w->n_bytes += item.n_bytes;
+            w->grain_bits |= (uint64_t)item.at | item.n_bytes;
             w->from = item.at < w->from ? item.at : w->from;
             w->to = end_of(&item) > w->to ? end_of(&item) : w->to;
         }
@@ -269,6 +278,8 @@ static size_t find_mark(const uint64_t *marks, size_t from, size_t end, bool val
 /* Copies between the buffer, which begins with w->from, and the pieces. */
 static void copy_small(const struct ampi_merge *merge, const struct window *w, struct worker_memory *m)
 {
+    int shift = __builtin_ctzll(w->grain_bits);
+
     for (size_t s = w->first; s < w->last; s++) {
         const struct ampi_merge_source *source = &merge->sources[s];
         for (size_t i = ampi_merge_find(source, w->lo); i < source->n_pieces && source->pieces[i].at < w->hi;
@@ -277,7 +288,7 @@ static void copy_small(const struct ampi_merge *merge, const struct window *w, s
             size_t offset = (size_t)(item.at - w->from);
             if (merge->is_write) {
                 memcpy(m->buffer + offset, item.memory, item.n_bytes);
-                mark(m->marks, offset, item.n_bytes);
+                mark(m->marks, offset >> shift, item.n_bytes >> shift);
             } else if (item.at < w->to) {
                 memcpy(item.memory, m->buffer + offset,
                        base_min_u64(item.n_bytes, (uint64_t)(w->to - item.at)));
@@ -301,19 +312,21 @@ static struct ampi_disk_transfer transfer_block(struct ampi_merge *merge, MPI_Of
 
 static void transfer_small(struct ampi_merge *merge, struct window *w, struct worker_memory *m)
 {
-    size_t span = (size_t)(w->to - w->from), from = 0, to;
-    size_t marks_bytes = base_round_up(span, 64) / 8;
+    int shift = __builtin_ctzll(w->grain_bits);
+    size_t span = (size_t)(w->to - w->from), end = span >> shift, from = 0, to;
 
     if (!merge->is_write) {
         w->to = w->from + (MPI_Offset)transfer_block(merge, w->from, m->buffer, span).done;
         copy_small(merge, w, m);
         return;
     }
-    memset(m->marks, 0, marks_bytes);
+    memset(m->marks, 0, base_round_up(end, 64) / 8);
     copy_small(merge, w, m);
-    while ((from = find_mark(m->marks, from, span, true)) < span) {
-        to = find_mark(m->marks, from, span, false);
-        if (transfer_block(merge, w->from + (MPI_Offset)from, m->buffer + from, to - from).error)
+    while ((from = find_mark(m->marks, from, end, true)) < end) {
+        size_t begin = from << shift;
+        to = find_mark(m->marks, from, end, false);
+        if (transfer_block(merge, w->from + (MPI_Offset)begin, m->buffer + begin, (to << shift) - begin)
+                .error)
             return;
         from = to;
     }
@@ -340,6 +353,16 @@ static void skip_windows(struct ampi_merge *merge, MPI_Offset beyond)
         ;
 }
 
+/* True if the window's pieces go through the buffer. */
+static bool are_small(const struct ampi_merge *merge, const struct window *w)
+{
+    size_t each_bytes = w->n_bytes / w->n_items, span = (size_t)(w->to - w->from);
+
+    if (each_bytes < SMALL_BYTES)
+        return w->n_bytes >= span / DENSITY;
+    return merge->is_write && each_bytes < SMALL_BYTES_DENSE_WRITE && w->n_bytes >= span;
+}
+
 static void run_worker(struct ult_offload *work)
 {
     struct ampi_merge *merge = BASE_CONTAINER(work, struct ampi_merge_worker, work)->merge;
@@ -355,8 +378,7 @@ static void run_worker(struct ult_offload *work)
         skip_windows(merge, w.beyond);
         if (w.n_items == 0)
             continue;
-        if (w.n_bytes / w.n_items < SMALL_BYTES && w.n_bytes >= (size_t)(w.to - w.from) / DENSITY &&
-            has_buffer(merge, &memory))
+        if (are_small(merge, &w) && has_buffer(merge, &memory))
             transfer_small(merge, &w, &memory);
         else
             transfer_sorted(merge, &w, &memory);
@@ -412,7 +434,7 @@ static int choose_threads(const struct ampi_merge *merge, size_t n_bytes, size_t
 {
     size_t n = (n_bytes + merge->window_bytes - 1) / merge->window_bytes, most = AMPI_MERGE_THREADS_MAX;
 
-    if (merge->is_write && n_bytes / n_pieces >= SMALL_BYTES)
+    if (merge->is_write && n_bytes / n_pieces >= SMALL_BYTES_DENSE_WRITE)
         most = 2;
     if (most > 2 && most > (size_t)ult_core_count())
         most = base_max_u64(2, (uint64_t)ult_core_count());
