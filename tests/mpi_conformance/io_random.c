@@ -2,19 +2,22 @@
  *
  * Shows that random programs with files leave in the file, in memory and in statuses what a model says: views and memory types
  * that are nested and have holes, three file pointers, all forms of calls with several in progress, sizes, the end of the file,
- * data representations, hints, and atomic mode with overlapping writes. Arguments: a seed, a number of files, a folder.
+ * appending, data representations, hints, communicators in another order, and atomic mode with overlapping writes. Arguments: a
+ * seed, a number of files, a folder.
  *
  * An epoch begins with a new view of all ranks and ends with sync, barrier, sync. In it no access touches bytes that another one
  * has touched, unless both are blocking ones of the same rank: accesses that would do so have no data.
  */
 #include "io_random_model.h"
 
+static MPI_Comm comm; /* of all ranks, in any order; mtest_rank is its rank */
+
 /* ---- Epochs ---- */
 
 static void settle(MPI_File file)
 {
     MTEST_OK(MPI_File_sync(file));
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(comm);
     MTEST_OK(MPI_File_sync(file));
 }
 
@@ -45,6 +48,49 @@ static void choose_filetypes(int kind, bool is_wide)
         views[r].disp += r * (views[0].filetype.extent / mtest_size);
 }
 
+/* The view that the file has. */
+static void check_view(MPI_File file)
+{
+    MPI_Offset disp = -1;
+    MPI_Datatype types[2];
+    MPI_Count extents[3] = {-1, -1, -1}, lb;
+    char name[MPI_MAX_DATAREP_STRING];
+
+    MTEST_OK(MPI_File_get_view(file, &disp, &types[0], &types[1], name));
+    MTEST_CHECK(disp == views[mtest_rank].disp && strcmp(name, rep->name) == 0,
+                "the view begins at %ld in \"%s\", expected %ld in \"%s\"", (long)disp, name,
+                views[mtest_rank].disp, rep->name);
+    MTEST_OK(MPI_File_get_type_extent_c(file, basic, &extents[0]));
+    MTEST_OK(MPI_File_get_type_extent_c(file, types[1], &extents[1]));
+    MTEST_CHECK(extents[0] == file_bytes() && extents[1] == views[mtest_rank].filetype.extent,
+                "%s: extents are %ld and %ld, expected %ld and %ld", rep->name, (long)extents[0],
+                (long)extents[1], file_bytes(), views[mtest_rank].filetype.extent);
+    MPI_Type_get_extent_c(types[1], &lb, &extents[2]);
+    MTEST_CHECK(rep->factor > 1 || extents[2] == extents[1], "the filetype has the extent %ld",
+                (long)extents[2]);
+    for (int i = 0; i < 2; i++) {
+        int n_ints, n_aints, n_types, combiner;
+        MTEST_OK(MPI_Type_get_envelope(types[i], &n_ints, &n_aints, &n_types, &combiner));
+        if (combiner != MPI_COMBINER_NAMED)
+            MPI_Type_free(&types[i]);
+    }
+}
+
+/* Seeks of the shared pointer; nobody writes. */
+static void seek_shared(MPI_File file)
+{
+    static const int names[] = {MPI_SEEK_SET, MPI_SEEK_CUR, MPI_SEEK_END};
+
+    for (int i = 0; i < 3; i++) {
+        int whence = roll(3);
+        long offset = roll(20), end = etypes_before_end(&views[0]);
+        if (whence == 2)
+            offset = end < 30 ? roll(20) - end : -end + roll(20);
+        shared = whence == 0 ? offset : whence == 1 ? shared + offset : end + offset;
+        MTEST_OK(MPI_File_seek_shared(file, offset, names[whence]));
+    }
+}
+
 static void choose_views(MPI_File file)
 {
     static const struct {
@@ -66,12 +112,15 @@ static void choose_views(MPI_File file)
     MPI_Type_commit(&views[mtest_rank].filetype.type);
     MTEST_OK(MPI_File_set_view(file, views[mtest_rank].disp, etype.type, views[mtest_rank].filetype.type,
                                rep->name, MPI_INFO_NULL));
+    check_view(file);
     shape_free(&etype);
     for (int r = 0; r < mtest_size; r++)
         if (r == 0 || kind == INDEPENDENT)
             shape_free(&views[r].filetype);
     memset(individual, 0, sizeof individual);
     shared = 0;
+    if (is_equal && roll(2))
+        seek_shared(file);
 }
 
 /* A seek of the rank, perhaps. The end of the file is known only if nobody writes. */
@@ -117,6 +166,7 @@ static void choose_op(MPI_File file, struct turn *turn, struct op *op, int rank,
         op->form = BLOCKING;
     op->is_write = turn->is_collective ? turn->is_write : !turn->is_read_only && roll(4);
     op->tag = (unsigned)roll(1000);
+    op->is_large = roll(2);
     is_blocking[number] = op->form == BLOCKING;
     choose_memory(op, rank == mtest_rank);
     if (!op->is_collective && op->place == INDIVIDUAL && roll(3) == 0)
@@ -180,7 +230,7 @@ static void accesses(MPI_File file, bool is_read_only)
             complete(file, own, true);
     }
     complete(file, own, true);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(comm);
     check_pointers(file);
 }
 
@@ -268,7 +318,7 @@ static void in_any_order(MPI_File file, const char *name)
     settle(file);
     move_shared(file, is_write, lengths[mtest_rank]);
     settle(file);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, sizeof data[0], MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, sizeof data[0], MPI_BYTE, comm);
     if (is_write) {
         read_file(name, found, model_size);
         memcpy(model + from, found + from, (size_t)all);
@@ -291,6 +341,7 @@ static void choose_overlapping(struct op *op, int rank, int number, bool is_coll
     op->is_write = true;
     op->is_collective = is_collective;
     op->form = is_collective ? form : roll(2);
+    op->is_large = roll(2);
     choose_memory(op, rank == mtest_rank);
     op->first = roll(10) * etype.n;
     if (op->n && place_of(view, op->first + op->n - 1) + file_bytes() > FILE_MAX)
@@ -351,7 +402,7 @@ static void overlapping(MPI_File file, const char *name)
         call(file, &ops[mtest_rank][j]);
         complete(file, ops[mtest_rank], true);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(comm);
     read_file(name, found, model_size);
     check_order();
     MTEST_OK(MPI_File_set_atomicity(file, 0));
@@ -389,7 +440,7 @@ static void check_file(MPI_File file, const char *name)
             at++;
         MTEST_CHECK(at == model_size, "byte %ld of the file is %d, expected %d", at, found[at], model[at]);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(comm);
 }
 
 static MPI_Info hints(void)
@@ -411,6 +462,41 @@ static MPI_Info hints(void)
     return info;
 }
 
+/* Closes the file and opens it for appending: pointers begin at its end. */
+static void reopen(MPI_File *file, const char *name)
+{
+    MPI_Offset at = -1, at_shared = -1;
+    MPI_Info info = hints();
+
+    MTEST_OK(MPI_File_close(file));
+    MTEST_OK(MPI_File_open(comm, name, MPI_MODE_RDWR | MPI_MODE_APPEND, info, file));
+    MPI_Info_free(&info);
+    MTEST_OK(MPI_File_get_position(*file, &at));
+    MTEST_OK(MPI_File_get_position_shared(*file, &at_shared));
+    MTEST_CHECK(at == model_size && at_shared == model_size, "pointers begin at %ld and %ld, expected %ld",
+                (long)at, (long)at_shared, model_size);
+}
+
+static void epoch(MPI_File *file, const char *name)
+{
+    int kind = roll(8);
+
+    if (kind == 0)
+        resize(*file);
+    if (roll(6) == 0)
+        reopen(file, name);
+    choose_views(*file);
+    if (roll(6) == 0)
+        MTEST_OK(MPI_File_set_atomicity(*file, roll(2)));
+    if (kind == 1)
+        in_any_order(*file, name);
+    else if (kind == 2 && rep->factor == 1)
+        overlapping(*file, name);
+    else
+        accesses(*file, kind < 5);
+    check_file(*file, name);
+}
+
 static void one_file(const char *folder)
 {
     char name[80];
@@ -421,33 +507,20 @@ static void one_file(const char *folder)
     snprintf(name, sizeof name, "%s/heddle_io_XXXXXX", folder);
     if (mtest_rank == 0)
         close(mkstemp(name));
-    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, comm);
     memset(model, 0, sizeof model);
     model_size = 0;
-    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
+    MTEST_OK(MPI_File_open(comm, name, MPI_MODE_RDWR, info, &file));
     MPI_Info_free(&info);
-    for (int i = 0; i < n_epochs; i++) {
-        int kind = roll(8);
-        if (kind == 0)
-            resize(file);
-        choose_views(file);
-        if (roll(6) == 0)
-            MTEST_OK(MPI_File_set_atomicity(file, roll(2)));
-        if (kind == 1)
-            in_any_order(file, name);
-        else if (kind == 2 && rep->factor == 1)
-            overlapping(file, name);
-        else
-            accesses(file, kind < 5);
-        check_file(file, name);
-    }
+    for (int i = 0; i < n_epochs; i++)
+        epoch(&file, name);
     MTEST_OK(MPI_File_close(&file));
     mio_delete(name);
 }
 
 int main(int argc, char **argv)
 {
-    int n_files = argc > 2 ? atoi(argv[2]) : 20;
+    int n_files = argc > 2 ? atoi(argv[2]) : 20, world_rank;
 
     mtest_init(&argc, &argv, 1);
     if (mtest_size > RANKS_MAX)
@@ -456,7 +529,12 @@ int main(int argc, char **argv)
         MTEST_OK(MPI_Register_datarep(reps[i].name, convert_read, convert_write, file_extent, &reps[i]));
     for (int i = 0; i < n_files && !mtest_errors; i++) {
         seed = (argc > 1 ? (uint64_t)atoi(argv[1]) : 1) * 1000003 + (uint64_t)i;
+        world_rank = mtest_rank;
+        MPI_Comm_split(MPI_COMM_WORLD, 0, roll(2) ? world_rank : -world_rank, &comm);
+        MPI_Comm_rank(comm, &mtest_rank);
         one_file(argc > 3 ? argv[3] : "/tmp");
+        MPI_Comm_free(&comm);
+        mtest_rank = world_rank;
     }
     return mtest_end();
 }

@@ -116,6 +116,7 @@ struct op {
     enum { AT, INDIVIDUAL, ORDERED } place;
     enum { BLOCKING, NONBLOCKING, SPLIT } form;
     bool is_write, is_collective;
+    bool is_large; /* the form with _c */
     long first, n; /* basic elements of the view */
     unsigned tag;
     struct shape memory;
@@ -202,7 +203,7 @@ static void choose_memory(struct op *op, bool is_made)
     for (int n = roll(4); n > 0; n--)
         shape_wrap(&op->memory, false);
     if (roll(4) == 0 && op->memory.n * 2 <= ELEMENTS_MAX) { /* the second copy lies before the first one */
-        struct copies copies = {2, {0, -op->memory.extent}};
+        struct copies copies = {.n = 2, .at = {0, -op->memory.extent}};
         MPI_Datatype made = MPI_DATATYPE_NULL;
         if (is_made)
             MPI_Type_create_hvector(2, 1, -op->memory.extent, op->memory.type, &made);
@@ -271,43 +272,46 @@ static void check_op(struct op *op, MPI_Status *status)
     op->is_pending = false;
 }
 
+/* Calls the form with an int or with _c. */
+#define CALL(name, ...) \
+    MTEST_OK(op->is_large ? MPI_File_##name##_c(__VA_ARGS__) : MPI_File_##name(__VA_ARGS__))
 #define FILE_ARGS op->buf + op->shift, op->count, op->memory.type
 
 /* The calls of one direction. */
-#define CASES(base, direction)                                                       \
-    case base + 0:                                                                   \
-        MTEST_OK(MPI_File_##direction(file, FILE_ARGS, &status));                    \
-        break;                                                                       \
-    case base + 1:                                                                   \
-        MTEST_OK(MPI_File_i##direction(file, FILE_ARGS, &op->request));              \
-        break;                                                                       \
-    case base + 2:                                                                   \
-        MTEST_OK(MPI_File_##direction##_at(file, at, FILE_ARGS, &status));           \
-        break;                                                                       \
-    case base + 3:                                                                   \
-        MTEST_OK(MPI_File_i##direction##_at(file, at, FILE_ARGS, &op->request));     \
-        break;                                                                       \
-    case base + 4:                                                                   \
-        if (op->form == SPLIT && op->place == ORDERED)                               \
-            MTEST_OK(MPI_File_##direction##_ordered_begin(file, FILE_ARGS));         \
-        else if (op->place == ORDERED)                                               \
-            MTEST_OK(MPI_File_##direction##_ordered(file, FILE_ARGS, &status));      \
-        else if (op->form == SPLIT)                                                  \
-            MTEST_OK(MPI_File_##direction##_all_begin(file, FILE_ARGS));             \
-        else                                                                         \
-            MTEST_OK(MPI_File_##direction##_all(file, FILE_ARGS, &status));          \
-        break;                                                                       \
-    case base + 5:                                                                   \
-        MTEST_OK(MPI_File_i##direction##_all(file, FILE_ARGS, &op->request));        \
-        break;                                                                       \
-    case base + 6:                                                                   \
-        if (op->form == SPLIT)                                                       \
-            MTEST_OK(MPI_File_##direction##_at_all_begin(file, at, FILE_ARGS));      \
-        else                                                                         \
-            MTEST_OK(MPI_File_##direction##_at_all(file, at, FILE_ARGS, &status));   \
-        break;                                                                       \
-    case base + 7:                                                                   \
-        MTEST_OK(MPI_File_i##direction##_at_all(file, at, FILE_ARGS, &op->request)); \
+#define CASES(base, direction)                                          \
+    case base + 0:                                                      \
+        CALL(direction, file, FILE_ARGS, &status);                      \
+        break;                                                          \
+    case base + 1:                                                      \
+        CALL(i##direction, file, FILE_ARGS, &op->request);              \
+        break;                                                          \
+    case base + 2:                                                      \
+        CALL(direction##_at, file, at, FILE_ARGS, &status);             \
+        break;                                                          \
+    case base + 3:                                                      \
+        CALL(i##direction##_at, file, at, FILE_ARGS, &op->request);     \
+        break;                                                          \
+    case base + 4:                                                      \
+        if (op->form == SPLIT && op->place == ORDERED)                  \
+            CALL(direction##_ordered_begin, file, FILE_ARGS);           \
+        else if (op->place == ORDERED)                                  \
+            CALL(direction##_ordered, file, FILE_ARGS, &status);        \
+        else if (op->form == SPLIT)                                     \
+            CALL(direction##_all_begin, file, FILE_ARGS);               \
+        else                                                            \
+            CALL(direction##_all, file, FILE_ARGS, &status);            \
+        break;                                                          \
+    case base + 5:                                                      \
+        CALL(i##direction##_all, file, FILE_ARGS, &op->request);        \
+        break;                                                          \
+    case base + 6:                                                      \
+        if (op->form == SPLIT)                                          \
+            CALL(direction##_at_all_begin, file, at, FILE_ARGS);        \
+        else                                                            \
+            CALL(direction##_at_all, file, at, FILE_ARGS, &status);     \
+        break;                                                          \
+    case base + 7:                                                      \
+        CALL(i##direction##_at_all, file, at, FILE_ARGS, &op->request); \
         break;
 
 /* The access: checks it if it is over. */

@@ -30,6 +30,7 @@ struct shape {
 struct copies {
     int n;
     long at[CHILDREN_MAX * 4];
+    long extent; /* of the whole, for some types */
 };
 
 static void shape_basic(struct shape *s, MPI_Datatype type, long bytes, bool is_made)
@@ -89,6 +90,71 @@ static struct copies copies_at_random(int n, int *lengths, int *at, MPI_Aint *by
     return copies;
 }
 
+/* A block of an array with two dimensions. */
+static struct copies wrap_subarray(struct shape *s, MPI_Datatype *made)
+{
+    int sizes[2], counts[2], starts[2], order = roll(2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
+    int fast = order == MPI_ORDER_C;
+    struct copies copies = {0};
+
+    for (int d = 0; d < 2; d++) {
+        counts[d] = 1 + roll(3);
+        starts[d] = roll(3);
+        sizes[d] = starts[d] + counts[d] + roll(2);
+    }
+    for (int i = 0; i < counts[!fast]; i++)
+        for (int k = 0; k < counts[fast]; k++)
+            copies.at[copies.n++] = ((starts[!fast] + i) * sizes[fast] + starts[fast] + k) * s->extent;
+    copies.extent = sizes[0] * sizes[1] * s->extent;
+    if (s->type != MPI_DATATYPE_NULL)
+        MPI_Type_create_subarray(2, sizes, counts, starts, order, s->type, made);
+    return copies;
+}
+
+/* A process's elements of an array that is distributed in blocks or cyclically. */
+static struct copies wrap_darray(struct shape *s, MPI_Datatype *made)
+{
+    int size = 1 + roll(12), n = 1 + roll(3), is_cyclic = roll(2), each = 1 + roll(3), rank = roll(n);
+    int distribution = is_cyclic ? MPI_DISTRIBUTE_CYCLIC : MPI_DISTRIBUTE_BLOCK;
+    int block = is_cyclic ? each : (size + n - 1) / n;
+    struct copies copies = {.extent = size * s->extent};
+
+    for (int i = 0; i < size; i++)
+        if (i / block % n == rank)
+            copies.at[copies.n++] = i * s->extent;
+    each = is_cyclic ? each : MPI_DISTRIBUTE_DFLT_DARG;
+    if (s->type != MPI_DATATYPE_NULL && copies.n > 0)
+        MPI_Type_create_darray(n, rank, 1, &size, &distribution, &each, &n, MPI_ORDER_C, s->type, made);
+    return copies;
+}
+
+/* The same with a lower bound below zero, which no displacement is. */
+static struct copies wrap_below(struct shape *s, MPI_Datatype *made)
+{
+    struct copies copies = {.n = 1, .extent = s->extent + roll(3)};
+    int below = 1 + roll(9);
+
+    if (s->type != MPI_DATATYPE_NULL)
+        MPI_Type_create_resized(s->type, -below, copies.extent, made);
+    return copies;
+}
+
+/* Wraps the type in a constructor that has its own function. */
+static void shape_wrap_array(struct shape *s, bool is_scaled)
+{
+    int kind = roll(is_scaled ? 2 : 3);
+    MPI_Datatype made = MPI_DATATYPE_NULL;
+    struct copies copies;
+
+    if (s->n * 12 > ELEMENTS_MAX)
+        return;
+    copies = kind == 0 ? wrap_subarray(s, &made) : kind == 1 ? wrap_darray(s, &made) : wrap_below(s, &made);
+    if (copies.n == 0)
+        return;
+    shape_free(s);
+    shape_repeat(s, &copies, copies.extent, made);
+}
+
 /* Wraps the type in one more constructor. is_scaled: only those whose displacements count elements. */
 static void shape_wrap(struct shape *s, bool is_scaled)
 {
@@ -101,6 +167,10 @@ static void shape_wrap(struct shape *s, bool is_scaled)
     MPI_Datatype made = MPI_DATATYPE_NULL, types[3] = {s->type, s->type, s->type};
     struct copies copies;
 
+    if (roll(4) == 0) {
+        shape_wrap_array(s, is_scaled);
+        return;
+    }
     if (s->n * n * 2 > ELEMENTS_MAX)
         return;
     if (kind == 5 || kind == 6)
