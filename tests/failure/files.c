@@ -8,11 +8,14 @@
  *      nolocks  locks are refused
  *      nosync   fsync fails
  *      aggregator  one process writes for all
+ *      shrinks  another process truncates the file while it is read
+ *      named    errors whose handler ends the job: the third argument says which
  *      killed   a timer kills a process at a random moment, after 20 records of each rank; prints "synced N" before
  *      check    the first N records (the third argument) are there
  */
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "mio.h"
@@ -124,6 +127,81 @@ static void by_aggregator(MPI_File file)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A child truncates the file in steps while all ranks read it: what the status counts has been read. (Bytes that Linux clears
+ * behind the new end may come as zeros.) */
+static void shrinks(MPI_File file, const char *name)
+{
+    enum { STEP = BYTES / 64 };
+    long size = (long)BYTES * mtest_size;
+    MPI_Offset left = size;
+    pid_t child = -1;
+
+    memset(data, 7, sizeof data);
+    set_view(file);
+    MTEST_OK(MPI_File_write_at_all(file, 0, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (mtest_rank == 0 && (child = fork()) == 0) {
+        for (; size > 0; size -= STEP)
+            if (truncate(name, size) != 0)
+                _exit(1);
+        _exit(truncate(name, 0) != 0);
+    }
+    for (int i = 0; left > 0; i++) {
+        MPI_Status status;
+        MPI_Request request;
+        int n = -1;
+        memset(data, 5, sizeof data);
+        if (i % 2) {
+            MTEST_OK(MPI_File_read_at_all(file, 0, data, BYTES, MPI_BYTE, &status));
+        } else {
+            MTEST_OK(MPI_File_iread_at_all(file, 0, data, BYTES, MPI_BYTE, &request));
+            MTEST_OK(MPI_Wait(&request, &status));
+        }
+        MPI_Get_count(&status, MPI_BYTE, &n);
+        MTEST_CHECK(n >= 0 && !memchr(data, 5, (size_t)n), "not all of %d bytes were read", n);
+        MTEST_OK(MPI_File_get_size(file, &left));
+        MPI_Bcast(&left, 1, MPI_OFFSET, 0, MPI_COMM_WORLD);
+    }
+    if (child > 0) {
+        int status = -1;
+        MTEST_CHECK(waitpid(child, &status, 0) == child && status == 0, "the child failed");
+    }
+}
+
+/* An error whose text must have the file's name. */
+static void named(const char *name, int which)
+{
+    static const int amodes[] = {MPI_MODE_RDONLY, MPI_MODE_WRONLY, MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL};
+    static const char *const names[] = {"/none/such", "/", "/dev/full"};
+    MPI_File file;
+    MPI_Request request;
+    char byte = 0;
+
+    if (which < 3) /* ranks differ in their modes; no such file; a folder */
+        MPI_File_open(MPI_COMM_WORLD, which ? names[which - 1] : name,
+                      which ? MPI_MODE_RDONLY : amodes[mtest_rank % 2], MPI_INFO_NULL, &file);
+    if (which == 3)
+        MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    if (which == 4)
+        MPI_File_delete("/none/such", MPI_INFO_NULL);
+    MPI_File_open(MPI_COMM_WORLD, which == 5 ? names[2] : name,
+                  amodes[which < 8    ? which == 5
+                         : which == 8 ? 1
+                                      : 2],
+                  MPI_INFO_NULL, &file);
+    if (which == 5) /* the disk is full */
+        MPI_File_write_at_all(file, 0, &byte, 1, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (which == 6) /* it is read-only */
+        MPI_File_iwrite_at_all(file, 0, &byte, 1, MPI_BYTE, &request);
+    if (which == 7)
+        MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "none such", MPI_INFO_NULL);
+    if (which == 8)
+        MPI_File_read_shared(file, &byte, 1, MPI_BYTE, MPI_STATUS_IGNORE);
+    if (which == 9)
+        MPI_File_set_size(file, 3);
+    MPI_File_call_errhandler(file, MPI_ERR_IO);
+}
+
 static void kill_soon(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -170,6 +248,10 @@ int main(int argc, char **argv)
     MPI_Info_create(&info);
     MPI_Info_set(info, "romio_cb_write", argv[3]);
     MPI_Info_set(info, "cb_nodes", "1");
+    if (strcmp(fault, "named") == 0) {
+        MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_ARE_FATAL);
+        named(name, atoi(argv[3]));
+    }
     if (strcmp(fault, "readonly") == 0) {
         MTEST_CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file),
                     MPI_ERR_READ_ONLY);
@@ -186,6 +268,8 @@ int main(int argc, char **argv)
         without_sync(&file);
     else if (strcmp(fault, "aggregator") == 0)
         by_aggregator(file);
+    else if (strcmp(fault, "shrinks") == 0)
+        shrinks(file, name);
     else if (strcmp(fault, "killed") == 0)
         be_killed(file);
     else

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers; and that
-# records that were synced are there after kill -9. Usage: files_test.sh MPICC MPIRUN
+# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers, shrinking,
+# served by another process (FUSE); that records that were synced are there after kill -9; and that errors name the file. Usage: files_test.sh MPICC MPIRUN
 set -u
 mpicc=$1
 mpirun=$2
@@ -39,7 +39,36 @@ else
     echo "not run: a full disk needs the right to mount"
 fi
 
+# A file system of a process of its own, with $expect_dir/mirrored as its store.
+mkdir "$expect_dir/mirrored"
+cat >"$expect_dir/on_fuse" <<END
+#!/bin/bash
+exec unshare -m bash -c 'bindfs "$expect_dir/mirrored" "$expect_dir/disk" && { "\$@"; code=\$?; umount -l "$expect_dir/disk"; exit \$code; }' on_fuse "\$@"
+END
+chmod +x "$expect_dir/on_fuse"
+if command -v bindfs >/dev/null && "$expect_dir/on_fuse" true 2>/dev/null; then
+    for job in "${jobs[@]}"; do
+        # shellcheck disable=SC2086
+        expect "FUSE, $job" 0 '' '*' "$expect_dir/on_fuse" "$mpirun" $job "$random" 5 5 "$expect_dir/disk"
+    done
+else
+    echo "not run: FUSE needs the command bindfs and the right to mount"
+fi
+
+# The exit code is the error class.
+touch "$expect_dir/file"
+i=0
+for class in "40 $expect_dir/file" "42 /none/such" "23 /" "21 $expect_dir/file" "42 /none/such" "41 /dev/full" "45 $expect_dir/file" \
+    "54 $expect_dir/file" "20 $expect_dir/file" "55 $expect_dir/file" "35 $expect_dir/file"; do
+    expect "error $i names the file" "${class% *}" '' "file ${class#* }: " "$mpirun" -n 2 "$files" named "$expect_dir/file" $i
+    i=$((i + 1))
+done
+
 for job in "${jobs[@]}"; do
+    for hint in automatic enable; do
+        # shellcheck disable=SC2086
+        expect "shrinks, $job, $hint" 0 '' '' "$mpirun" $job "$files" shrinks "$expect_dir/file" $hint
+    done
     for fault in nolocks nosync; do
         # shellcheck disable=SC2086
         expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$files" $fault "$expect_dir/file" automatic

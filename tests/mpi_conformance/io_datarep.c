@@ -163,6 +163,8 @@ static void registered(MPI_File file, const char *name)
     MTEST_OK(MPI_File_write_all(file, data, N, MPI_INT, &status));
     mio_check_count(&status, MPI_INT, N, "writing converted ints");
     MTEST_CLASS(MPI_File_write_at(file, 0, data, 1, MPI_FLOAT, &status), MPI_ERR_IO); /* 1 byte is no etype */
+    MTEST_CLASS(MPI_File_write_at(file, 0, data, 8, MPI_FLOAT, &status),
+                MPI_ERR_CONVERSION); /* not its code */
     MTEST_OK(MPI_File_iread_at(file, 0, back, N, MPI_INT, &request));
     MTEST_OK(MPI_Wait(&request, &status));
     mio_check_count(&status, MPI_INT, N, "reading converted ints");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows what a view is: its types and displacement come back from MPI_File_get_view, offsets count etypes, the end of the file
+ * Shows what a view is: its types and displacement come back from MPI_File_get_view, committed, offsets count etypes, the end of the file
  * is the first etype behind it, byte offsets skip holes; and which views and accesses are errors.
  */
 #include "mio.h"
@@ -28,6 +28,7 @@ static void check_types(MPI_File file, MPI_Offset disp, MPI_Datatype etype, int 
     MTEST_CHECK(got_disp == disp, "the displacement is %lld", (long long)got_disp);
     MTEST_CHECK(got_etype == etype, "the etype is another one");
     MTEST_CHECK(strcmp(got_datarep, datarep) == 0, "the data representation is %s", got_datarep);
+    MTEST_OK(MPI_File_set_view(file, disp, got_etype, got_filetype, datarep, MPI_INFO_NULL));
     MPI_Type_get_envelope(got_filetype, &n_ints, &n_addresses, &n_types, &got_combiner);
     MTEST_CHECK(got_combiner == combiner, "the filetype's combiner is %d", got_combiner);
     if (combiner != MPI_COMBINER_NAMED)

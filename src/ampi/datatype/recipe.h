@@ -57,4 +57,7 @@ struct ampi_type *ampi_type_arg(MPI_Datatype handle, const char *what) BASE_MUST
 /* The same for a type that must be committed. */
 struct ampi_type *ampi_type_arg_committed(MPI_Datatype handle, const char *what) BASE_MUST_CHECK;
 
+/* Commits a type, which may have been committed before. */
+void ampi_type_commit(struct ampi_type *type);
+
 #endif

@@ -244,7 +244,7 @@ struct ampi_type *ampi_type_arg_committed(MPI_Datatype handle, const char *what)
     return type;
 }
 
-static void commit(struct ampi_type *type)
+void ampi_type_commit(struct ampi_type *type)
 {
     if (!type->map && !type->is_dense) /* a type has a map already if its handle was freed and returned again
                                         * by MPI_Type_get_contents */
@@ -264,7 +264,7 @@ int PMPI_Type_commit(MPI_Datatype *datatype)
     if (!type)
         return MPI_ERR_TYPE;
     if (!type->is_committed)
-        commit(type);
+        ampi_type_commit(type);
     return MPI_SUCCESS;
 }
 
@@ -311,7 +311,7 @@ int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype)
     if (!ampi_type_finish(dup))
         return ampi_raise_self(MPI_ERR_INTERN, "the datatype's own bounds were rejected");
     if (old->is_committed)
-        commit(dup);
+        ampi_type_commit(dup);
     if (old->attrs || old->is_predefined)
         rc = ampi_type_copy_attrs(old, dup);
     if (rc != MPI_SUCCESS) {

@@ -123,16 +123,16 @@ int ampi_datarep_convert(const struct ampi_datarep *rep, bool is_write, void *bu
     if (count == 0)
         return MPI_SUCCESS;
     if (rep->is_large)
-        return (is_write ? rep->write_fn.large : rep->read_fn.large)(buf, handle, count, external, 0,
-                                                                     rep->extra_state);
-    for (MPI_Count done = 0; done < count && !error;) { /* in portions whose count is an int */
+        error = (is_write ? rep->write_fn.large : rep->read_fn.large)(buf, handle, count, external, 0,
+                                                                      rep->extra_state);
+    for (MPI_Count done = 0; !rep->is_large && done < count && !error;) { /* in portions whose count is an int */
         int n = count - done < INT_MAX ? (int)(count - done) : INT_MAX;
         error = (is_write ? rep->write_fn.small
                           : rep->read_fn.small)(ampi_type_address(buf, done * type->extent_bytes), handle, n,
                                                 (char *)external + done * each_bytes, 0, rep->extra_state);
         done += n;
     }
-    return error;
+    return error ? MPI_ERR_CONVERSION : MPI_SUCCESS; /* whatever the program's function returns: MPI 5.0, 14.5.3 */
 }
 
 /* ---- MPI_File_get_type_extent ---- */

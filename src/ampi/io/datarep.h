@@ -44,8 +44,8 @@ int ampi_datarep_layout(const struct ampi_datarep *rep, struct ampi_type *type,
 bool ampi_datarep_converts(const struct ampi_datarep *rep, bool is_write);
 
 /* Converts count elements between memory and the n_bytes file bytes at `external`: is_write to them, else from them, as many
- * as are complete. *moved_out: bytes of data in memory that were converted. Returns an error class, or the code of the
- * program's function. May switch, because that function may. */
+ * as are complete. *moved_out: bytes of data in memory that were converted. Returns an error class. May switch, because the
+ * program's function may. */
 int ampi_datarep_convert(const struct ampi_datarep *rep, bool is_write, void *buf, MPI_Count count,
                          struct ampi_type *type, void *external, size_t n_bytes, MPI_Count *moved_out);
 

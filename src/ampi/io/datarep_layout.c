@@ -38,7 +38,7 @@ static int basic_bytes(const struct ampi_datarep *rep, const struct ampi_type *t
     }
     error = rep->extent_fn(type->predefined, &extent, rep->extra_state);
     *size_out = extent;
-    return error ? error : extent < 0 ? MPI_ERR_CONVERSION : MPI_SUCCESS;
+    return error || extent < 0 ? MPI_ERR_CONVERSION : MPI_SUCCESS;
 }
 
 static int scale(const struct ampi_datarep *rep, struct ampi_type *type, struct ampi_type **out);

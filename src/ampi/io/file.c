@@ -328,11 +328,16 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 AMPI_EXPORT(File_call_errhandler);
 int PMPI_File_call_errhandler(MPI_File fh, int errorcode)
 {
-    struct ampi_errhandler **place = handler_of(ampi_enter("MPI_File_call_errhandler"), fh);
+    static const char text[] = "the program called its error handler with error code %d";
+    struct ampi_file *file;
 
-    if (!place)
+    ampi_enter("MPI_File_call_errhandler");
+    file = ampi_file_of(fh);
+    if (file)
+        ampi_file_raise(file, errorcode, text, errorcode);
+    else if (fh == MPI_FILE_NULL)
+        ampi_file_raise_null(NULL, errorcode, text, errorcode);
+    else
         return ampi_file_raise_invalid(fh);
-    ampi_raise_on(*place ? *place : &ampi_errors_return, &fh, errorcode,
-                  "the program called its error handler with error code %d", errorcode);
     return MPI_SUCCESS;
 }

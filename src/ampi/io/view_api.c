@@ -107,12 +107,14 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
     return ampi_file_change_hints(file, ampi_info_of(self, info));
 }
 
-/* A handle that the program frees, unless the type is predefined. */
+/* A handle that the program frees, unless the type is predefined. It is committed, also if the program has freed its own. */
 static MPI_Datatype hand_out(struct ampi_type *type)
 {
     ampi_type_ref(type);
     if (!type->is_predefined)
         atomic_fetch_add_explicit(&type->handles, 1, memory_order_relaxed);
+    if (!type->is_committed)
+        ampi_type_commit(type);
     return ampi_type_handle(type);
 }
 
