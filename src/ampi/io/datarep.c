@@ -122,17 +122,21 @@ int ampi_datarep_convert(const struct ampi_datarep *rep, bool is_write, void *bu
     *moved_out = count * type->size_bytes;
     if (count == 0)
         return MPI_SUCCESS;
-    if (rep->is_large)
-        error = (is_write ? rep->write_fn.large : rep->read_fn.large)(buf, handle, count, external, 0,
+    for (MPI_Count done = 0, n; done < count && !error; done += n) {
+        void *memory = ampi_type_address(buf, done * type->extent_bytes),
+             *data = (char *)external + done * each_bytes;
+        n = count - done;
+        if (rep->is_large) {
+            error = (is_write ? rep->write_fn.large : rep->read_fn.large)(memory, handle, n, data, 0,
+                                                                          rep->extra_state);
+            continue;
+        }
+        n = n < INT_MAX ? n : INT_MAX; /* portions whose count is an int */
+        error = (is_write ? rep->write_fn.small : rep->read_fn.small)(memory, handle, (int)n, data, 0,
                                                                       rep->extra_state);
-    for (MPI_Count done = 0; !rep->is_large && done < count && !error;) { /* in portions whose count is an int */
-        int n = count - done < INT_MAX ? (int)(count - done) : INT_MAX;
-        error = (is_write ? rep->write_fn.small
-                          : rep->read_fn.small)(ampi_type_address(buf, done * type->extent_bytes), handle, n,
-                                                (char *)external + done * each_bytes, 0, rep->extra_state);
-        done += n;
     }
-    return error ? MPI_ERR_CONVERSION : MPI_SUCCESS; /* whatever the program's function returns: MPI 5.0, 14.5.3 */
+    /* Whatever the program's function returns (MPI 5.0, section 14.5.3). */
+    return error ? MPI_ERR_CONVERSION : MPI_SUCCESS;
 }
 
 /* ---- MPI_File_get_type_extent ---- */

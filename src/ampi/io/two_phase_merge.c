@@ -51,9 +51,8 @@ struct window {
     size_t n_runs; /* sources that have some */
     size_t n_bytes;
     MPI_Offset from, to; /* from the first byte of a piece to the last one */
-    uint64_t
-        grain_bits;    /* offsets and sizes of the pieces in one number: its lowest bit divides all of them */
-    MPI_Offset beyond; /* the first byte above the window that is a piece's; AMPI_DISK_NO_END: none */
+    uint64_t grain_bits; /* all offsets and sizes of pieces: the lowest bit divides each of them */
+    MPI_Offset beyond;   /* the first byte above the window that is a piece's; AMPI_DISK_NO_END: none */
 };
 
 /* ---- Results ---- */
