@@ -5,8 +5,8 @@
 #
 # Usage: hdf5_test.sh BUILD_DIR WORK_DIR
 # The sources come from the Debian or Ubuntu source package hdf5, once, into WORK_DIR. Exits with 77 if they, CMake or ninja are not
-# available. 15 minutes on two cores. Left out are t_bigio, which needs files of several GiB, and t_cache_image, whose serial setup alone
-# takes minutes. t_cache runs in one process: 28 s of CPU time, 5 % of it in MPI; between processes it mostly waits.
+# available. 20 minutes on two cores. Left out are t_bigio, which needs files of several GiB, and t_cache_image, whose serial setup alone
+# takes minutes. t_cache took 116 s in one process and 300 s in two on two cores that were shared with other work.
 set -u
 # shellcheck source=tests/real/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -27,9 +27,7 @@ for options in "+p 1" "--procs 2 +p 1"; do
     IFS=" " read -r -a words <<<"$options"
     for program in "${programs[@]}"; do
         log=$work/$program.${options// /_}.log
-        if [ "$program $options" = "t_cache --procs 2 +p 1" ]; then
-            continue
-        elif [ "$program" = t_pflush1 ]; then # it ends with exit code 1, without closing its file, and t_pflush2 looks at that
+        if [ "$program" = t_pflush1 ]; then # it ends with exit code 1, without closing its file, and t_pflush2 looks at that
             timeout 100 "$build/bin/mpirun" -n 4 "${words[@]}" "bin/$program" >"$log" 2>&1
         else
             run_program "$program, $options" "$log" "$build/bin/mpirun" -n 4 "${words[@]}" "bin/$program"
