@@ -22,7 +22,7 @@ import time
 BENCH_DIR = os.path.dirname(os.path.abspath(__file__))
 ROOT_DIR = os.path.dirname(BENCH_DIR)
 MPI_PROGRAMS = ["latency", "bandwidth", "msgrate", "collectives", "matching", "hello", "memory", "comm_memory",
-                "yield", "rma"]
+                "yield", "rma", "files"]
 PLAIN_PROGRAMS = ["memcpy", "handoff"]
 
 
