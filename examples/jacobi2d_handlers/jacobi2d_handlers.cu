@@ -5,7 +5,8 @@
  * The plate of NX x NY points is cut into strips of rows, one per MPI rank. In the mode `handlers` no host takes part between the first iteration and the
  * last one: a rank first does its first and last row, and sends its neighbors their addresses; then it does the rows between them. A rank that has done
  * an iteration and has its neighbors' messages sends itself the message STEP, whose handler runs on all blocks of its resident kernel. No block waits for
- * another one: the last to be ready goes on. In the mode `host` each rank launches a kernel, waits for it, and exchanges rows by MPI_Sendrecv.
+ * another one: the last to be ready goes on. In the mode `host` each rank launches a kernel, waits for it, and exchanges rows by MPI_Sendrecv. In the mode
+ * `graph` an iteration is a CUDA graph with its messages (MPIX_Isend_enqueue, ...), and the host launches one per iteration.
  *
  * Options: see README.md.
  */
@@ -292,7 +293,7 @@ relax_strip(float *to, const float *from, const float *above, const float *below
 static int rank, size;
 static struct options {
     int nx = 8192, ny = 8192, n_iterations = 1000, n_warmup = 50, blocks = 0;
-    bool is_host = false, checks = false;
+    bool is_host = false, has_graphs = false, checks = false;
 } options;
 
 static void read_options(int argc, char **argv)
@@ -303,6 +304,8 @@ static void read_options(int argc, char **argv)
         bool has_value = i + 1 < argc;
         if (!strcmp(argv[i], "--host"))
             options.is_host = true;
+        else if (!strcmp(argv[i], "--graph"))
+            options.has_graphs = true;
         else if (!strcmp(argv[i], "--check"))
             options.checks = true;
         else if (!strcmp(argv[i], "--iterations") && has_value)
@@ -418,14 +421,29 @@ static void exchange(const struct strip *strip, int now)
                  MPI_FLOAT, strip->neighbors[UP], 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+/* Blocks of the host's kernel. */
+static int host_blocks(void)
+{
+    int n_multiprocessors = 0, device = 0;
+
+    CUDA(cudaGetDevice(&device));
+    CUDA(cudaDeviceGetAttribute(&n_multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    return options.blocks > 0 ? options.blocks : 2 * n_multiprocessors;
+}
+
+static void launch(const struct strip *strip, int now, int n_blocks, cudaStream_t stream)
+{
+    relax_strip<<<n_blocks, THREADS, 0, stream>>>(strip->field[1 - now], strip->field[now], strip->rows[now][UP],
+                                                  strip->rows[now][DOWN], strip->nx, strip->n_rows);
+    CUDA(cudaGetLastError());
+}
+
 static double run_host(struct strip *strip, double *total_out)
 {
-    int n_blocks = 0, device = 0;
+    int n_blocks = host_blocks();
     cudaStream_t stream;
     double begin_s = 0;
 
-    CUDA(cudaGetDevice(&device));
-    CUDA(cudaDeviceGetAttribute(&n_blocks, cudaDevAttrMultiProcessorCount, device));
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (int i = -options.n_warmup; i < options.n_iterations; i++) {
         int now = strip->iteration++ % 2;
@@ -434,14 +452,91 @@ static double run_host(struct strip *strip, double *total_out)
             begin_s = MPI_Wtime();
         }
         exchange(strip, now);
-        relax_strip<<<options.blocks > 0 ? options.blocks : 2 * n_blocks, THREADS, 0, stream>>>(
-            strip->field[1 - now], strip->field[now], strip->rows[now][UP], strip->rows[now][DOWN], strip->nx,
-            strip->n_rows);
-        CUDA(cudaGetLastError());
+        launch(strip, now, n_blocks, stream);
         CUDA(cudaStreamSynchronize(stream));
     }
     CUDA(cudaStreamDestroy(stream));
     return *total_out = (MPI_Wtime() - begin_s) * 1e6 / options.n_iterations;
+}
+
+/* ---- An iteration as a CUDA graph ---- */
+
+enum { LAUNCHES_AHEAD = 32 }; /* a full stream would block the PE */
+
+static void exchange_in_stream(const struct strip *strip, int now, MPI_Comm comm)
+{
+    const float *border[2] = {strip->field[now], strip->field[now] + (size_t)(strip->n_rows - 1) * strip->nx};
+    MPI_Request requests[4];
+    int n = 0;
+
+    for (int side = UP; side <= DOWN; side++) {
+        if (strip->neighbors[side] == MPI_PROC_NULL)
+            continue;
+        MPIX_Irecv_enqueue((float *)strip->rows[now][side], strip->nx, MPI_FLOAT, strip->neighbors[side], 1 - side, comm,
+                           &requests[n++]);
+        MPIX_Isend_enqueue(border[side], strip->nx, MPI_FLOAT, strip->neighbors[side], side, comm, &requests[n++]);
+    }
+    if (n > 0)
+        MPIX_Waitall_enqueue(n, requests, MPI_STATUSES_IGNORE);
+}
+
+static void make_graphs(const struct strip *strip, cudaGraphExec_t graphs[2], cudaStream_t stream, MPI_Comm comm)
+{
+    cudaFuncAttributes unused; /* loads the kernel, which must not happen while a graph waits for this rank */
+
+    CUDA(cudaFuncGetAttributes(&unused, relax_strip));
+    for (int now = 0; now < 2; now++) {
+        cudaGraph_t graph;
+        CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+        exchange_in_stream(strip, now, comm);
+        launch(strip, now, host_blocks(), stream);
+        CUDA(cudaStreamEndCapture(stream, &graph));
+        CUDA(cudaGraphInstantiateWithFlags(&graphs[now], graph, 0));
+        CUDA(cudaGraphDestroy(graph));
+    }
+    MPI_Barrier(MPI_COMM_WORLD); /* all graphs are there before the first launch */
+}
+
+/* Returns the time of all launches and of the wait for the last one, in us. */
+static double launch_graphs(struct strip *strip, const cudaGraphExec_t graphs[2], cudaStream_t stream, int n)
+{
+    double begin_s = MPI_Wtime();
+
+    for (int i = 0; i < n; i++) {
+        CUDA(cudaGraphLaunch(graphs[strip->iteration++ % 2], stream));
+        if (i % LAUNCHES_AHEAD == LAUNCHES_AHEAD - 1)
+            CUDA(cudaStreamSynchronize(stream));
+    }
+    CUDA(cudaStreamSynchronize(stream));
+    return (MPI_Wtime() - begin_s) * 1e6;
+}
+
+static double run_graphs(struct strip *strip, double *total_out)
+{
+    cudaGraphExec_t graphs[2];
+    MPIX_Stream mpi_stream;
+    cudaStream_t stream;
+    MPI_Comm comm;
+    MPI_Info info;
+
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "type", "cudaStream_t");
+    MPIX_Info_set_hex(info, "value", &stream, sizeof stream);
+    MPIX_Stream_create(info, &mpi_stream);
+    MPI_Info_free(&info);
+    MPIX_Stream_comm_create(MPI_COMM_WORLD, mpi_stream, &comm);
+    make_graphs(strip, graphs, stream, comm);
+    launch_graphs(strip, graphs, stream, options.n_warmup);
+    MPI_Barrier(MPI_COMM_WORLD);
+    *total_out = launch_graphs(strip, graphs, stream, options.n_iterations) / options.n_iterations;
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank's graph waits for messages any more */
+    for (cudaGraphExec_t graph : graphs)
+        CUDA(cudaGraphExecDestroy(graph));
+    MPI_Comm_free(&comm);
+    MPIX_Stream_free(&mpi_stream);
+    CUDA(cudaStreamDestroy(stream));
+    return *total_out;
 }
 
 /* Rank 0 does all on the CPU. Each point must be the same, bit by bit. */
@@ -495,13 +590,15 @@ int main(int argc, char **argv)
     CUDA(cudaSetDevice((int)((long long)rank * n_devices / size)));
     strip = make_strip();
     MPI_Barrier(MPI_COMM_WORLD);
-    us = options.is_host ? run_host(&strip, &total) : run_handlers(&strip, &total);
+    us = options.is_host      ? run_host(&strip, &total)
+         : options.has_graphs ? run_graphs(&strip, &total)
+                              : run_handlers(&strip, &total);
     mine[0] = us;
     mine[1] = total;
     MPI_Reduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
         printf("ranks %d size %d x %d mode %s us_per_iteration %.2f with_start_and_end %.2f\n", size, options.nx,
-               options.ny, options.is_host ? "host" : "handlers", worst[0], worst[1]);
+               options.ny, options.is_host ? "host" : options.has_graphs ? "graph" : "handlers", worst[0], worst[1]);
     if (options.checks)
         check(&strip);
     fflush(stdout);
