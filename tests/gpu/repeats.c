@@ -3,7 +3,7 @@
  * Repeated launches and copies of a rank have the same results as call by call, and go to the driver as
  * graphs if no other call interrupts them. The steps are kernels and copies in the default stream or in
  * another one; they vary, are cut short, and continue with messages, waits, queries, freed memory, other
- * streams and threads, and reads of memory that a copy fills. Arguments: the kinds of steps, all if there are
+ * streams and threads, kernels of other ranks that wait, and reads of memory that a copy fills. Arguments: the kinds of steps, all but kernel if there are
  * none; "graphs" (the number of driver calls is checked) or "none" (there are no graphs).
  */
 #include <pthread.h>
@@ -279,6 +279,41 @@ static void thread(int step)
     pthread_join(waiting, NULL);
 }
 
+static void meet(int partner)
+{
+    MTEST_OK(MPI_Sendrecv(NULL, 0, MPI_BYTE, partner, 4, NULL, 0, MPI_BYTE, partner, 4, MPI_COMM_WORLD,
+                          MPI_STATUS_IGNORE));
+}
+
+/* Meanwhile a kernel of rank 1 waits for the last step of both ranks. By name only: calls that wait for the GPU would wait for
+ * it. */
+static void kernel(int step)
+{
+    static CUstream second;
+    static volatile unsigned *flag;
+
+    if (mtest_rank == 1 && step == 0) {
+        flag = gtest_flag();
+        GTEST_CU(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    }
+    if (step == 0)
+        meet(1 - mtest_rank); /* all streams have been created */
+    if (mtest_rank == 1 && step == 0)
+        gtest_launch_spin((CUdeviceptr)flag, second);
+    if (step == 0)
+        meet(1 - mtest_rank);
+    same(step);
+    if (step < STEPS - 1)
+        return;
+    meet(1 - mtest_rank);
+    if (mtest_rank == 1) {
+        *flag = 1;
+        GTEST_CU(cuStreamSynchronize(second));
+        GTEST_CU(cuStreamDestroy(second));
+    }
+    meet(1 - mtest_rank);
+}
+
 /* More than a sequence has. */
 static void many(int step)
 {
@@ -289,10 +324,10 @@ static void many(int step)
 static const struct {
     const char *name;
     void (*run)(int step);
-} kinds[] = {{"same", same},       {"turns", turns},     {"cut", cut},     {"different", different},
-             {"message", message}, {"ask", ask},         {"look", look},   {"memory", memory},
-             {"content", content}, {"streams", streams}, {"order", order}, {"event", event},
-             {"many", many},       {"thread", thread}};
+} kinds[] = {{"same", same},       {"turns", turns},     {"cut", cut},      {"different", different},
+             {"message", message}, {"ask", ask},         {"look", look},    {"memory", memory},
+             {"content", content}, {"streams", streams}, {"order", order},  {"event", event},
+             {"kernel", kernel},   {"many", many},       {"thread", thread}};
 
 /* Of all ranks of the process: pauses that the machine makes cut sequences short, so not every one is a
  * graph. */
@@ -334,7 +369,7 @@ int main(int argc, char **argv)
         if (own)
             GTEST_CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
-            bool is_named = !has_names;
+            bool is_named = !has_names && kinds[kind].run != kernel;
             for (int i = 1; i < argc; i++)
                 is_named |= strcmp(argv[i], kinds[kind].name) == 0;
             for (int step = 0; is_named && step < STEPS; step++)

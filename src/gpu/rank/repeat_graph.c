@@ -4,7 +4,8 @@
  *
  * The driver's instantiation may wait for the GPU, and thus for kernels that wait for a rank of this PE. So a thread makes the
  * graph, and only if the GPU becomes idle while its context is closed (drain.h); then no other thread records the event that
- * would invalidate the capture, either. The rank goes on call by call meanwhile.
+ * would invalidate the capture, either. The rank goes on call by call meanwhile. Before CUDA 12.5 nothing tells that a
+ * context is idle, so there are no graphs.
  */
 #include <string.h>
 
@@ -75,14 +76,13 @@ static void make(struct gpu_offload *offload)
     atomic_store_explicit(&job->is_done, true, memory_order_release);
 }
 
-/* Before CUDA 12.5 nothing tells that a context is idle (drain.h). */
 struct gpu_graph_job *gpu_graph_job_begin(const struct gpu_sequence *sequence, uint64_t of_generation,
                                           struct gpu_capture_stream *capture)
 {
     struct gpu_graph_job *job = base_calloc(1, sizeof *job, "a graph of launches");
 
     job->offload.run = make;
-    job->offload.may_defer = gpu_stream_real.r_cuCtxRecordEvent != NULL;
+    job->offload.may_defer = true;
     job->offload.drain_tries = 1;
     job->sequence = base_malloc(sizeof *sequence, "a sequence of launches");
     memcpy(job->sequence, sequence, sizeof *sequence);

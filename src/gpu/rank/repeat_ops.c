@@ -37,7 +37,7 @@ bool gpu_graphs_can_be(void)
     *(void **)&destroy_graph = look_up(driver, "cuGraphDestroy");
     *(void **)&destroy_exec = look_up(driver, "cuGraphExecDestroy");
     return instantiate && destroy_graph && destroy_exec && real.r_cuStreamBeginCapture_v2 &&
-           real.r_cuStreamEndCapture && real.r_cuGraphLaunch;
+           real.r_cuStreamEndCapture && real.r_cuGraphLaunch && real.r_cuCtxRecordEvent;
 }
 
 /* ---- Kernels ---- */
