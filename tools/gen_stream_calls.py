@@ -20,13 +20,13 @@ BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
     "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuLaunchHostFunc", "cuMemcpyHtoD", "cuMemcpyDtoH",
-    "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute",
+    "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute", "cuStreamAttachMemAsync",
 }
 # Structs with a stream, and the functions that take them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
 # NULL), cuGraphInstantiateWithParams.
 STRUCTS = {"CUlaunchConfig", "CUDA_LAUNCH_PARAMS_v1", "CUDA_GRAPH_INSTANTIATE_PARAMS"}
-# NULL is not a stream there, or the driver's own behaviour is right.
-PASSED = {"cuStreamAttachMemAsync", "cuStreamGetDevice"}
+# The driver's own behaviour is right.
+PASSED = {"cuStreamGetDevice"}
 # Functions that only query the stream or set its attributes: no order with other streams.
 ASKS = {
     "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetGreenCtx",

@@ -2,7 +2,7 @@
  *
  * Stream queries answer as in plain CUDA, although each rank has its own default streams and none blocks the
  * driver's: flags and priorities are the requested ones, NULL is the legacy stream and has no other stream's
- * number, attributes are kept and copied, contexts and devices are right, and calls that CUDA refuses are
+ * number, attributes are kept and copied, memory is attached in order, contexts and devices are right, and calls that CUDA refuses are
  * refused. On each GPU.
  */
 #include "kernels.h"
@@ -70,6 +70,33 @@ static void check_refused(CUstream gone)
     GTEST_CU(cuEventDestroy(event));
 }
 
+/* Memory is attached in the order of the rank's default stream, and not to that stream alone. */
+static void check_attached(CUstream stream)
+{
+    const char *name = "cuStreamAttachMemAsync";
+    int n_legacy = fakecuda_is_here() ? fakecuda_calls_for(name, FAKECUDA_LEGACY) : 0;
+    volatile unsigned *flag = gtest_flag();
+    CUdeviceptr memory;
+
+    GTEST_CU(cuMemAllocManaged(&memory, 4096, CU_MEM_ATTACH_GLOBAL));
+    gtest_launch_spin((CUdeviceptr)flag, NULL);
+    GTEST_CU(cuStreamAttachMemAsync(NULL, memory, 0, CU_MEM_ATTACH_GLOBAL));
+    MTEST_CHECK(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY, "the default stream did not wait");
+    if (fakecuda_is_here() && mtest_size > 1)
+        MTEST_CHECK(fakecuda_calls_for(name, FAKECUDA_LEGACY) == n_legacy,
+                    "memory was attached in the default stream of the process");
+    *flag = 1;
+    GTEST_CU(cuStreamSynchronize(NULL));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* no rank counts any more */
+    MTEST_CHECK(cuStreamAttachMemAsync(NULL, memory, 0, CU_MEM_ATTACH_SINGLE) == CUDA_ERROR_INVALID_VALUE,
+                "memory was attached to NULL alone");
+    GTEST_CU(cuStreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_SINGLE));
+    GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuMemFree(memory));
+    GTEST_CU(cuMemFreeHost((void *)(uintptr_t)flag));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void check_device(int device)
 {
     CUstream blocking, urgent;
@@ -89,6 +116,8 @@ static void check_device(int device)
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     }
     check_attributes(blocking, urgent);
+    if (device == 0) /* where the kernel is */
+        check_attached(blocking);
     GTEST_CU(cuStreamDestroy(urgent));
     GTEST_CU(cuStreamDestroy(blocking));
     check_refused(blocking);
@@ -111,6 +140,7 @@ int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
     gtest_init();
+    gtest_load_kernels();
     for (int i = 0; i < gtest_n_devices; i++)
         check_device((i + mtest_rank) % gtest_n_devices);
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));

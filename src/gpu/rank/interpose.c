@@ -264,7 +264,7 @@ static void report_unknown(find_2_fn finder, const char *name, int version)
     static _Atomic bool is_done;
     void *legacy = NULL, *twin = NULL;
 
-    if (!gpu_streams_are_private || atomic_load(&is_done) || strcmp(name, "cuStreamAttachMemAsync") == 0 ||
+    if (!gpu_streams_are_private || atomic_load(&is_done) ||
         finder(name, &legacy, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != CUDA_SUCCESS ||
         finder(name, &twin, version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL) != CUDA_SUCCESS ||
         legacy == twin || replace(legacy) != legacy || atomic_exchange(&is_done, true))

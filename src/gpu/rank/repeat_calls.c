@@ -67,9 +67,30 @@ bool gpu_repeats_take_launch(const struct gpu_call *call, CUstream stream, bool 
 
 /* ---- Calls that must not overtake held-back work, or that invalidate graphs ---- */
 
+/* The driver refuses to attach memory to the legacy stream alone. */
+static CUresult attach(CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags,
+                       bool is_per_thread, const void *caller,
+                       CUresult(CUDAAPI *function)(CUstream, CUdeviceptr, size_t, unsigned))
+{
+    bool is_legacy = stream == CU_STREAM_LEGACY || (!stream && !is_per_thread);
+    struct gpu_call call;
+    CUresult result;
+
+    if (is_legacy && flags == CU_MEM_ATTACH_SINGLE)
+        return function(stream, address, n_bytes, flags);
+    result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
+    if (result != CUDA_SUCCESS)
+        return result;
+    gpu_submit_begin(caller);
+    result = function(call.stream, address, n_bytes, flags);
+    gpu_submit_end();
+    gpu_call_end(&call);
+    return result;
+}
+
 GPU_TWINS(gpu_repeat_attach, cuStreamAttachMemAsync, _ptsz,
           (CUstream stream, CUdeviceptr address, size_t n_bytes, unsigned flags),
-          driver(stream, address, n_bytes, flags))
+          attach(stream, address, n_bytes, flags, twin, GPU_CALLER, driver))
 
 static CUresult
 set_attribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value, bool is_per_thread,

@@ -104,9 +104,9 @@ bool gpu_host_is_pageable(const void *address);
     X(cuMemcpyDtoDAsync_v2_ptsz, 7000, (CUdeviceptr, CUdeviceptr, size_t, CUstream),                         \
       gpu_repeat_cuMemcpyDtoDAsync_v2_ptsz, "may be repeated")                                               \
     X(cuStreamAttachMemAsync, 6000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach,            \
-      "must follow the delayed calls")                                                                       \
+      "refuses the legacy stream")                                                                           \
     X(cuStreamAttachMemAsync_ptsz, 7000, (CUstream, CUdeviceptr, size_t, unsigned), gpu_repeat_attach_ptsz,  \
-      "must follow the delayed calls")                                                                       \
+      "refuses the legacy stream")                                                                           \
     X(cuStreamSetAttribute, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),                    \
       gpu_repeat_set_attribute, "graphs have attributes")                                                    \
     X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
