@@ -2,7 +2,8 @@
  *
  * connections.c: whether streams of MPI can wait without holding up others. Streams share the connections to a GPU, in
  * turn; one that waits keeps the work behind it in its connection. Each rank has a default stream beside its
- * stream of MPI, so half of the connections count.
+ * stream of MPI, so half of the connections count. A rank that has no stream of MPI yet counts, too: those that wait when
+ * it creates one would hold up the library's own copies.
  */
 #include <stdlib.h>
 
@@ -47,7 +48,10 @@ void gpu_connections_count(int device, int by)
 
 bool gpu_connections_are_short(int device)
 {
-    return BASE_UNLIKELY(2 * atomic_load_explicit(&n_syncs[device], memory_order_relaxed) >
+    int n = atomic_load_explicit(&n_syncs[device], memory_order_relaxed), n_devices = gpu_device_count();
+    int n_later = n_devices > 0 ? (gpu_streams_n_ranks + n_devices - 1) / n_devices : 0;
+
+    return BASE_UNLIKELY(2 * (n > n_later ? n : n_later) >
                          atomic_load_explicit(&n_connections, memory_order_relaxed)) &&
            gpu_waits_suspend;
 }
