@@ -82,7 +82,7 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
 #define BASE_LAUNCHED_NAMES "/names"
 #define BASE_LAUNCHED_SPAWNED_MAX 1024 /* numbers for processes that are spawned later */
 #define BASE_LAUNCHED_UNIVERSE_MAX 4096
-#define BASE_LAUNCHED_UNIVERSE_SPAWNED_MAX 8
+#define BASE_LAUNCHED_UNIVERSE_SPAWNED_MAX 64
 /* In a report of mpirun about a lost process of another job: this plus its number. */
 #define BASE_LAUNCHED_OTHER_JOB (1 << 24)
 enum base_launched_state {
@@ -102,6 +102,15 @@ struct base_launched_table {
         states[]; /* enum base_launched_state, by process; in a universe then, max more: 1: a process of
                                  * another job knows the address */
 };
+
+/* The greatest number of ranks of a process in a universe. */
+#define BASE_LAUNCHED_UNIVERSE_RANKS_MAX 4096
+
+/* HEDDLE_UNIVERSE: a program that calls MPI_Comm_connect is not in a universe. */
+#define BASE_LAUNCHED_NO_UNIVERSE "none"
+
+/* Set for mpirun by a program that was started without it, and starts again under it (ampi/job/alone.c). */
+#define BASE_LAUNCHED_ALONE_ENV "HEDDLE_ALONE"
 
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"

@@ -35,19 +35,42 @@ static const void *at(const struct file *file, uint64_t offset, uint64_t len_byt
     return file->bytes + offset;
 }
 
-/* True if DF_1_PIE is set. It distinguishes a static PIE from a shared library: neither has an
- * interpreter. */
-static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
+/* The value of an entry of the dynamic section; 0: there is none. */
+static uint64_t dynamic_value(const struct file *file, const Elf64_Phdr *dynamic, Elf64_Sxword tag)
 {
     for (uint64_t done = 0; done + sizeof(Elf64_Dyn) <= dynamic->p_filesz; done += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry;
         const void *source = at(file, dynamic->p_offset + done, sizeof entry);
         if (source == NULL)
-            return false;
+            return 0;
         memcpy(&entry, source, sizeof entry);
-        if (entry.d_tag == DT_FLAGS_1)
-            return (entry.d_un.d_val & DF_1_PIE) != 0;
+        if (entry.d_tag == tag)
+            return entry.d_un.d_val;
     }
+    return 0;
+}
+
+/* True if DF_1_PIE is set. It distinguishes a static PIE from a shared library: neither has an
+ * interpreter. */
+static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
+{
+    return (dynamic_value(file, dynamic, DT_FLAGS_1) & DF_1_PIE) != 0;
+}
+
+/* True if a symbol of the program is one of the functions that connect jobs, in C or Fortran. */
+static bool has_connection(const struct file *file, const Elf64_Phdr *loaded, const Elf64_Phdr *dynamic)
+{
+    static const char *const functions[] = {"comm_accept", "comm_connect", "comm_join", "lookup_name",
+                                            "publish_name"};
+    uint64_t size = dynamic_value(file, dynamic, DT_STRSZ);
+    uint64_t offset = dynamic_value(file, dynamic, DT_STRTAB) - loaded->p_vaddr;
+    const char *names = offset < loaded->p_filesz ? at(file, loaded->p_offset + offset, size) : NULL;
+    if (names == NULL || size == 0 || names[size - 1] != '\0')
+        return false;
+    for (const char *name = names; name < names + size; name += strlen(name) + 1)
+        for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+            if (strncasecmp(name, "MPI_", 4) == 0 && strncasecmp(name + 4, functions[i], strlen(functions[i])) == 0)
+                return true;
     return false;
 }
 
@@ -75,6 +98,7 @@ static void classify(const struct file *file, struct launch_elf *elf_out)
         return;
 
     bool has_interpreter = false, is_pie_flagged = false;
+    Elf64_Phdr first_loaded = {0}; /* the dynamic symbols' names are there */
     for (int i = 0; i < header.e_phnum; i++) {
         Elf64_Phdr segment;
         const void *source = at(file, header.e_phoff + (uint64_t)i * header.e_phentsize, sizeof segment);
@@ -86,8 +110,11 @@ static void classify(const struct file *file, struct launch_elf *elf_out)
             has_interpreter = name != NULL;
             if (name != NULL)
                 copy_name(name, segment.p_filesz, elf_out->interpreter, sizeof elf_out->interpreter);
+        } else if (segment.p_type == PT_LOAD && first_loaded.p_filesz == 0) {
+            first_loaded = segment;
         } else if (segment.p_type == PT_DYNAMIC) {
             is_pie_flagged = has_pie_flag(file, &segment);
+            elf_out->connects = has_connection(file, &first_loaded, &segment);
         }
     }
     if (has_interpreter)

@@ -7,6 +7,8 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 
+#include "base/launched.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +210,9 @@ static bool find_place(const struct launch_command *command, struct place *place
 void launch_handover_plan(struct launch_command *command, struct launch_program *program)
 {
     struct place place;
-    bool is_here = !find_place(command, &place);
+    bool is_only_here = (command->is_in_universe && command->hosts == NULL && command->hostfile == NULL) ||
+                        getenv(BASE_LAUNCHED_ALONE_ENV) != NULL;
+    bool is_here = is_only_here || !find_place(command, &place);
     int num_nodes = launch_fit_nodes(command, is_here ? 1 : place.num_nodes);
     if (is_here)
         return;

@@ -38,7 +38,8 @@ struct launch_command {
     bool is_unbound;           /* --bind-to none */
     bool tags_output;          /* --tag-output */
     bool keeps_going;          /* --keep-going */
-    bool is_in_universe;       /* --universe */
+    bool is_in_universe;       /* --universe, or implied by the program */
+    bool is_universe_implied;  /* then the job may also run without */
     bool is_one_process;       /* --one-process */
     bool shows_calls;          /* --nvtx */
     bool shows_progress;       /* --progress */
@@ -104,6 +105,7 @@ enum launch_elf_kind {
 
 struct launch_elf {
     enum launch_elf_kind kind;
+    bool connects;         /* it calls functions that connect jobs (MPI_Comm_connect) */
     char interpreter[256]; /* the dynamic loader it asks for, or "" */
 };
 
@@ -122,6 +124,7 @@ struct launch_program {
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find libmpi_abi.so.1 of this installation by itself */
     bool may_run_python;     /* an interpreter, or a command that may start one */
+    bool connects;           /* it calls functions that connect jobs, in one of several programs */
     bool is_launcher;        /* it starts the ranks on other nodes: they cannot report to this process */
 };
 
@@ -149,7 +152,7 @@ const char *launch_library_dir(void);
 void launch_forget_outer(void);
 
 /* Runs the program; returns its exit code if the program does not replace this process. */
-int launch_run(const struct launch_command *command, const struct launch_program *program);
+int launch_run(struct launch_command *command, const struct launch_program *program);
 
 /* ---- show_progress.c: --progress ---- */
 

@@ -297,10 +297,26 @@ static bool must_report(const struct launch_command *command, const struct launc
            (launch_num_ranks(command) > 1 || command->num_procs > 1);
 }
 
-int launch_run(const struct launch_command *command, const struct launch_program *program)
+/* A program that calls MPI_Comm_accept, MPI_Comm_connect or MPI_Comm_join can be connected to the user's other jobs. */
+static void imply_universe(struct launch_command *command, const struct launch_program *program)
+{
+    const char *universe = getenv("HEDDLE_UNIVERSE");
+    int num_procs = command->num_procs ? command->num_procs : 1;
+    if (command->is_in_universe || !program->connects || program->is_launcher || command->is_one_process ||
+        !HEDDLE_HAS_PMIX || (universe != NULL && strcmp(universe, BASE_LAUNCHED_NO_UNIVERSE) == 0) ||
+        launch_num_ranks(command) / num_procs >= BASE_LAUNCHED_UNIVERSE_RANKS_MAX)
+        return;
+    for (int i = 0; i < command->num_parts; i++)
+        if (command->parts[i].num_ranks / command->parts[i].num_procs >= BASE_LAUNCHED_UNIVERSE_RANKS_MAX)
+            return;
+    command->is_in_universe = command->is_universe_implied = true;
+}
+
+int launch_run(struct launch_command *command, const struct launch_program *program)
 {
     int copies = program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 1 ? command->num_ranks : 1;
     set_rank_options(command);
+    unsetenv(BASE_LAUNCHED_ALONE_ENV);
     if (!program->is_launcher)
         setenv(BASE_LAUNCHED_SIZE_ENV, ":1", 1); /* whoever started mpirun, the ranks are its own job */
     if (command->num_procs <= 1 && launch_num_ranks(command) <= 1)
@@ -309,6 +325,7 @@ int launch_run(const struct launch_command *command, const struct launch_program
         set_library_path();
     if (command->shows_progress && program->is_launcher)
         launch_fail(LAUNCH_EXIT_USAGE, "--progress: only for ranks of this node");
+    imply_universe(command, program);
     int progress = command->shows_progress ? launch_progress_create() : -1;
     int reports = must_report(command, program) ? launch_report_open() : -1;
     if (command->num_procs > 1 || command->tags_output || command->is_in_universe ||

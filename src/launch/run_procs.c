@@ -58,11 +58,12 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
 void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports,
                   int progress)
 {
-    const char *option = command->is_in_universe  ? "--universe"
-                         : command->num_procs > 0 ? "--procs"
-                                                  : "--tag-output";
+    const char *option = command->num_procs > 0   ? "--procs"
+                         : command->tags_output   ? "--tag-output"
+                                                  : "--universe";
     char *helper = HEDDLE_HAS_PMIX ? launch_own_file(helper_places) : NULL;
-    if (helper == NULL && command->num_procs == 1 && !command->tags_output && !command->is_in_universe)
+    if (helper == NULL && command->num_procs <= 1 && !command->tags_output &&
+        (!command->is_in_universe || command->is_universe_implied))
         return;
     if (!HEDDLE_HAS_PMIX)
         launch_fail(1,
@@ -103,7 +104,7 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
     if (command->num_procs == 1 || (command->is_in_universe && num_procs == 1))
         argv[at++] = text("grows");
     if (command->is_in_universe)
-        argv[at++] = text("universe");
+        argv[at++] = text(command->is_universe_implied ? "universe=implied" : "universe");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
     if (progress >= 0)

@@ -86,7 +86,7 @@ static int join(struct ampi_comm *self, int fd, struct joining *state, MPI_Comm 
     struct ampi_registry_call *call = &state->call;
     struct ampi_comm_leader leader = {.rank = 0};
     struct ampi_comm *made;
-    bool is_joined = false;
+    bool is_joined = false, is_waiting;
     int error = introduce(fd, state, &is_joined);
 
     *intercomm = MPI_COMM_NULL;
@@ -99,12 +99,12 @@ static int join(struct ampi_comm *self, int fd, struct joining *state, MPI_Comm 
         call->op = AMPI_REGISTRY_CONNECT;
         call->port = state->other.port;
     }
-    ampi_registry_begin_wait();
+    is_waiting = ampi_registry_begin_wait(AMPI_REGISTRY_CONNECT, state->other.port);
     leader.error = ampi_registry_run(call);
     leader.key = (struct ampi_meet){.function = "comm_join", .stringtag = call->answer};
     leader.remote_world_rank = call->peer_world_rank;
     error = ampi_comm_create_inter(self, &leader, &made);
-    ampi_registry_end_wait();
+    ampi_registry_end_wait(is_waiting);
     return error ? ampi_comm_raise_creation(self, error) : ampi_comm_adopt(self, made, false, intercomm);
 }
 

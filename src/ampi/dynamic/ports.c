@@ -191,6 +191,7 @@ static int connect_groups(enum ampi_registry_op op, const char *port_name, MPI_I
     struct ampi_registry_call call = {.op = op, .port = port_name};
     struct ampi_comm_leader leader = {.rank = root};
     struct ampi_comm *made;
+    bool is_waiting = false;
     int error;
 
     if (!comm)
@@ -202,15 +203,15 @@ static int connect_groups(enum ampi_registry_op op, const char *port_name, MPI_I
                           comm->local->n_ranks);
     if (!newcomm)
         return ampi_raise(comm, MPI_ERR_ARG, "newcomm is NULL");
-    ampi_registry_begin_wait();
     if (comm->rank == root) {
+        is_waiting = ampi_registry_begin_wait(op, port_name);
         call.timeout_s = timeout_of(hints, -1); /* no limit */
         leader.error = !port_name                        ? MPI_ERR_ARG
                        : !hints && info != MPI_INFO_NULL ? MPI_ERR_INFO
                                                          : meet_at_port(&call, &leader);
     }
     error = ampi_comm_create_inter(comm, &leader, &made);
-    ampi_registry_end_wait();
+    ampi_registry_end_wait(is_waiting);
     if (error)
         return raise_connection(comm, error, comm->rank == root ? port_name : NULL);
     return ampi_comm_adopt(comm, made, false, newcomm);

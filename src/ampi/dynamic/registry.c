@@ -379,6 +379,7 @@ int ampi_registry_run(struct ampi_registry_call *call)
     struct ampi_rank *self = ampi_self();
     bool is_limited =
         (call->op == AMPI_REGISTRY_ACCEPT || call->op == AMPI_REGISTRY_CONNECT) && call->timeout_s >= 0;
+    bool is_waiting;
 
     if (ampi_job.own_end && call->op >= AMPI_REGISTRY_PUBLISH)
         return ampi_names_run(call);
@@ -397,12 +398,12 @@ int ampi_registry_run(struct ampi_registry_call *call)
         call->next = *list;
         *list = call;
     }
-    ampi_registry_begin_wait();
+    is_waiting = ampi_registry_begin_wait(call->op, call->port);
     start(call, call->op);
     if (is_limited || !ampi_procs_is_own(call->home))
         await_limited(call, is_limited);
     ampi_request_await(&call->request);
-    ampi_registry_end_wait();
+    ampi_registry_end_wait(is_waiting);
     return call->error;
 }
 
@@ -444,14 +445,18 @@ static void forget(int pe_id, int proc_id)
     pthread_mutex_unlock(&table.lock);
 }
 
-void ampi_registry_begin_wait(void)
+bool ampi_registry_begin_wait(enum ampi_registry_op op, const char *port)
 {
-    atomic_fetch_add(&n_waiting, 1);
+    int proc_id = port ? proc_of_port(port) : -1;
+    bool is_waiting = op == AMPI_REGISTRY_ACCEPT || (proc_id >= 0 && !ampi_procs_is_own(proc_id));
+
+    atomic_fetch_add(&n_waiting, is_waiting);
+    return is_waiting;
 }
 
-void ampi_registry_end_wait(void)
+void ampi_registry_end_wait(bool is_waiting)
 {
-    atomic_fetch_sub(&n_waiting, 1);
+    atomic_fetch_sub(&n_waiting, is_waiting);
 }
 
 /* A rank of any job of the universe may come to a port. */

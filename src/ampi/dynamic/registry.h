@@ -48,9 +48,10 @@ bool ampi_registry_open_port(char *name_out) BASE_MUST_CHECK;
  * MPI_ERR_PROC_ABORTED: the process that serves the call has failed. May switch. */
 int ampi_registry_run(struct ampi_registry_call *call);
 
-/* While ranks of other jobs may come: between the two calls a process is not reported as blocked for ever. */
-void ampi_registry_begin_wait(void);
-void ampi_registry_end_wait(void);
+/* While the root of a connection waits: between the two calls its process is not reported as blocked for ever if ranks of
+ * other jobs may come. begin_wait returns what end_wait needs. */
+bool ampi_registry_begin_wait(enum ampi_registry_op op, const char *port) BASE_MUST_CHECK;
+void ampi_registry_end_wait(bool is_waiting);
 
 /* Says why a port is not open: "... is not an open port of this job". */
 void ampi_registry_explain(const char *port, char *text, size_t text_bytes);

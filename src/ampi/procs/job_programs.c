@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "ampi/procs/procs.h"
+#include "base/launched.h"
 #include "base/log.h"
+
+_Static_assert(AMPI_SPAWN_MAX == BASE_LAUNCHED_UNIVERSE_RANKS_MAX, "mpirun knows the limit of a universe");
 
 void ampi_procs_read_programs(const char *text)
 {

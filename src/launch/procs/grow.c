@@ -101,7 +101,12 @@ bool procs_grow_prepare(struct procs_job *job)
         return false;
     }
     close(folder);
-    if (job->options.is_in_universe ? (table = procs_universe_enter(job)) == NULL : !open_table(job))
+    if (job->options.is_in_universe && (table = procs_universe_enter(job)) == NULL) {
+        if (!job->options.is_universe_implied)
+            return false;
+        job->options.is_in_universe = false;
+    }
+    if (!job->options.is_in_universe && !open_table(job))
         return false;
     states = table->states + job->first_number;
     set_started(0, job->num_procs);

@@ -52,8 +52,10 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->is_verbose = true;
         else if (strcmp(*word, "no-bind") == 0)
             options_out->binds = false;
-        else if (strcmp(*word, "universe") == 0)
+        else if (strncmp(*word, "universe", 8) == 0) {
             options_out->is_in_universe = true;
+            options_out->is_universe_implied = *value != '\0';
+        }
         else if (strcmp(*word, "grows") == 0)
             options_out->grows = true;
         else if (strcmp(*word, "keep-going") == 0)

@@ -67,7 +67,8 @@ struct procs_options {
     bool is_verbose;                /* -v */
     bool binds;                     /* each process gets a share of the cores */
     bool keeps_going;               /* --keep-going: the others continue when a process fails */
-    bool is_in_universe;            /* --universe */
+    bool is_in_universe;            /* --universe, or implied */
+    bool is_universe_implied;       /* the job may also run without */
     bool grows;                     /* --procs 1: the process can spawn others */
     double timeout_s;               /* 0: none */
     int progress_fd;                /* --progress: the memory (show_progress.c); -1: none */

@@ -102,11 +102,26 @@ static void remove_if_dead(bool is_folder_removed)
         rmdir(folder());
 }
 
+/* Later jobs get the last numbers again if no living job owns them, and no process of another job has used them. */
+static void give_back_numbers(void)
+{
+    int first, end;
+    for (uint32_t i = table->n_given - 1; i > 0 && atomic_load(&table->states[i]) == BASE_LAUNCHED_ABSENT &&
+                                          !atomic_load(&table->states[table->max + i]);
+         i--) {
+        if (find_owned(table_fd, (int)i, &first, &end) && first == (int)i)
+            break;
+        table->n_given = i;
+    }
+}
+
 void procs_universe_tidy(void)
 {
     int fd = lock_folder(false);
     if (fd < 0)
         return;
+    if (table != NULL)
+        give_back_numbers();
     remove_if_dead(true);
     close(fd);
 }
@@ -172,15 +187,20 @@ struct base_launched_table *procs_universe_enter(struct procs_job *job)
         error = link_folder(job);
     if (fd >= 0)
         close(fd);
+    if (error == 0)
+        return table;
+    table = NULL;
+    if (job->options.is_universe_implied && !job->options.is_verbose)
+        return NULL;
     if (error == ENOSPC)
         launch_say("--universe: its jobs have used all %d numbers of processes: end all jobs of the universe",
                    BASE_LAUNCHED_UNIVERSE_MAX);
-    else if (error != 0)
+    else
         launch_say("--universe: %s: %s", folder(),
                    error == EPERM    ? "others can access it, or own it"
                    : error == EPROTO ? "another version of mpirun uses it"
                                      : strerror(error));
-    return error == 0 ? table : NULL;
+    return NULL;
 }
 
 void procs_universe_leave(const struct procs_job *job)
@@ -196,6 +216,8 @@ void procs_universe_leave(const struct procs_job *job)
             atomic_store(&table->states[i], BASE_LAUNCHED_FAILED);
         snprintf(path, sizeof path, "%s" BASE_LAUNCHED_ADDRESS "%d", folder(), i);
         unlink(path);
+        if (!atomic_load(&table->states[table->max + (uint32_t)i]))
+            atomic_store(&table->states[i], BASE_LAUNCHED_ABSENT);
     }
     /* The mapping keeps the file open. */
     fcntl(table_fd, F_OFD_SETLK, &(struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET});
