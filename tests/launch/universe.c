@@ -16,6 +16,7 @@
  *      block                       all ranks wait for a message that does not come
  *      kill, abort                 ends the process
  *      say TEXT, number            prints; each rank prints its number
+ *      sets                        creates communicators from the process set of all ranks
  *      env, dup                    requires the numbers that launchers' variables have; duplicates MPI_COMM_WORLD
  */
 #define _GNU_SOURCE
@@ -183,6 +184,32 @@ static void join(const char *path)
     MPI_Comm_disconnect(&inter);
 }
 
+/* mpi://WORLD has the ranks of MPI_COMM_WORLD, for MPI_Comm_create_from_group and MPI_Comm_split_type. */
+static void use_sets(void)
+{
+    MPI_Session session;
+    MPI_Group group;
+    MPI_Comm comm;
+    MPI_Info info;
+    int result;
+
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    require(!MPI_Comm_create_from_group(group, "sets", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), "from group");
+    MPI_Comm_compare(comm, MPI_COMM_WORLD, &result);
+    require(result == MPI_CONGRUENT, "the ranks of the set");
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+    MPI_Session_finalize(&session);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_pset_name", "mpi://WORLD");
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &comm);
+    MPI_Info_free(&info);
+    MPI_Comm_compare(comm, MPI_COMM_WORLD, &result);
+    require(result == MPI_CONGRUENT, "a split by the set");
+    MPI_Comm_free(&comm);
+}
+
 /* All ranks publish a name that an ended process has left: one of them may. */
 static void race(int n_times)
 {
@@ -269,6 +296,9 @@ static int run(char **word, char *program)
         require(atoi(getenv("OMPI_COMM_WORLD_SIZE")) == size, "OMPI_COMM_WORLD_SIZE");
         require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_RANK")) == rank, "OMPI_COMM_WORLD_LOCAL_RANK");
         require(atoi(getenv("OMPI_COMM_WORLD_LOCAL_SIZE")) == size, "OMPI_COMM_WORLD_LOCAL_SIZE");
+        return 1;
+    } else if (strcmp(op, "sets") == 0) {
+        use_sets();
         return 1;
     } else if (strcmp(op, "dup") == 0) {
         MPI_Comm_dup(MPI_COMM_WORLD, &inter);

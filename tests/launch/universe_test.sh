@@ -43,9 +43,23 @@ beside 1 1 join socket
 expect "MPI_Comm_join" 0 'join: well' '' "${run[@]}" -n 2 ./job join socket
 expect_beside "MPI_Comm_join" 0 'join: well'
 
+beside 2 3 open a accept a talk 0 2 leave 0 accept a talk 0 1 leave 0 accept a talk 0 2 leave 0 close a
+expect "without --universe" 0 'talked to: 3 end: well' '' timeout 60 "$mpirun" -n 2 ./job connect a talk 0 3 leave 0
+expect "without mpirun" 0 'talked to: 3 end: well' '' timeout 60 ./job connect a talk 0 3 leave 0
+expect "... and with +vp" 0 'talked to: 3 end: well' '' timeout 60 ./job +vp 2 connect a talk 0 3 leave 0
+expect_beside "others without --universe" 0 'talked to: 2 talked to: 1 talked to: 2 end: well'
+expect "the exit code without mpirun" 9 '' 'MPI_Abort was called with error code 9' timeout 60 ./job abort
+beside 1 1 create begun await ended
+await test -e begun
+expect "the first number of a job" 0 'lookup: heddle-universe:66:' '' "${run[@]}" -n 1 ./job open a lookup a
+expect "later jobs get the numbers that it did not use" 0 'lookup: heddle-universe:67:' '' "${run[@]}" -n 1 ./job open a lookup a create ended
+wait $job
+rm -f begun ended
+expect "a connect at which no rank accepts is a deadlock" 1 '' 'deadlock: .*MPI_Comm_connect' timeout 60 "$mpirun" -n 2 ./job open a connect a
+
 expect "nobody comes, the port is closed, or does not exist" 0 'try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT' '' \
-    "${run[@]}" -n 1 ./job try own open a try own close a try own try heddle-universe:1:0:0
-expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' "$mpirun" -n 2 ./job try heddle-universe:1:0:0
+    timeout 60 ./job try own open a try own close a try own try heddle-universe:1:0:0
+expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' env HEDDLE_UNIVERSE=none "$mpirun" -n 2 ./job try heddle-universe:1:0:0
 expect "the tags of output" 0 '\[1\]<stdout> rank 1' '' "${run[@]}" --tag-output -n 2 ./job number
 expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere' '' \
     "${run[@]}" -n 1 ./job lookup a publish a publish a lookup a
@@ -79,6 +93,7 @@ killed=$!
 expect "an mpirun is killed" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 1 lost 0
 expect "the numbers of ranks" 0 'end: well' '' "${run[@]}" --procs 2 -n 3 ./job env
 expect "... in one process" 0 'end: well' '' "${run[@]}" -n 3 ./job env
+expect "process sets" 0 'end: well' '' "${run[@]}" --procs 2 -n 3 ./job sets
 expect "a communicator that is not freed" 1 'end: well' 'leaks: not freed' "${run[@]}" -n 2 ./job dup +check leaks
 expect "a deadlock in one job of the universe" 1 '' 'deadlock: .*rank 1 of 2.*MPI_Recv' "${run[@]}" --procs 2 -n 2 ./job block
 expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 12

@@ -128,7 +128,8 @@ static int color_of_pset(const struct ampi_rank *self, const char *pset)
     if (!pset)
         return MPI_UNDEFINED;
     if (strcmp(pset, "mpi://WORLD") == 0)
-        return self->world_rank - ampi_rank_number(self);
+        return self->spawned && self->spawned == ampi_job.spawned ? ampi_job.world_ranks[0]
+                                                                  : self->world_rank - ampi_rank_number(self);
     return strcmp(pset, "mpi://SELF") == 0 ? self->world_rank : MPI_UNDEFINED;
 }
 

@@ -247,9 +247,13 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
     pset = find_pset(object, pset_name);
     if (pset < 0)
         return MPI_ERR_ARG;
-    group = pset == 0 ? ampi_group_create_range(self->world_rank - ampi_rank_number(self), 1,
-                                                ampi_rank_world_size(self))
-                      : ampi_group_create_range(self->world_rank, 1, 1);
+    if (pset != 0)
+        group = ampi_group_create_range(self->world_rank, 1, 1);
+    else if (self->spawned && self->spawned == ampi_job.spawned) /* perhaps in several processes */
+        group = ampi_group_create_list(ampi_job.world_ranks, self->spawned->n_ranks);
+    else
+        group = ampi_group_create_range(self->world_rank - ampi_rank_number(self), 1,
+                                        ampi_rank_world_size(self));
     *newgroup = ampi_group_handle_create(group, object);
     return MPI_SUCCESS;
 }

@@ -5,7 +5,8 @@
  * open, and which exists while a job belongs to it. Contents: the table of all processes, their addresses, and published
  * names (base/launched.h).
  *
- *   1. Each job owns a range of numbers for its processes, which no later job gets while the universe exists.
+ *   1. Each job owns a range of numbers for its processes, which no later job gets while the universe exists, except for the
+ *      last ones if no process has had them.
  *   2. Its mpirun holds a lock on these bytes of the table's file while it lives. So if they are not locked, the job is
  *      dead, and the mpirun that finds this marks its processes as failed.
  *   3. A job holds the lock of the folder while it enters or leaves. The last one removes the contents.
@@ -102,17 +103,14 @@ static void remove_if_dead(bool is_folder_removed)
         rmdir(folder());
 }
 
-/* Later jobs get the last numbers again if no living job owns them, and no process of another job has used them. */
+/* Later jobs get the last numbers if no process has had them, and no living job owns them. */
 static void give_back_numbers(void)
 {
     int first, end;
     for (uint32_t i = table->n_given - 1; i > 0 && atomic_load(&table->states[i]) == BASE_LAUNCHED_ABSENT &&
-                                          !atomic_load(&table->states[table->max + i]);
-         i--) {
-        if (find_owned(table_fd, (int)i, &first, &end) && first == (int)i)
-            break;
+                                          !find_owned(table_fd, (int)i, &first, &end);
+         i--)
         table->n_given = i;
-    }
 }
 
 void procs_universe_tidy(void)
@@ -216,8 +214,6 @@ void procs_universe_leave(const struct procs_job *job)
             atomic_store(&table->states[i], BASE_LAUNCHED_FAILED);
         snprintf(path, sizeof path, "%s" BASE_LAUNCHED_ADDRESS "%d", folder(), i);
         unlink(path);
-        if (!atomic_load(&table->states[table->max + (uint32_t)i]))
-            atomic_store(&table->states[i], BASE_LAUNCHED_ABSENT);
     }
     /* The mapping keeps the file open. */
     fcntl(table_fd, F_OFD_SETLK, &(struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET});
