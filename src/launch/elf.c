@@ -69,7 +69,8 @@ static bool has_connection(const struct file *file, const Elf64_Phdr *loaded, co
         return false;
     for (const char *name = names; name < names + size; name += strlen(name) + 1)
         for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-            if (strncasecmp(name, "MPI_", 4) == 0 && strncasecmp(name + 4, functions[i], strlen(functions[i])) == 0)
+            if (strncasecmp(name, "MPI_", 4) == 0 &&
+                strncasecmp(name + 4, functions[i], strlen(functions[i])) == 0)
                 return true;
     return false;
 }

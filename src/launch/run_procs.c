@@ -58,9 +58,9 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
 void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports,
                   int progress)
 {
-    const char *option = command->num_procs > 0   ? "--procs"
-                         : command->tags_output   ? "--tag-output"
-                                                  : "--universe";
+    const char *option = command->num_procs > 0 ? "--procs"
+                         : command->tags_output ? "--tag-output"
+                                                : "--universe";
     char *helper = HEDDLE_HAS_PMIX ? launch_own_file(helper_places) : NULL;
     if (helper == NULL && command->num_procs <= 1 && !command->tags_output &&
         (!command->is_in_universe || command->is_universe_implied))

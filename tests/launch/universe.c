@@ -195,7 +195,8 @@ static void use_sets(void)
 
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
     MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
-    require(!MPI_Comm_create_from_group(group, "sets", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm), "from group");
+    require(!MPI_Comm_create_from_group(group, "sets", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm),
+            "from group");
     MPI_Comm_compare(comm, MPI_COMM_WORLD, &result);
     require(result == MPI_CONGRUENT, "the ranks of the set");
     MPI_Comm_free(&comm);

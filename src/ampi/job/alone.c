@@ -91,9 +91,9 @@ void ampi_alone_restart(char **words)
         snprintf(number, sizeof number, "%ld", base_settings.n_ranks);
         if (base_settings.n_ranks > 0) {
             words[--first] = number;
-            words[--first] = (char *)(uintptr_t)"-n";
+            words[--first] = (char *)(uintptr_t) "-n";
         }
-        words[--first] = (char *)(uintptr_t)"mpirun";
+        words[--first] = (char *)(uintptr_t) "mpirun";
         setenv(BASE_LAUNCHED_ALONE_ENV, "1", 1);
         execv(mpirun, words + first);
         unsetenv(BASE_LAUNCHED_ALONE_ENV); /* this program goes on as one rank that no other job reaches */

@@ -252,8 +252,8 @@ int PMPI_Group_from_session_pset(MPI_Session session, const char *pset_name, MPI
     else if (self->spawned && self->spawned == ampi_job.spawned) /* perhaps in several processes */
         group = ampi_group_create_list(ampi_job.world_ranks, self->spawned->n_ranks);
     else
-        group = ampi_group_create_range(self->world_rank - ampi_rank_number(self), 1,
-                                        ampi_rank_world_size(self));
+        group =
+            ampi_group_create_range(self->world_rank - ampi_rank_number(self), 1, ampi_rank_world_size(self));
     *newgroup = ampi_group_handle_create(group, object);
     return MPI_SUCCESS;
 }

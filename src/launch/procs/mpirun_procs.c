@@ -55,8 +55,7 @@ static void read_command(char **argv, struct procs_options *options_out)
         else if (strncmp(*word, "universe", 8) == 0) {
             options_out->is_in_universe = true;
             options_out->is_universe_implied = *value != '\0';
-        }
-        else if (strcmp(*word, "grows") == 0)
+        } else if (strcmp(*word, "grows") == 0)
             options_out->grows = true;
         else if (strcmp(*word, "keep-going") == 0)
             options_out->keeps_going = true;
