@@ -93,7 +93,7 @@ for procs in 1 2 3; do
     expect "tags name ranks, $procs processes" 0 "^$lines\$" '' \
         "$work/tagged" "$mpirun" --procs $procs -n 3 --tag-output ./rank_output parts +p 1
 done
-expect "tags of write()" 0 '^(\[([01])\]<stdout> written by \2 ){2}$' '' "$work/tagged" "$mpirun" -n 2 --tag-output ./rank_output write
+expect "tags of write()" 0 '^(\[([01])\]<stdout> written by \2 ){6}$' '' "$work/tagged" "$mpirun" -n 2 --tag-output ./rank_output write
 expect "other text has the ranks of its process" 0 '^(\[0-1\]<stdout> by descriptor ){2}(\[2-3\]<stdout> by descriptor ){2}$' '' \
     "$work/tagged" "$mpirun" --procs 2 -n 4 --tag-output ./rank_output descriptor
 expect "a file in place of stdout" 0 '^\[0\]<stdout> the file: into the file by 0 $' '' \

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Prints in several ways, for the test of --tag-output: "parts" of lines; "lines" NUM; "write" past the C library's streams;
- * "descriptor" past both; "replaced" after stdout has become another file, which is printed at the end.
+ * Prints in several ways, for the test of --tag-output: "parts" of lines; "lines" NUM; "write" past the C library's streams,
+ * on the rank's thread, on another one and in a child; "descriptor" past both; "replaced" after stdout has become another
+ * file, which is printed at the end.
  */
 #include <fcntl.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void print_replaced(int rank)
@@ -25,10 +28,33 @@ static void print_replaced(int rank)
     printf("the file: %s", text);
 }
 
-int main(int argc, char **argv)
+static void *write_line(void *rank)
 {
     char text[64];
-    int rank;
+    int len = snprintf(text, sizeof text, "written by %d\n", *(int *)rank);
+
+    return write(STDOUT_FILENO, text, (size_t)len) == len ? rank : NULL;
+}
+
+static int write_thrice(int rank)
+{
+    void *result = NULL;
+    pthread_t thread;
+    pid_t child;
+    int status;
+
+    if (!write_line(&rank) || pthread_create(&thread, NULL, write_line, &rank) != 0)
+        return 1;
+    pthread_join(thread, &result);
+    child = fork();
+    if (child == 0)
+        _exit(!write_line(&rank));
+    return !result || waitpid(child, &status, 0) != child || status != 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rank, code = 0;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -40,9 +66,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         printf("the end");
     } else if (strcmp(argv[1], "write") == 0) {
-        snprintf(text, sizeof text, "written by %d\n", rank);
-        if (write(STDOUT_FILENO, text, strlen(text)) != (ssize_t)strlen(text))
-            return 1;
+        code = write_thrice(rank);
     } else if (strcmp(argv[1], "lines") == 0) {
         for (long i = 0; i < atol(argv[2]); i++)
             printf("%d %ld end\n", rank, i);
@@ -52,5 +76,5 @@ int main(int argc, char **argv)
         print_replaced(rank);
     }
     MPI_Finalize();
-    return 0;
+    return code;
 }

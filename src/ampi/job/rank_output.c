@@ -2,9 +2,10 @@
  *
  * rank_output.c: output of ranks that share a process, for mpirun --tag-output. The ranks' stdout and stderr, and write() on
  * descriptors 1 and 2, go to mpirun through a socket for each of the two; a packet names its rank (base/launched.h). The C
- * library's streams are shared by all ranks, so they have no buffers here: text is sent by the rank that prints it. Other
- * text of the process (of shared libraries that write to the descriptors, of programs that a rank starts) takes the process's
- * own way, and so does all output once a descriptor has been replaced by another file.
+ * library's streams are shared by all ranks, so they have no buffers here: text is sent by the rank that prints it, also on
+ * its other threads and in a process that it forks. Other text of the process (of shared libraries that write to the
+ * descriptors, of programs that a rank starts) takes the process's own way, and so does all output once a descriptor has been
+ * replaced by another file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -257,7 +257,7 @@ static ssize_t image_libc_write(int fd, const void *bytes, size_t size_bytes)
     mode_t kind;
     ssize_t n_written;
 
-    if (image_output && image_is_on_rank() && image_output->write(fd, bytes, size_bytes, &n_written))
+    if (image_output && image_output->write(fd, bytes, size_bytes, &n_written))
         return n_written;
     kind = kind_to_wait_for(fd);
     return kind == S_IFIFO    ? write_to_pipe(fd, bytes, size_bytes)
