@@ -68,7 +68,11 @@ plugins() {
         -Wl,--enable-new-dtags,-rpath,"$work" || exit 1
     shared plugin_large.c plugin_large.so
     program large_program.c large_program
+    program large_program.c spawning_program -DSPAWNS
     check -n 2 ./large_program
+    check -n 2 ./spawning_program
+    expect "address space for stacks only" 0 '^\./plugin_large.so: no copy for this rank: .* takes 1200 MiB, and less is left .*smaller stacks' '*' \
+        "$build/bin/mpirun" -n 44 ./large_program +stacksize 1023G
     check -n 1 ./plugin_program
     check -n 2 ./plugin_program +p 1
     check -n 2 ./plugin_program +p 2

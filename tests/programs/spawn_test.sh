@@ -56,7 +56,7 @@ compile -shared -DVERSION=1 -Wl,-soname,libver.so -o one/libver.so "$here/steps.
     compile -o other/version2 "$here/steps.c" -Ltwo -lver -Wl,-rpath,"\$ORIGIN/../two" &&
     compile -o sanitized "$here/steps.c" -Lone -l:libasan.so.9 -Wl,-rpath,"\$ORIGIN/one" &&
     compile -o late "$here/steps.c" -Lnew -llate -Wl,-rpath,"\$ORIGIN/late.d" &&
-    compile -DBIG=300 -o big "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
+    compile -DBIG=9437184000 -o big "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
     compile -DFIRST -o first "$here/steps.c" -Lone -lver -Wl,-rpath,"\$ORIGIN/one" &&
     compile -shared -o one/libmain.so "$here/steps.c" && echo >empty.c &&
     compile -o inlib empty.c -Lone -Wl,--no-as-needed -lmain -lver -Wl,-rpath,"\$ORIGIN/one" || exit 1
@@ -72,5 +72,5 @@ refused ./sanitized 'built with a sanitizer .libasan.so.9.' ./steps
 steps "a missing library is found once it is there" "MPI_ERR_SPAWN.*command: 0 version 4, plug 0 spawned" ./steps '?' ./late '!mv new/liblate.so late.d' ./late
 steps "a program in the rank's PATH" 'version 1, plug 0 spawned' ./steps "PATH=$PWD/other:$PATH" steps3
 steps "a program of --one-process that is not the first spawns" 'version 1, plug 0 spawned' --one-process ./first : -n 1 ./steps ./steps2
-refused ./big '/big takes 300 MiB, and less is left' ./steps
+refused ./big '/big takes 9000 MiB, and less is left' ./steps
 finish

@@ -2,7 +2,7 @@
  *
  * job_arena.c: chooses the address of the ranks' regions.
  *
- * The address is random in each run (a multiple of 2 MiB between 17 and 80 TiB, some 25 bits), like the
+ * The address is random in each run (a multiple of 2 MiB between 17 and 80 TiB, some 23 bits), like the
  * kernel's for programs, libraries and stacks, so an observer of one run cannot predict the next. It is fixed where the kernel's are fixed (setarch -R, gdb),
  * and under sanitizers and valgrind, whose own areas are laid out around it. The addresses do not affect
  * the schedule: with one PE all ranks act the same in every run, wherever they are.

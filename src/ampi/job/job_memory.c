@@ -34,7 +34,7 @@
 #include "image/image.h"
 
 /* Address space for all regions. */
-#define ARENA_BYTES ((size_t)10 << 40)
+#define ARENA_BYTES ((size_t)44 << 40)
 
 /* All guards together take at most GUARDS_BYTES. If that leaves less than GUARD_MIN_BYTES for each, stacks
  * take precedence. Frames larger than GUARD_MAX_BYTES do not occur in practice. */
@@ -44,9 +44,12 @@
 #define REGION_ALIGN ((size_t)2 << 20) /* size covered by one page table */
 #define PAGE_BYTES ((size_t)4096)
 
-/* Address space of a rank for libraries that it opens: as much as fits, with a total of LATE_BYTES for all
- * ranks. */
+/* Address space of a rank for libraries that it opens: as much as fits, with a total of LATE_BYTES for all ranks. Up to
+ * FEW_RANKS, those that may be spawned included, have more: PyTorch with CUDA's libraries takes some 5 GiB. More would cost
+ * each rank a page of page tables. */
 #define LATE_BYTES ((size_t)2 << 40)
+#define LATE_FEW_BYTES ((size_t)36 << 40)
+#define FEW_RANKS 8192
 #define LATE_MIN_BYTES ((size_t)16 << 20)
 #define LATE_MAX_BYTES ((size_t)64 << 30)
 
@@ -158,9 +161,9 @@ size_t ampi_memory_colour_bytes(int n_ranks, int region)
  * 0: none. */
 static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
 {
-    size_t bytes = LATE_MAX_BYTES;
+    size_t bytes = LATE_MAX_BYTES, all_bytes = n_ranks <= FEW_RANKS ? LATE_FEW_BYTES : LATE_BYTES;
 
-    while (bytes > 0 && (bytes > LATE_BYTES / n_ranks || bytes + rest_bytes > room_bytes / n_ranks))
+    while (bytes > 0 && (bytes > all_bytes / n_ranks || bytes + rest_bytes > room_bytes / n_ranks))
         bytes = bytes > LATE_MIN_BYTES ? bytes / 2 : 0;
     return bytes;
 }

@@ -109,6 +109,10 @@ int image_wait_on_thread(int (*function)(void *arg), void *arg);
 /* Returns the result of a function such as dlopen; if it is NULL, keeps the error for the rank's dlerror. Never switches. */
 void *image_load_error_keep(void *result);
 
+/* Makes the text "PATH: no copy for this rank: ERROR" the answer of the rank's next dlerror; on its other threads it is
+ * printed. */
+void image_load_error_set(const char *path, const char *error);
+
 /* ---- rebind_exit.c ---- */
 
 /* Ends the rank of the caller, as _exit ends a process. */

@@ -213,6 +213,20 @@ void *image_load_error_keep(void *result)
     return result;
 }
 
+void image_load_error_set(const char *path, const char *error)
+{
+    struct image_buffers *buffers = image_is_on_rank() ? current() : NULL;
+
+    (void)dlerror(); /* an earlier attempt's */
+    if (buffers) {
+        snprintf(buffers->load_error, sizeof buffers->load_error, "%s: no copy for this rank: %s", path,
+                 error);
+        buffers->has_load_error = true;
+    } else { /* libc's text is the caller's thread's, and cannot be set */
+        base_log("%s: no copy for this rank: %s", path, error);
+    }
+}
+
 static char *image_libc_dlerror(void)
 {
     struct image_buffers *buffers = image_is_on_rank() ? current() : NULL;

@@ -54,27 +54,29 @@ static char *expand_origin(const struct image_module *module, const char *path)
     return NULL;
 }
 
-/* Makes the libraries that ld.so has just loaded a load group or, if that is impossible, lets the ranks
- * share them. */
-static void add_group(struct image *image, void *handle, const struct image_loaded *loaded, const char *path,
+/* Makes the libraries that ld.so has just loaded a load group. False: that is impossible, and the reason is this rank's
+ * load error. Sharing them instead would mix copies and prototypes: an extension module would use the prototype of the
+ * rank's interpreter. */
+static bool add_group(struct image *image, void *handle, const struct image_loaded *loaded, const char *path,
                       int mode)
 {
     struct image_loaded group = *loaded;
     size_t number;
     const char *error;
+    bool is_good;
 
     if (image_groups_have_programs()) /* what other programs have may be missing in this one */
         image_groups_collect(image->program, handle, loaded->modules, loaded->count, &group.modules,
                              &group.count);
-    if (image_group_add(image, group.modules, group.count, mode & RTLD_DEEPBIND, &number, &error)) {
-        image_opener_drop_destructors(loaded);
+    is_good = image_group_add(image, group.modules, group.count, mode & RTLD_DEEPBIND, &number, &error);
+    image_opener_drop_destructors(loaded);
+    if (is_good)
         base_log_verbose(1, "%s: load group %zu, %zu libraries", path, number, group.count);
-    } else {
-        base_log("the ranks share the variables of %s, which a rank has opened: %s", path, error);
-        image_opener_construct(loaded);
-    }
+    else
+        image_load_error_set(path, error);
     if (group.modules != loaded->modules)
         free(group.modules);
+    return is_good;
 }
 
 /* The handle of the library, which is loaded unless another rank has loaded it. NULL: dlerror says why. The lock
@@ -82,6 +84,7 @@ static void add_group(struct image *image, void *handle, const struct image_load
 static void *load(struct image *image, const struct image_module *caller, const char *path, int mode)
 {
     struct image_loaded loaded = {NULL, 0, NULL};
+    bool is_good = true;
     void *handle;
 
     base_loader_lock();
@@ -90,7 +93,8 @@ static void *load(struct image *image, const struct image_module *caller, const 
         const struct image_module *module = handle ? image_module_of_map(image->program, handle) : NULL;
 
         if (handle && !module && image_module_is_private(handle) && !(mode & RTLD_NOLOAD))
-            add_group(image, handle, &loaded, path, mode); /* ranks of another program have loaded it */
+            is_good =
+                add_group(image, handle, &loaded, path, mode); /* another program's ranks have loaded it */
         else if (handle && (mode & RTLD_NOLOAD) &&
                  (module ? !image_has_group(image, module->group) : image_module_is_private(handle)))
             handle = NULL; /* another rank has loaded it, this one has not */
@@ -99,9 +103,13 @@ static void *load(struct image *image, const struct image_module *caller, const 
         if (loaded.count > 0) {
             if (image_rebind_client.make_stacks_executable && image_wants_executable_stacks())
                 image_rebind_client.make_stacks_executable(); /* before constructors run */
-            add_group(image, handle, &loaded, path, mode);
+            is_good = add_group(image, handle, &loaded, path, mode);
         }
         free(loaded.modules);
+    }
+    if (!is_good) {
+        dlclose(handle);
+        handle = NULL;
     }
     base_loader_unlock();
     return handle;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows that each rank has its own variables of a plugin, however large.
+ * Shows that each rank has its own variables of a plugin, however large, also in a program that
+ * can spawn (SPAWNS), whose further ranks need address space, too.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -12,7 +13,14 @@ int main(int argc, char **argv)
     int (*answer)(void) = plugin ? (int (*)(void))dlsym(plugin, "plugin_answer") : NULL;
     int rank, first, sum;
 
+    if (!plugin)
+        puts(dlerror());
     MPI_Init(&argc, &argv);
+#ifdef SPAWNS
+    if (argc > 1)
+        MPI_Comm_spawn(argv[1], MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &(MPI_Comm){0},
+                       MPI_ERRCODES_IGNORE);
+#endif
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     first = answer ? answer() : -1;
     MPI_Barrier(MPI_COMM_WORLD);

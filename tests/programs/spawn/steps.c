@@ -17,10 +17,11 @@ int version(void)
 #include <string.h>
 #include <unistd.h>
 
-#ifndef BIG
-#define BIG 0
+#ifdef BIG /* bytes of variables, more than a relocation reaches */
+#define TEXT_OF(number) #number
+#define ROOM(number) __asm__(".pushsection .big, \"aw\", @nobits; .zero " TEXT_OF(number) "; .popsection")
+ROOM(BIG);
 #endif
-char big[(BIG << 20) + 1];
 
 int version(void);
 
@@ -72,7 +73,6 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         do_step(argv[i]);
 #endif
-    big[BIG << 20] = 1;
     MPI_Finalize();
     return 0;
 }
