@@ -33,25 +33,24 @@ __global__ void count_wrong(const int *in, int n, int value, int *wrong_out)
             atomicAdd(wrong_out, 1);
 }
 
-/* Pairs of ranks exchange small messages, after which rank 0 waits for its GPU, or frees memory. Only the second sends a kernel
- * away: the first waits for the rank's own streams. */
+/* Two ranks exchange small messages, after which rank 0 waits for its GPU, or frees memory. Only the second sends a kernel
+ * away: the first waits for the rank's own streams. (Messages of more pairs may be copied together, without the kernel.) */
 static void send_away()
 {
-    int provided, index, count, partner = rank ^ 1, n_seen[2] = {0, 0}, is_over = 0, size;
+    int provided, index, count, partner = 1 - rank, n_seen[2] = {0, 0}, is_over = 0;
     unsigned long long before, after;
     MPI_T_pvar_session session;
     MPI_T_pvar_handle counter;
     char *buffer;
     void *memory;
 
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     CHECK(MPI_T_pvar_get_index("heddle_gpu_service_sent_away", MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS);
     MPI_T_pvar_session_create(&session);
     MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count);
     CHECK(cudaMalloc(&buffer, 128) == cudaSuccess);
     for (int round = 0; !is_over; round++) {
-        for (int i = 0; i < 60 && partner < size; i++)
+        for (int i = 0; i < 60 && rank < 2; i++)
             MPI_Sendrecv(buffer, 64, MPI_BYTE, partner, 0, buffer + 64, 64, MPI_BYTE, partner, 0, MPI_COMM_WORLD,
                          MPI_STATUS_IGNORE);
         if (rank == 0) {
