@@ -13,9 +13,12 @@
 #include "gpu/rank/streams.h"
 
 #include "base/log.h"
+#include "gpu/rank/drain.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/waits.h"
 
 #define real gpu_stream_real
 
@@ -80,6 +83,28 @@ struct gpu_stream *gpu_thread_stream_find(struct gpu_rank_streams *rank, struct 
 
 /* ---- Green contexts ---- */
 
+/* The driver waits for work of the primary context, other ranks' included, in these calls. */
+struct green_call {
+    struct gpu_offload offload;
+    CUgreenCtx green;
+    CUstream *stream_out; /* of a creation, like the fields below */
+    unsigned flags;
+    int priority;
+};
+
+static void run_stream_create(struct gpu_offload *offload)
+{
+    struct green_call *call = BASE_CONTAINER(offload, struct green_call, offload);
+
+    offload->result =
+        real.r_cuGreenCtxStreamCreate(call->stream_out, call->green, call->flags, call->priority);
+}
+
+static void run_destroy(struct gpu_offload *offload)
+{
+    offload->result = real.r_cuGreenCtxDestroy(BASE_CONTAINER(offload, struct green_call, offload)->green);
+}
+
 /* The stream's primary context, and the green context as a context. */
 static bool find_contexts(CUstream stream, CUcontext *primary_out, CUcontext *green_out)
 {
@@ -93,6 +118,11 @@ static bool find_contexts(CUstream stream, CUcontext *primary_out, CUcontext *gr
 
 CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green, unsigned flags, int priority)
 {
+    struct green_call call = {.offload = {.run = run_stream_create, .drain_tries = GPU_DRAIN_BRIEFLY},
+                              .green = green,
+                              .stream_out = stream_out,
+                              .flags = flags,
+                              .priority = priority};
     CUcontext primary, context;
     struct gpu_rank_streams *rank;
     struct gpu_face *face;
@@ -100,7 +130,7 @@ CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green,
 
     gpu_guard_prepare();
     rank = gpu_streams_of_self();
-    result = real.r_cuGreenCtxStreamCreate(stream_out, green, flags, priority);
+    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
     if (!rank || result != CUDA_SUCCESS || !find_contexts(*stream_out, &primary, &context))
         return result;
     pthread_mutex_lock(&rank->lock);
@@ -130,6 +160,9 @@ CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green)
 {
     CUresult(CUDAAPI * convert)(CUcontext *, CUgreenCtx) =
         (CUresult(CUDAAPI *)(CUcontext *, CUgreenCtx))gpu_driver_find("cuCtxFromGreenCtx");
+    struct green_call call = {
+        .offload = {.label = "cuGreenCtxDestroy", .run = run_destroy, .drain_tries = GPU_DRAIN_OFTEN},
+        .green = green};
     struct gpu_rank_streams *rank;
     CUcontext context;
     CUstream stream;
@@ -142,5 +175,5 @@ CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green)
         gpu_context_ends(context); /* where it is current */
         gpu_context_begins(context, false);
     }
-    return real.r_cuGreenCtxDestroy(green);
+    return gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
 }
