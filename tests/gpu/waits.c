@@ -130,6 +130,7 @@ static int n_times;
 static CUmodule loaded[N_TIMES];
 static CUfunction unused[N_TIMES], unused_too[N_TIMES], unused_third[N_TIMES];
 static CUlibrary library;
+static CUgreenCtx greens[N_TIMES];
 static char registered[3 * 4096];
 
 static void by_free(CUstream stream)
@@ -198,6 +199,15 @@ static void by_load_of_library(CUstream stream)
 static void by_limit(CUstream stream)
 {
     GTEST_CU(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096 + 1024 * (size_t)n_times));
+    GTEST_CU(cuStreamSynchronize(stream));
+}
+
+static void by_end_of_green(CUstream stream)
+{
+    CUstream made;
+
+    GTEST_CU(cuGreenCtxStreamCreate(&made, greens[n_times], CU_STREAM_NON_BLOCKING, 0));
+    GTEST_CU(cuGreenCtxDestroy(greens[n_times]));
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
@@ -304,6 +314,7 @@ static const struct way {
     {"unload", by_unload, OF_GPU},
     {"load_of_library", by_load_of_library, OF_GPU},
     {"limit", by_limit, OF_GPU},
+    {"end_of_green", by_end_of_green, OF_GPU},
     {"first_launch", by_first_launch, OF_GPU},
     {"first_launch_ex", by_first_launch_ex, OF_GPU},
     {"first_cooperative", by_first_cooperative, OF_GPU},
@@ -314,6 +325,21 @@ static const struct way {
 };
 
 /* ---- The ranks ---- */
+
+static void make_greens(void)
+{
+    CUdevResource all, part;
+    CUdevResourceDesc desc;
+    CUdevice device;
+    unsigned n = 1;
+
+    GTEST_CU(cuCtxGetDevice(&device));
+    GTEST_CU(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    GTEST_CU(cuDevSmResourceSplitByCount(&part, &n, &all, NULL, 0, fakecuda_is_here() ? 2 : 16));
+    GTEST_CU(cuDevResourceGenerateDesc(&desc, &part, 1));
+    for (int i = 0; i < N_TIMES; i++)
+        GTEST_CU(cuGreenCtxCreate(&greens[i], desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+}
 
 static void set_up(void)
 {
@@ -338,6 +364,7 @@ static void set_up(void)
     GTEST_CU(cuMemAllocHost(&address, sizeof pageable));
     pinned = address;
     GTEST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    make_greens();
 }
 
 /* An even rank: the kernel, the message, the wait; then what was queued behind the kernel is done. */
