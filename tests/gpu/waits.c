@@ -131,6 +131,8 @@ static CUmodule loaded[N_TIMES];
 static CUfunction unused[N_TIMES], unused_too[N_TIMES], unused_third[N_TIMES];
 static CUlibrary library;
 static CUgreenCtx greens[N_TIMES];
+static CUdevResourceDesc green_resources;
+static CUdevice green_device;
 static char registered[3 * 4096];
 
 static void by_free(CUstream stream)
@@ -204,10 +206,13 @@ static void by_limit(CUstream stream)
 
 static void by_end_of_green(CUstream stream)
 {
+    CUgreenCtx another;
     CUstream made;
 
+    GTEST_CU(cuGreenCtxCreate(&another, green_resources, green_device, CU_GREEN_CTX_DEFAULT_STREAM));
     GTEST_CU(cuGreenCtxStreamCreate(&made, greens[n_times], CU_STREAM_NON_BLOCKING, 0));
     GTEST_CU(cuGreenCtxDestroy(greens[n_times]));
+    GTEST_CU(cuGreenCtxDestroy(another));
     GTEST_CU(cuStreamSynchronize(stream));
 }
 
@@ -328,17 +333,15 @@ static const struct way {
 
 static void make_greens(void)
 {
-    CUdevResource all, part;
-    CUdevResourceDesc desc;
-    CUdevice device;
+    static CUdevResource all, part;
     unsigned n = 1;
 
-    GTEST_CU(cuCtxGetDevice(&device));
-    GTEST_CU(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    GTEST_CU(cuCtxGetDevice(&green_device));
+    GTEST_CU(cuDeviceGetDevResource(green_device, &all, CU_DEV_RESOURCE_TYPE_SM));
     GTEST_CU(cuDevSmResourceSplitByCount(&part, &n, &all, NULL, 0, fakecuda_is_here() ? 2 : 16));
-    GTEST_CU(cuDevResourceGenerateDesc(&desc, &part, 1));
+    GTEST_CU(cuDevResourceGenerateDesc(&green_resources, &part, 1));
     for (int i = 0; i < N_TIMES; i++)
-        GTEST_CU(cuGreenCtxCreate(&greens[i], desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+        GTEST_CU(cuGreenCtxCreate(&greens[i], green_resources, green_device, CU_GREEN_CTX_DEFAULT_STREAM));
 }
 
 static void set_up(void)

@@ -47,6 +47,8 @@ bool gpu_host_is_pageable(const void *address);
       "belongs to the rank")                                                                                 \
     X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank")                          \
     X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank")                       \
+    X(cuGreenCtxCreate, 12040, (CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned), gpu_green_create,      \
+      "waits for the GPU")                                                                                   \
     X(cuGreenCtxStreamCreate, 12050, (CUstream *, CUgreenCtx, unsigned, int), gpu_green_stream_create,       \
       "belongs to the rank")                                                                                 \
     X(cuGreenCtxDestroy, 12040, (CUgreenCtx), gpu_green_destroy, "destroys the rank's streams")              \

@@ -18,6 +18,7 @@
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/visible.h"
 #include "gpu/rank/waits.h"
 
 #define real gpu_stream_real
@@ -87,10 +88,20 @@ struct gpu_stream *gpu_thread_stream_find(struct gpu_rank_streams *rank, struct 
 struct green_call {
     struct gpu_offload offload;
     CUgreenCtx green;
-    CUstream *stream_out; /* of a creation, like the fields below */
-    unsigned flags;
-    int priority;
+    CUgreenCtx *green_out;  /* of the creation of a context */
+    CUdevResourceDesc desc; /* ... of these resources */
+    CUdevice device;        /* ... of this device */
+    CUstream *stream_out;   /* of the creation of a stream */
+    unsigned flags;         /* of a creation */
+    int priority;           /* of the stream */
 };
+
+static void run_create(struct gpu_offload *offload)
+{
+    struct green_call *call = BASE_CONTAINER(offload, struct green_call, offload);
+
+    offload->result = real.r_cuGreenCtxCreate(call->green_out, call->desc, call->device, call->flags);
+}
 
 static void run_stream_create(struct gpu_offload *offload)
 {
@@ -114,6 +125,20 @@ static bool find_contexts(CUstream stream, CUcontext *primary_out, CUcontext *gr
 
     return get_both && get_both(stream, primary_out, &green) == CUDA_SUCCESS &&
            real.r_cuStreamGetCtx(stream, green_out) == CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI gpu_green_create(CUgreenCtx *green_out, CUdevResourceDesc desc, CUdevice device,
+                                  unsigned flags)
+{
+    struct green_call call = {
+        .offload = {.label = "cuGreenCtxCreate", .run = run_create, .drain_tries = GPU_DRAIN_OFTEN},
+        .green_out = green_out,
+        .desc = desc,
+        .device = gpu_visible_to_driver(gpu_visible(GPU_CALLER), device),
+        .flags = flags};
+
+    gpu_guard_prepare();
+    return gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
 }
 
 CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green, unsigned flags, int priority)

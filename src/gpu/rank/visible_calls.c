@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * visible_calls.c: the driver's functions that take or give the number of a device, as the program calls them; see visible.h.
- * Functions that are replaced for other reasons, too, translate in their own files (rank_context.c, stream_calls.h).
+ * Functions that are replaced for other reasons, too, translate in their own files (rank_context.c, stream_calls.h,
+ * thread_streams.c).
  *
  * CUDA's runtime 13.0 calls one such function that cuda.h does not have: the second of a table of cuGetExportTable gives the
  * primary context of a device. (Seen on an H200 with a driver that prints the calls.) Ranks with numbers of their own get a
@@ -92,8 +93,6 @@
     X(peer_atomics, "cuDeviceGetP2PAtomicCapabilities", 13000,                                               \
       (unsigned *values, const void *operations, unsigned n, CUdevice device, CUdevice peer),                \
       (values, operations, n, DEVICE(device), DEVICE(peer)))                                                 \
-    X(green, "cuGreenCtxCreate", 12040, (void **context, void *resources, CUdevice device, unsigned flags),  \
-      (context, resources, DEVICE(device), flags))                                                           \
     X(resource, "cuDeviceGetDevResource", 12040, (CUdevice device, void *resource, int type),                \
       (DEVICE(device), resource, type))                                                                      \
     X(advise, "cuMemAdvise", 8000,                                                                           \
