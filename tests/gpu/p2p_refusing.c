@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of pools and mapped memory refuse CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: a message has the bytes of the synchronous
- * copy or fill before it all the same, not only the first time.
+ * Mapped memory refuses CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, and on memory of pools it has no effect: a message has the bytes of
+ * the synchronous copy or fill before it all the same, not only the first time.
  */
 #include <pthread.h>
 

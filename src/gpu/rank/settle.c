@@ -4,8 +4,8 @@
  * memory, cudaMemset): a call of MPI on such memory waits for them first.
  *
  * That happens when the driver is first asked about a buffer, which then gets CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: later calls
- * on it wait themselves. Memory of pools and mapped memory refuse the attribute. When MPI gets the first such buffer, all
- * synchronous calls of the process begin to wait: those of ranks with their own default streams here, those of the
+ * on it wait themselves. Mapped memory refuses the attribute, and memory of pools ignores it. When MPI gets the first such
+ * buffer, all synchronous calls of the process begin to wait: those of ranks with their own default streams here, those of the
  * driver by CU_CTX_SYNC_MEMOPS (since CUDA 12.1). Only then, because each call takes as long as its copy.
  */
 #include "gpu/rank/streams.h"

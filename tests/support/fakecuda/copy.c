@@ -130,7 +130,7 @@ static bool is_on_device(const struct fake_range *range)
 
 static bool is_sync_memops(const struct fake_range *range)
 {
-    return range && range->is_sync_memops;
+    return range && range->is_sync_memops && !range->pool;
 }
 
 /* Whether the call returns after the copy only. */
@@ -253,7 +253,7 @@ static CUresult queue_fill(struct fake_stream *stream, const struct fake_fill *w
         free(op);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    is_waited = is_sync && (op->to_range->kind != FAKE_DEVICE || op->to_range->is_sync_memops ||
+    is_waited = is_sync && (op->to_range->kind != FAKE_DEVICE || is_sync_memops(op->to_range) ||
                             stream->context->flags & CU_CTX_SYNC_MEMOPS);
     op->type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->value = what->value;

@@ -69,7 +69,8 @@ FAKE_EXPORT CUresult cuPointerGetAttribute(void *to, CUpointer_attribute attribu
     return error;
 }
 
-/* The calls on the range that were to be synchronous are over when it returns, as CUDA guarantees. */
+/* The calls on the range that were to be synchronous are over when it returns, as CUDA guarantees. A pool's memory takes the
+ * attribute, but its later calls do not wait (CUDA 13.0 on an H200). */
 static void set_sync_memops(struct fake_range *range, bool is_sync)
 {
     struct fake_wait pending = {range->sync_stream, range->sync_number};
@@ -91,7 +92,7 @@ FAKE_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribut
         return error;
     pthread_mutex_lock(&fake_lock);
     range = fake_range_at(address);
-    if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && (range->pool || range->physical))
+    if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && range->physical)
         error = CUDA_ERROR_NOT_SUPPORTED;
     else if (range && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         set_sync_memops(range, *(const unsigned *)value != 0);
