@@ -33,11 +33,11 @@ __global__ void count_wrong(const int *in, int n, int value, int *wrong_out)
             atomicAdd(wrong_out, 1);
 }
 
-/* Two ranks exchange small messages, after which rank 0 waits for its GPU, or frees memory. Only the second sends a kernel
- * away: the first waits for the rank's own streams. (Messages of more pairs may be copied together, without the kernel.) */
+/* Small messages go to and fro between two ranks, then rank 0 waits for its GPU, or frees memory. Only the second sends a kernel
+ * away: the first waits for the rank's own streams. (Messages that start together are copied without the kernel.) */
 static void send_away()
 {
-    int provided, index, count, partner = 1 - rank, n_seen[2] = {0, 0}, is_over = 0;
+    int provided, index, count, n_seen[2] = {0, 0}, is_over = 0;
     unsigned long long before, after;
     MPI_T_pvar_session session;
     MPI_T_pvar_handle counter;
@@ -50,9 +50,11 @@ static void send_away()
     MPI_T_pvar_handle_alloc(session, index, NULL, &counter, &count);
     CHECK(cudaMalloc(&buffer, 128) == cudaSuccess);
     for (int round = 0; !is_over; round++) {
-        for (int i = 0; i < 60 && rank < 2; i++)
-            MPI_Sendrecv(buffer, 64, MPI_BYTE, partner, 0, buffer + 64, 64, MPI_BYTE, partner, 0, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE);
+        for (int i = 0; i < 120 && rank < 2; i++)
+            if (rank == i % 2)
+                MPI_Send(buffer, 64, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD);
+            else
+                MPI_Recv(buffer + 64, 64, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 0) {
             CHECK(cudaMalloc(&memory, 4 << 20) == cudaSuccess);
             MPI_T_pvar_read(session, counter, &before);
