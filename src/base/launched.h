@@ -109,9 +109,6 @@ struct base_launched_table {
 /* HEDDLE_UNIVERSE: a program that calls MPI_Comm_connect is not in a universe. */
 #define BASE_LAUNCHED_NO_UNIVERSE "none"
 
-/* Set for mpirun by a program that was started without it, and starts again under it (ampi/job/alone.c). */
-#define BASE_LAUNCHED_ALONE_ENV "HEDDLE_ALONE"
-
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
 

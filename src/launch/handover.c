@@ -7,8 +7,6 @@
 #include "launch/hosts.h"
 #include "launch/launch.h"
 
-#include "base/launched.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,8 +208,7 @@ static bool find_place(const struct launch_command *command, struct place *place
 void launch_handover_plan(struct launch_command *command, struct launch_program *program)
 {
     struct place place;
-    bool is_only_here = (command->is_in_universe && command->hosts == NULL && command->hostfile == NULL) ||
-                        getenv(BASE_LAUNCHED_ALONE_ENV) != NULL;
+    bool is_only_here = command->is_in_universe && command->hosts == NULL && command->hostfile == NULL;
     bool is_here = is_only_here || !find_place(command, &place);
     int num_nodes = launch_fit_nodes(command, is_here ? 1 : place.num_nodes);
     if (is_here)

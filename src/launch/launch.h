@@ -124,8 +124,8 @@ struct launch_program {
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find libmpi_abi.so.1 of this installation by itself */
     bool may_run_python;     /* an interpreter, or a command that may start one */
-    bool connects;           /* it calls functions that connect jobs, in one of several programs */
-    bool is_launcher;        /* it starts the ranks on other nodes: they cannot report to this process */
+    bool connects; /* it, or one of several programs, calls functions that connect jobs, and can load UCX */
+    bool is_launcher; /* it starts the ranks on other nodes: they cannot report to this process */
 };
 
 /* Finds the program of the command and checks that it can run with the requested number of ranks. If not,

@@ -113,3 +113,26 @@ void launch_libraries_list(const char *path, struct launch_libraries *libraries_
     list(path, false, &without);
     libraries_out->is_only_preloaded = !without.has_ours;
 }
+
+bool launch_libraries_have_transport(const char *loader)
+{
+    static const char *const places[] = {"../lib/heddle/machine_ucx.so",
+                                         HEDDLE_LIB_FROM_BIN "/heddle/machine_ucx.so"};
+    struct launch_output list;
+    char *argv[] = {(char *)loader, launch_own_file(places), NULL}, *line = NULL;
+    size_t capacity = 0;
+    bool has_libpmix = false, is_complete = true;
+    if (argv[1] == NULL ||
+        !launch_output_open(loader, argv, "LD_TRACE_LOADED_OBJECTS", "LD_PRELOAD", &list)) {
+        free(argv[1]);
+        return false;
+    }
+    while (getline(&line, &capacity, list.lines) > 0) {
+        has_libpmix |= strstr(line, "libpmix.so") != NULL;
+        is_complete &= strstr(line, " (0x") != NULL; /* errors have no address */
+    }
+    free(line);
+    launch_output_close(&list);
+    free(argv[1]);
+    return has_libpmix && is_complete;
+}

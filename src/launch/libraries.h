@@ -18,4 +18,7 @@ struct launch_libraries {
  * fails, the result is "no MPI". */
 void launch_libraries_list(const char *path, struct launch_libraries *libraries_out);
 
+/* Asks the loader whether this node has UCX and PMIx, which several processes and universes need. */
+bool launch_libraries_have_transport(const char *loader);
+
 #endif

@@ -316,7 +316,6 @@ int launch_run(struct launch_command *command, const struct launch_program *prog
 {
     int copies = program->kind == LAUNCH_PROGRAM_PLAIN && command->num_ranks > 1 ? command->num_ranks : 1;
     set_rank_options(command);
-    unsetenv(BASE_LAUNCHED_ALONE_ENV);
     if (!program->is_launcher)
         setenv(BASE_LAUNCHED_SIZE_ENV, ":1", 1); /* whoever started mpirun, the ranks are its own job */
     if (command->num_procs <= 1 && launch_num_ranks(command) <= 1)

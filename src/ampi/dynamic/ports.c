@@ -141,7 +141,11 @@ int PMPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name)
         return raise_null(service_name ? "port_name" : "service_name");
     error = ampi_registry_run(&call);
     if (error)
-        return raise_name(error, service_name, "is not published");
+        return raise_name(error, service_name,
+                          ampi_job.own_end
+                              ? "is not published"
+                              : "is not published in this job. Names of other jobs are known if mpirun "
+                                "--universe starts both programs (one rank: -n 1)");
     snprintf(port_name, MPI_MAX_PORT_NAME, "%s", call.answer);
     return MPI_SUCCESS;
 }

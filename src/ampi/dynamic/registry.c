@@ -295,7 +295,7 @@ void ampi_registry_explain(const char *port, char *text, size_t text_bytes)
     snprintf(text, text_bytes, "%.*s is not an open port of this %s%s", MPI_MAX_PORT_NAME, port,
              ampi_job.own_end ? "universe" : "job",
              strncmp(port, other, strlen(other)) == 0
-                 ? ": jobs connect to each other if all of them run under mpirun --universe"
+                 ? ". It belongs to another job: start both programs with mpirun --universe (one rank: -n 1)"
                  : "");
 }
 
@@ -374,6 +374,9 @@ static void await_limited(struct ampi_registry_call *call, bool is_limited)
 int ampi_registry_run(struct ampi_registry_call *call)
 {
     static const struct ampi_request_kind accept_kind = {.name = "accept, and no rank connects to the port"};
+    static const struct ampi_request_kind outside_kind = {
+        .name = "accept, and no rank connects to the port (ranks of other jobs cannot, without mpirun "
+                "--universe)"};
     static const struct ampi_request_kind connect_kind = {.name = "connect, and no rank accepts at the port"};
     static const struct ampi_request_kind other_kind = {.name = "a question about a port or a name"};
     struct ampi_rank *self = ampi_self();
@@ -387,7 +390,8 @@ int ampi_registry_run(struct ampi_registry_call *call)
     if (call->home < 0)
         return MPI_ERR_PORT;
     ampi_request_init_on_stack(&call->request, self,
-                               call->op == AMPI_REGISTRY_ACCEPT    ? &accept_kind
+                               call->op == AMPI_REGISTRY_ACCEPT
+                                   ? (ampi_job.own_end ? &accept_kind : &outside_kind)
                                : call->op == AMPI_REGISTRY_CONNECT ? &connect_kind
                                                                    : &other_kind,
                                NULL);

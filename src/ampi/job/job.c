@@ -381,15 +381,12 @@ static void detach_unused(int code, void *arg)
 static bool wants_images(int *argc, char **argv)
 {
     const char *options = secure_getenv("HEDDLE_OPTIONS");
-    char **given;
     int n_launched;
     bool is_only_rank;
 
     ampi_launched_take();
     ampi_programs_take();
-    given = ampi_alone_begin(*argc, argv);
     ampi_options_read(argc, argv);
-    ampi_alone_restart(given);
     ampi_job.program = argv[0];
     ampi_job.arguments = ampi_info_env_join(*argc, argv);
     n_launched = ampi_launched_count();
@@ -492,7 +489,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
 /* True if +vp requests several ranks, in the arguments or the environment, or if the program may add some. */
 static BASE_NO_SANITIZE bool may_want_images(int argc, char **argv, char **envp)
 {
-    if (may_spawn() || ampi_alone_may_connect())
+    if (may_spawn())
         return true;
     for (int i = 1; i < argc; i++)
         if (strncmp(argv[i], "+vp", 3) == 0)

@@ -229,15 +229,6 @@ char *ampi_info_env_join(int argc, char *const *argv);
 /* ampi_info_env_create with the arguments that the program passes; argc 0: unknown. */
 struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv);
 
-/* ---- Programs that are started without mpirun, and can connect to other jobs (alone.c) ---- */
-
-/* True if the program calls functions that connect jobs. */
-bool ampi_alone_may_connect(void);
-/* Keeps the arguments, before Heddle's options are removed. NULL: the process belongs to a job, or need not. */
-char **ampi_alone_begin(int argc, char **argv) BASE_MUST_CHECK;
-/* After that: this process becomes mpirun, unless words is NULL, or that is not possible. */
-void ampi_alone_restart(char **words);
-
 /* ---- Programs that become ranks though they load MPI late (late_host.c; BASE_LAUNCHED_HOST_ENV) ---- */
 
 /* The exit code of the process: 1 and a line instead of 0, if several ranks were requested, none has called MPI_Init and the
