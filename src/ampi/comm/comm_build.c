@@ -394,7 +394,7 @@ struct ampi_comm *ampi_comm_self(struct ampi_rank *self)
     if (!shared)
         base_fatal(1,
                    "rank %d: no context id is left for MPI_COMM_SELF: free communicators that are not needed",
-                   self->world_rank);
+                   ampi_rank_number(self));
     self->self = &shared->side[0].handles[0];
     return self->self;
 }

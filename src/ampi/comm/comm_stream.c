@@ -36,7 +36,7 @@ int ampi_stream_find(const void *handle, struct ampi_stream **stream_out)
     *stream_out = (struct ampi_stream *)handle;
     if ((*stream_out)->owner != ampi_self())
         return ampi_raise_self(MPI_ERR_OTHER, "the MPIX_Stream %p belongs to rank %d", handle,
-                               (*stream_out)->owner->world_rank);
+                               ampi_rank_number((*stream_out)->owner));
     return MPI_SUCCESS;
 }
 

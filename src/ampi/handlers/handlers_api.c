@@ -218,7 +218,7 @@ static int find(struct ampi_rank *self, AMPI_GPU_Handlers handle, bool is_starte
                                (void *)handle);
     if (handlers->owner != self)
         return ampi_raise_self(MPI_ERR_ARG, "the AMPI_GPU_Handlers %p belongs to rank %d", (void *)handle,
-                               handlers->owner->world_rank);
+                               ampi_rank_number(handlers->owner));
     if (handlers->is_started != is_started)
         return ampi_raise(handlers->comm, MPI_ERR_ARG,
                           is_started ? "the handlers have not been started (AMPI_GPU_Handlers_start)"

@@ -146,7 +146,7 @@ static void leave_job(void)
     if (!ampi_job.ranks)
         return;
     ampi_job.is_forked = true;
-    ampi_job.forked_rank = self ? self->world_rank : -1;
+    ampi_job.forked_rank = self ? ampi_rank_number(self) : -1;
     ult_job_leave_child();
 }
 
@@ -192,8 +192,8 @@ static void exit_by_thread(struct image *image, int code)
     struct last_errand *last = base_calloc(1, sizeof *last, "the end of a rank");
 
     if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED) {
-        ampi_report(NULL, "a thread of rank %d called exit(%d) before %s; the job ends", rank->world_rank,
-                    code, ampi_rank_missing_call(rank));
+        ampi_report(NULL, "a thread of rank %d called exit(%d) before %s; the job ends",
+                    ampi_rank_number(rank), code, ampi_rank_missing_call(rank));
         ampi_job_abort(code);
     }
     rank->exit_code = code;
@@ -207,7 +207,7 @@ static void exit_by_thread(struct image *image, int code)
     }
     ampi_report(NULL,
                 "a thread of rank %d called exit(%d), but the rank's main thread does not stop; the job ends",
-                rank->world_rank, code);
+                ampi_rank_number(rank), code);
     ampi_job_abort(code);
 }
 
@@ -454,7 +454,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     open_standard_files();
     if (n_pes > n_ranks && !may_spawn())
         n_pes = n_ranks;
-    if (n_pes > n_cores && ampi_job.proc_id == 0)
+    if (n_pes > n_cores && ampi_job.proc_id == ampi_job.own_first)
         base_log("%d PEs on %d cores: PEs share cores, so everything takes longer", n_pes, n_cores);
     ampi_sanitizer_init();
     ampi_rank_set_arguments(argc, argv);

@@ -44,18 +44,18 @@ static void refuse_thread(const char *call, const struct ampi_rank *rank)
                     "pthread_create",
                     call);
     else if (rank->state != AMPI_RANK_INITIALIZED)
-        ampi_report(NULL, "%s: MPI_ERR_OTHER: called by a thread of rank %d %s", call, rank->world_rank,
+        ampi_report(NULL, "%s: MPI_ERR_OTHER: called by a thread of rank %d %s", call, ampi_rank_number(rank),
                     when(rank));
     else if (level < MPI_THREAD_SERIALIZED)
         ampi_report(
             NULL,
             "%s: MPI_ERR_OTHER: the calling thread is not the main thread of rank %d, whose thread level "
             "is MPI_THREAD_%s; MPI_Init_thread gives MPI_THREAD_MULTIPLE to a program that asks for it",
-            call, rank->world_rank, level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED");
+            call, ampi_rank_number(rank), level == MPI_THREAD_SINGLE ? "SINGLE" : "FUNNELED");
     else
         ampi_report(NULL,
                     "%s: MPI_ERR_OTHER: called by a thread of rank %d that was not started by pthread_create",
-                    call, rank->world_rank);
+                    call, ampi_rank_number(rank));
     ampi_job_abort(MPI_ERR_OTHER);
 }
 

@@ -56,7 +56,7 @@ static BASE_COLD struct ampi_thread *create(struct ampi_rank *rank)
 
     pthread_once(&end_once, make_end_key);
     if (pthread_setspecific(end_key, thread) != 0)
-        base_fatal(1, "out of memory: a thread of rank %d cannot call MPI", rank->world_rank);
+        base_fatal(1, "out of memory: a thread of rank %d cannot call MPI", ampi_rank_number(rank));
     thread->rank = rank;
     ult_bind(&thread->ult, &rank->ult);
     ult_enter_bound(&thread->ult);

@@ -206,7 +206,8 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
 static void choose_name(const struct ampi_rank *self, char name[NAME_BYTES])
 {
     if (ampi_rank_spawn(self) > 0 && strncmp(base_settings.stats, "/dev/", 5) != 0)
-        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id, ampi_rank_spawn(self));
+        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id - ampi_job.own_first,
+                 ampi_rank_spawn(self));
     else
         snprintf(name, NAME_BYTES, "%s", base_settings.stats);
 }
@@ -258,7 +259,7 @@ void ampi_stats_end(struct ampi_rank *self)
     self->events->stats = NULL; /* what follows is not the program's */
     ampi_events_update(self->events);
     own->pe_id = self->pe_id;
-    own->proc_id = ampi_job.proc_id;
+    own->proc_id = ampi_job.proc_id - ampi_job.own_first;
     own->since_ns = (int64_t)ult_now_ns() - own->since_ns;
     own->switches = (int64_t)ult_pe_switches(self->ult.pe);
     comm = ampi_comm_hidden(self->world);
@@ -275,7 +276,7 @@ void ampi_stats_end_session(const struct ampi_rank *self)
 {
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
 
-    if (base_settings.stats && self->world_state < AMPI_RANK_INITIALIZED && self->world_rank == 0 &&
+    if (base_settings.stats && self->world_state < AMPI_RANK_INITIALIZED && ampi_rank_number(self) == 0 &&
         !atomic_flag_test_and_set(&is_reported))
         base_log(
             "+stats: only ranks that call MPI_Init are summed up; this program has called MPI_Session_init");

@@ -87,7 +87,7 @@ int ampi_prequest_take_fault(struct ampi_prequest *prequest, char *text, size_t 
 /* The calls that return these classes have no room for a text. */
 static BASE_COLD void log_fault(const struct ampi_prequest *prequest, const char *text)
 {
-    base_log("rank %d: MPIX_Prequest: %s", prequest->request->owner->world_rank, text);
+    base_log("rank %d: MPIX_Prequest: %s", ampi_rank_number(prequest->request->owner), text);
 }
 
 static int report_fault(struct ampi_prequest *prequest)
