@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Determines the MPI that a program is linked with. Used by target_program.c.
+ * Determines the MPI that a program is linked with. Used by target_program.c and connects.c.
  */
 #ifndef LAUNCH_LIBRARIES_H
 #define LAUNCH_LIBRARIES_H
@@ -17,6 +17,9 @@ struct launch_libraries {
 /* Asks the loader of a dynamic program (which must be glibc's: others would run the program). If that
  * fails, the result is "no MPI". */
 void launch_libraries_list(const char *path, struct launch_libraries *libraries_out);
+
+/* True if this program can connect to other jobs on this node. loader: of programs. (connects.c) */
+bool launch_can_connect(const char *path, const char *loader);
 
 /* Asks the loader whether this node has UCX and PMIx, which several processes and universes need. */
 bool launch_libraries_have_transport(const char *loader);

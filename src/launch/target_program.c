@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Programs that run other programs, or use MPI through a module: they are run once, like scripts. A
@@ -162,12 +161,6 @@ static bool is_starter(const char *path, char **argv)
     return false;
 }
 
-/* A program with capabilities does not load UCX. One that is setuid is not an MPI program here. */
-static bool has_no_rights(const char *path)
-{
-    return getxattr(path, "security.capability", NULL, 0) < 0;
-}
-
 /* Determines the kind of run for a dynamic program for this CPU. Exits if it cannot be run. */
 static enum launch_program_kind look_at_libraries(const struct launch_command *command,
                                                   const struct launch_elf *elf,
@@ -194,8 +187,7 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
             "%s cannot be virtualized: it is not position-independent, so it can be loaded only once,\nand "
             "every rank needs its own copy. Recompile with this mpicc (or with -fPIE, and link with -pie).",
             name);
-    program->connects =
-        elf->connects && has_no_rights(program->path) && launch_libraries_have_transport(elf->interpreter);
+    program->connects = elf->connects && launch_can_connect(program->path, elf->interpreter);
     program->needs_library_path = libraries.needs_library_path;
     if (libraries.needs_library_path && launch_library_dir() == NULL)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,

@@ -30,10 +30,14 @@ lack() {
 lack "a home" env -u HOME sh -c "$run"
 lack "a folder for temporary files" env TMPDIR=/nowhere sh -c "$run"
 lack "a short name of that" env "TMPDIR=/$(printf '%0200d' 0)" sh -c "$run"
+lack "a folder that exists" sh -c "cp alone /dev/shm/alone.$$; mkdir gone; cd gone; rmdir ../gone; '$mpirun' -n 2 /dev/shm/alone.$$; rm /dev/shm/alone.$$"
+lack "many descriptors" sh -c "ulimit -n 20; $run"
+unshare --net true 2>/dev/null && lack "a network" unshare --net sh -c "$run"
 if unshare -m true 2>/dev/null; then
     : >empty
     private=(unshare -m sh -c)
     lack "shared memory" "${private[@]}" "mount -t tmpfs -o ro none /dev/shm && $run"
+    lack "free shared memory" "${private[@]}" "mount -t tmpfs -o size=64k none /dev/shm && $run"
     lack "writable temporary files" "${private[@]}" "mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp && $run"
     for library in libpmix.so.2 libucp.so.0; do
         # All copies of it are empty files.
