@@ -33,18 +33,6 @@ static bool take_check(const char *word)
     return true;
 }
 
-static bool take_schedule(const char *word)
-{
-    char *end = NULL;
-
-    if (strncmp(word, "random", 6) != 0 || (word[6] && (word[6] != ':' || word[7] < '0' || word[7] > '9')))
-        return false;
-    errno = 0;
-    base_settings.has_seed = word[6];
-    base_settings.seed = word[6] ? strtoll(word + 7, &end, 10) : 0;
-    return base_settings.is_random = !errno && (!end || !*end);
-}
-
 static bool take_gpu(const char *word)
 {
     if (strcmp(word, "no-streams") == 0)
@@ -56,7 +44,7 @@ static bool take_gpu(const char *word)
     return false;
 }
 
-static base_option_word_fn check_words = take_check, schedule_words = take_schedule, gpu_words = take_gpu;
+static base_option_word_fn check_words = take_check, gpu_words = take_gpu;
 
 const struct base_option base_settings_table[] = {
     {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, BASE_RANKS_MAX, "N",
@@ -99,12 +87,11 @@ const struct base_option base_settings_table[] = {
      "(0: never; default: 60, and 10 for locks if ranks share libraries that are on no list), and if all "
      "ranks only test "
      "or probe for S seconds and find nothing"},
-    {"+schedule", BASE_OPTION_LIST, &schedule_words, 0, 0, "random[:SEED]",
-     "choose at random, among all that MPI allows, which rank runs next and when it gives way to another "
-     "one, which message a "
-     "receive from any source gets, and which sends wait for their receive; with +p 1 the same SEED (a "
-     "number) repeats the run "
-     "(mpirun --explore N tries many)"},
+    {"+schedule", BASE_OPTION_STRING, &base_settings.schedule, 0, 0, "random[:SEED]|record:FILE|replay:FILE",
+     "random: choose at random, among all that MPI allows, which rank runs next and when it gives way to another "
+     "one, which message a receive from any source gets, and which sends wait for their receive; with +p 1 the same "
+     "SEED (a number) repeats the run (mpirun --explore N tries many); record: write into FILE which messages "
+     "receives and probes with wildcards get, and what tests and MPI_Waitany find; replay: repeat that"},
     {"+ucx", BASE_OPTION_STRING, &base_settings.ucx, 0, 0, "DIR",
      "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "
      "CUDA; default: the one this library was built with"},

@@ -18,9 +18,7 @@ struct base_settings {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: decided by their folders */
     bool check_usage;         /* +check usage */
-    bool is_random;           /* +schedule random */
-    long long seed;           /* +schedule random:SEED */
-    bool has_seed;            /* a seed was given */
+    const char *schedule;     /* +schedule; NULL: unspecified */
     bool check_leaks;         /* +check leaks */
     const char *stats;        /* +stats: "table", or a file; NULL: none */
     bool progress_thread;     /* +progress-thread */

@@ -26,6 +26,7 @@ enum effect {
     CHANGE_DIR,
     SET_TIMEOUT,
     EXPLORE,
+    EXPLORE_LIMIT,
     BE_QUIET,
     BE_VERBOSE,
     SET_PROCS,
@@ -65,8 +66,10 @@ static const struct option options[] = {
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
     {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "the same for variables that are set"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
-    {"--explore", "N", EXPLORE,
-     "run the program in N random orders of its ranks and messages; report the first that ends differently"},
+    {"--explore", "N|all", EXPLORE,
+     "run the program in N random orders of its ranks and messages, or in all orders of its messages; report the first that "
+     "ends differently"},
+    {"--explore-limit", "N", EXPLORE_LIMIT, "with --explore all: at most N runs (default 10000)"},
     {"--procs -procs", "P", SET_PROCS,
      "distribute the ranks over P processes (default 1; with hosts: one each)"},
     {"--hosts -hosts --host -host -H", "LIST", SET_HOSTS,
@@ -412,7 +415,11 @@ static void apply(struct launch_command *command, const struct option *option, c
         command->timeout_s = read_seconds(name, values[0]);
         break;
     case EXPLORE:
-        command->num_explored = read_count(name, values[0]);
+        command->explores_all = strcmp(values[0], "all") == 0;
+        command->num_explored = command->explores_all ? 1 : read_count(name, values[0]);
+        break;
+    case EXPLORE_LIMIT:
+        command->explore_limit = read_count(name, values[0]);
         break;
     case BE_QUIET:
         command->is_quiet = true;

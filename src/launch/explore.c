@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * --explore N: runs the program with +schedule random:1 ... random:N, as many at a time as there are cores, and compares each run
- * with one in the usual order: exit code, and lines of standard output, sorted because ranks print in any order. Two runs in the usual
- * order show whether the output can be compared. Each run is another mpirun with the same command. Called by main.c.
+ * explore.c: --explore N: runs the program with +schedule random:1 ... random:N, as many at a time as there are cores, and compares
+ * each run with one in the usual order: exit code, and lines of standard output, sorted because ranks print in any order. Two
+ * runs in the usual order show whether the output can be compared. Each run is another mpirun with the same command. The first
+ * seed that fails is reported with the fewest random numbers that make it fail. --explore all: explore_all.c.
  */
-#include "launch/launch.h"
+#include "launch/explore.h"
 
+#include "base/choices_log.h"
 #include "base/cores.h"
 #include "base/settings.h"
 
@@ -28,25 +30,12 @@ enum { LINES_SHOWN = 10 };
 /* A run may take this many times as long as the usual one, and this much longer, before it is ended. */
 enum { TIMES_LONGER = 20, SECONDS_LONGER = 30 };
 
-struct run {
-    int seed;           /* 0: in the usual order */
-    pid_t pid;          /* 0: it has ended, or there is none */
-    int exit_code;      /* as a shell gives it */
-    int output, errors; /* memory files with its stdout and stderr */
-};
+/* Limits of shrinking: random numbers of a run, a power of 2; and runs. */
+enum { SHRINK_NUMBERS_MAX = 1 << 20, SHRINK_RUNS_MAX = 400 };
 
 struct lines {
     char **lines; /* sorted if they are compared; they end with '\0' */
     size_t num;
-};
-
-struct exploration {
-    const struct launch_command *command;
-    char **argv;       /* of this mpirun */
-    struct run usual;  /* the run to compare with */
-    bool has_output;   /* its output is the same each time */
-    double limit_s;    /* of a run; 0: the command's own */
-    struct run failed; /* the failed run with the smallest seed; seed 0: none */
 };
 
 /* ---- Running ---- */
@@ -63,7 +52,7 @@ static void add_word(char **words, size_t *num, const char *format, ...)
 }
 
 /* The command of one run, without the limit of time: NULL-terminated. */
-static char **command_of(const struct exploration *e, int seed, bool is_limited)
+static char **command_of(const struct exploration *e, const char *schedule, bool is_limited)
 {
     size_t num = 0, room = 16;
     for (char **word = e->argv; *word; word++)
@@ -80,15 +69,15 @@ static char **command_of(const struct exploration *e, int seed, bool is_limited)
         add_word(words, &num, "+p");
         add_word(words, &num, "1");
     }
-    if (seed > 0) {
+    if (schedule) {
         add_word(words, &num, "+schedule");
-        add_word(words, &num, "random:%d", seed);
+        add_word(words, &num, "%s", schedule);
     }
     for (char **word = e->argv + 1; *word; word++) {
         bool is_ours = word < e->command->program_argv && strncmp(*word, "--explore", 9) == 0;
         if (!is_ours)
             add_word(words, &num, "%s", *word);
-        else if ((*word)[9] == '\0')
+        else if (strchr(*word, '=') == NULL)
             word++;
     }
     return words;
@@ -97,11 +86,15 @@ static char **command_of(const struct exploration *e, int seed, bool is_limited)
 /* In the child: the same standard input for each run, if it is a file, else none. */
 static void become(const struct exploration *e, struct run *run)
 {
-    char **words = command_of(e, run->seed, true);
+    char **words = command_of(e, run->schedule, true);
+    char log[64];
     struct stat input;
     bool is_file = fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode);
     int in = open(is_file ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    snprintf(log, sizeof log, "/proc/%d/fd/%d", (int)getppid(), run->log);
+    if (run->log >= 0)
+        setenv(BASE_CHOICES_VARIABLE, log, 1);
     if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(run->output, STDOUT_FILENO) < 0 ||
         dup2(run->errors, STDERR_FILENO) < 0 || fchdir(e->command->start_dir) != 0)
         _exit(LAUNCH_EXIT_CANNOT_RUN);
@@ -109,11 +102,15 @@ static void become(const struct exploration *e, struct run *run)
     _exit(LAUNCH_EXIT_CANNOT_RUN);
 }
 
-static void start(const struct exploration *e, struct run *run, int seed)
+void launch_explore_start(const struct exploration *e, struct run *run, int number, char *schedule)
 {
-    *run = (struct run){.seed = seed,
+    *run = (struct run){.number = number,
+                        .schedule = schedule,
                         .output = memfd_create("stdout", MFD_CLOEXEC),
-                        .errors = memfd_create("stderr", MFD_CLOEXEC)};
+                        .errors = memfd_create("stderr", MFD_CLOEXEC),
+                        .log = e->command->explores_all ? memfd_create("choices", MFD_CLOEXEC) : -1};
+    if (run->log >= 0 && ftruncate(run->log, sizeof(struct base_choices_log)) != 0)
+        launch_fail(1, "--explore: no memory for the choices of a run: %s", strerror(errno));
     run->pid = run->output >= 0 && run->errors >= 0 ? fork() : -1;
     if (run->pid < 0)
         launch_fail(1, "--explore: cannot start a run: %s", strerror(errno));
@@ -122,7 +119,7 @@ static void start(const struct exploration *e, struct run *run, int seed)
 }
 
 /* Waits until one of the runs ends. */
-static struct run *wait_for_one(struct run *runs, int num)
+struct run *launch_explore_wait(struct run *runs, int num)
 {
     for (;;) {
         int status;
@@ -138,10 +135,13 @@ static struct run *wait_for_one(struct run *runs, int num)
     }
 }
 
-static void drop(const struct run *run)
+void launch_explore_drop(const struct run *run)
 {
     close(run->output);
     close(run->errors);
+    if (run->log >= 0)
+        close(run->log);
+    free(run->schedule);
 }
 
 /* ---- Comparing ---- */
@@ -206,7 +206,7 @@ static void show_errors(const struct run *run)
     free_lines(&lines);
 }
 
-static bool has_failed(const struct exploration *e, const struct run *run)
+bool launch_explore_has_failed(const struct exploration *e, const struct run *run)
 {
     return run->exit_code != e->usual.exit_code ||
            (e->has_output && show_difference(&e->usual, run, false) > 0);
@@ -214,16 +214,24 @@ static bool has_failed(const struct exploration *e, const struct run *run)
 
 /* ---- The sequence ---- */
 
-/* Twice in the usual order. */
-static void run_usually(struct exploration *e)
+/* A copy of the schedule; NULL: the usual one. */
+static char *copy_of(const char *schedule)
+{
+    char *copy = schedule ? strdup(schedule) : NULL;
+    if (schedule && copy == NULL)
+        launch_fail(1, "out of memory");
+    return copy;
+}
+
+void launch_explore_usual(struct exploration *e, const char *schedule)
 {
     struct run runs[2];
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (int i = 0; i < 2; i++)
-        start(e, &runs[i], 0);
-    wait_for_one(runs, 2);
-    wait_for_one(runs, 2);
+        launch_explore_start(e, &runs[i], 0, copy_of(schedule));
+    launch_explore_wait(runs, 2);
+    launch_explore_wait(runs, 2);
     clock_gettime(CLOCK_MONOTONIC, &end);
     e->usual = runs[0];
     if (runs[0].exit_code != 0 || runs[1].exit_code != 0) {
@@ -238,19 +246,19 @@ static void run_usually(struct exploration *e)
             "--explore: two runs in the usual order print different lines: only exit codes are compared");
     if (e->command->timeout_s <= 0)
         e->limit_s = (double)(end.tv_sec - begin.tv_sec + 1) * TIMES_LONGER + SECONDS_LONGER;
-    drop(&runs[1]);
+    launch_explore_drop(&runs[1]);
 }
 
 /* Takes the result of a run. */
 static void judge(struct exploration *e, struct run *run)
 {
-    bool is_first = e->failed.seed == 0 || run->seed < e->failed.seed;
-    if (!is_first || !has_failed(e, run)) {
-        drop(run);
+    bool is_first = e->failed.number == 0 || run->number < e->failed.number;
+    if (!is_first || !launch_explore_has_failed(e, run)) {
+        launch_explore_drop(run);
         return;
     }
-    if (e->failed.seed > 0)
-        drop(&e->failed);
+    if (e->failed.number > 0)
+        launch_explore_drop(&e->failed);
     e->failed = *run;
 }
 
@@ -262,47 +270,139 @@ static void run_seeds(struct exploration *e, int num_seeds)
     if (runs == NULL)
         launch_fail(1, "out of memory");
     for (;;) {
-        for (int i = 0; i < num && seed < num_seeds && e->failed.seed == 0; i++)
+        for (int i = 0; i < num && seed < num_seeds && e->failed.number == 0; i++)
             if (runs[i].pid == 0) {
-                start(e, &runs[i], ++seed);
+                char schedule[32];
+                snprintf(schedule, sizeof schedule, "random:%d", ++seed);
+                launch_explore_start(e, &runs[i], seed, copy_of(schedule));
                 num_running++;
             }
         if (num_running == 0)
             break;
-        judge(e, wait_for_one(runs, num));
+        judge(e, launch_explore_wait(runs, num));
         num_running--;
     }
     free(runs);
 }
 
-static int report(const struct exploration *e)
+void launch_explore_report(const struct exploration *e, const char *what)
 {
     const struct run *failed = &e->failed;
-    if (failed->seed == 0) {
-        launch_say("--explore: %d schedules end like the usual one", e->command->num_explored);
-        return 0;
-    }
     if (failed->exit_code != e->usual.exit_code)
-        launch_say("--explore: seed %d ends with exit code %d", failed->seed, failed->exit_code);
+        launch_say("--explore: %s ends with exit code %d", what, failed->exit_code);
     else
-        launch_say("--explore: seed %d prints other lines", failed->seed);
+        launch_say("--explore: %s prints other lines", what);
     if (e->has_output)
         show_difference(&e->usual, failed, true);
     if (failed->exit_code != e->usual.exit_code)
         show_errors(failed);
     fprintf(stderr, "mpirun: repeat it with:");
-    for (char **word = command_of(e, failed->seed, false); *word; word++)
+    for (char **word = command_of(e, failed->schedule, false); *word; word++)
         fprintf(stderr, " %s", *word);
     fputc('\n', stderr);
-    return 1;
+}
+
+/* ---- Shrinking ---- */
+
+/* Runs with only these random numbers having an effect, as ranges of the numbers that are set. True: it fails like the run
+ * that failed, which it replaces. */
+static bool fails_with(struct exploration *e, const bool *is_set, unsigned num)
+{
+    struct run run;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    const char *separator = ":";
+    if (stream == NULL)
+        launch_fail(1, "out of memory");
+    fprintf(stream, "random:%d", e->failed.number);
+    for (unsigned i = 0, last; i < num; i = last + 1) {
+        for (last = i; is_set[i] && last + 1 < num && is_set[last + 1];)
+            last++;
+        if (is_set[i])
+            fprintf(stream, last > i ? "%s%u-%u" : "%s%u", separator, i + 1, last + 1);
+        separator = is_set[i] ? "+" : separator;
+    }
+    fputs(*separator == ':' ? ":0" : "", stream);
+    fclose(stream);
+    launch_explore_start(e, &run, e->failed.number, text);
+    launch_explore_wait(&run, 1);
+    if (run.exit_code != e->failed.exit_code || !launch_explore_has_failed(e, &run)) {
+        launch_explore_drop(&run);
+        return false;
+    }
+    launch_explore_drop(&e->failed);
+    e->failed = run;
+    return true;
+}
+
+/* The number of random numbers of the shortest beginning that is enough for the failure; 0: not found. Sets these. */
+static unsigned find_beginning(struct exploration *e, bool *is_set)
+{
+    unsigned enough = 1, too_few = 0;
+    for (;; enough *= 2) {
+        memset(is_set, true, enough);
+        if (fails_with(e, is_set, enough))
+            break;
+        too_few = enough;
+        if (enough == SHRINK_NUMBERS_MAX)
+            return 0;
+    }
+    while (enough - too_few > 1) {
+        unsigned middle = too_few + (enough - too_few) / 2;
+        if (fails_with(e, is_set, middle))
+            enough = middle;
+        else
+            too_few = middle;
+    }
+    return enough;
+}
+
+/* Leaves out pieces of the numbers, of half the length each time, as long as the run fails without them. */
+static void shrink(struct exploration *e)
+{
+    bool *is_set = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set), *before = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set);
+    unsigned num, num_runs = 0;
+    if (is_set == NULL || before == NULL)
+        launch_fail(1, "out of memory");
+    num = find_beginning(e, is_set);
+    for (unsigned length = num; length > 0; length /= 2)
+        for (unsigned i = 0; i < num && num_runs < SHRINK_RUNS_MAX; i += length) {
+            unsigned n = i + length < num ? length : num - i;
+            memcpy(before, is_set, num);
+            memset(is_set + i, false, n);
+            if (memcmp(before, is_set, num) == 0)
+                continue;
+            num_runs++;
+            if (!fails_with(e, is_set, num))
+                memcpy(is_set, before, num);
+        }
+    free(is_set);
+    free(before);
+}
+
+static _Noreturn void explore_seeds(struct exploration *e)
+{
+    char what[64];
+    launch_explore_usual(e, NULL);
+    run_seeds(e, e->command->num_explored);
+    if (e->failed.number == 0) {
+        launch_say("--explore: %d schedules end like the usual one", e->command->num_explored);
+        exit(0);
+    }
+    if (base_settings.n_pes <= 1)
+        shrink(e);
+    snprintf(what, sizeof what, "seed %d", e->failed.number);
+    launch_explore_report(e, what);
+    exit(1);
 }
 
 void launch_explore(const struct launch_command *command, char **argv)
 {
     struct exploration e = {.command = command, .argv = argv};
-    if (base_settings.is_random)
-        launch_fail(LAUNCH_EXIT_USAGE, "--explore chooses the seeds: leave +schedule out");
-    run_usually(&e);
-    run_seeds(&e, command->num_explored);
-    exit(report(&e));
+    if (base_settings.schedule)
+        launch_fail(LAUNCH_EXIT_USAGE, "--explore chooses the schedules: leave +schedule out");
+    if (command->explores_all)
+        launch_explore_all(&e);
+    explore_seeds(&e);
 }

@@ -31,6 +31,8 @@ struct launch_command {
     int ranks_per_node;        /* -N; 0: unspecified */
     int num_procs;             /* --procs; 0: unspecified */
     int num_explored;          /* --explore; 0: run the program once */
+    bool explores_all;         /* --explore all */
+    int explore_limit;         /* --explore-limit; 0: unspecified */
     double timeout_s;          /* --timeout; 0: none */
     char *hosts;               /* --hosts, malloc'ed; NULL: none */
     const char *hostfile;      /* --hostfile; NULL: none */

@@ -10,8 +10,12 @@
 
 #include "ult/pe.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 bool ult_shuffles;
 static uint64_t seed;
+static const char *list;
 
 /* The numbers of splitmix64: a counter, scrambled. */
 static uint64_t scramble(uint64_t x)
@@ -21,10 +25,43 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-void ult_shuffle(uint64_t wanted)
+void ult_shuffle(uint64_t wanted, const char *numbers)
 {
     ult_shuffles = true;
     seed = wanted;
+    list = numbers;
+}
+
+const char *ult_shuffle_list(void)
+{
+    return list;
+}
+
+bool ult_shuffle_is_list(const char *text)
+{
+    return *text && text[strspn(text, "0123456789-+")] == '\0';
+}
+
+/* True if the number of the PE is in the list: 3+17-20. */
+static bool has_effect(uint32_t number)
+{
+    const char *at = list;
+
+    while (at && *at) {
+        char *end;
+        unsigned long first = strtoul(at, &end, 10), last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+        if (number >= first && number <= last)
+            return true;
+        at = *end ? end + 1 : end;
+    }
+    return !list;
+}
+
+bool ult_random_counts(void)
+{
+    const struct ult *self = ult_self();
+
+    return !list || (self && has_effect(self->pe->n_random));
 }
 
 uint64_t ult_shuffle_seed(void)
@@ -76,7 +113,7 @@ void ult_shuffle_queue(struct ult_pe *pe)
     for (; (prefers_fast && is_slow(*link)) || which-- > 0; link = &(*link)->next)
         last = *link;
     u = *link;
-    if (!last)
+    if (!last || !has_effect(pe->n_random))
         return;
     last->next = u->next;
     if (pe->queue_last == u)
@@ -89,6 +126,6 @@ void ult_shuffle_preempt(void)
 {
     static const uint32_t one_in[] = {2, 4, 16, 128};
 
-    if (ult_random(one_in[ult_random_trait(0, BASE_COUNT(one_in))]) == 0)
+    if (ult_random(one_in[ult_random_trait(0, BASE_COUNT(one_in))]) == 0 && ult_random_counts())
         ult_yield();
 }

@@ -15,12 +15,20 @@ struct ult_pe;
 /* Schedules are at random. */
 extern bool ult_shuffles;
 
-/* Turns it on, before ult_job_init. */
-void ult_shuffle(uint64_t seed);
+/* Turns it on, before ult_job_init. list: the numbers of a PE that have an effect, such as 3+17-20, for a short explanation of a
+ * failure; what other numbers decide is as usual. NULL: all have. */
+void ult_shuffle(uint64_t seed, const char *list);
 uint64_t ult_shuffle_seed(void);
+const char *ult_shuffle_list(void);
+
+/* True if the text can be such a list. */
+bool ult_shuffle_is_list(const char *text);
 
 /* A number in 0 .. n - 1; 0 on a thread that runs no ULT. n > 0. Never switches. */
 uint32_t ult_random(uint32_t n);
+
+/* True if the number that was drawn last has an effect. */
+bool ult_random_counts(void);
 
 /* A number in 0 .. n - 1 that the seed chooses for a purpose. */
 uint32_t ult_random_trait(uint32_t purpose, uint32_t n);

@@ -282,6 +282,9 @@ void ampi_comm_mark_failed(struct ampi_comm *comm);
  * come, are watched. */
 void ampi_comm_watch_pe(int pe_id, bool is_on);
 
+/* All handles are watched in any case. Set before there are communicators. */
+extern bool ampi_comm_watches_all;
+
 /* Visits the rank's handles of all communicators, except hidden ones; none can be freed meanwhile. For reports. */
 void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg),
                     void *arg);

@@ -2,7 +2,7 @@
  *
  * comm_watch.c: the communicators of this process, for events (object/event.h) and reports.
  *
- * All handles of a PE are watched if one of its ranks wants events, because a message concerns two of them, and with +check usage. The list has every
+ * All handles of a PE are watched if one of its ranks wants events, because a message concerns two of them, and if ampi_comm_watches_all. The list has every
  * communicator of the program, from its creation until its memory is freed; the lock guards it and `is_on`.
  */
 #include <pthread.h>
@@ -10,12 +10,12 @@
 #include "ampi/comm/comm.h"
 #include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
-#include "base/settings.h"
 #include "ult/shuffle.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ampi_comm_shared *watched_comms;
 static bool is_on[AMPI_PES_MAX];
+bool ampi_comm_watches_all;
 
 struct ampi_prober ampi_prober_watch;
 
@@ -51,7 +51,7 @@ static void add(struct ampi_comm_shared *shared)
 {
     if (shared->is_hidden)
         return;
-    for (int i = 0; ult_shuffles && i < 2; i++)
+    for (int i = 0; (ult_shuffles || ampi_comm_watches_all) && i < 2; i++)
         shuffle_side(&shared->side[i]);
     pthread_mutex_lock(&lock);
     shared->next_watched = watched_comms;
@@ -60,7 +60,7 @@ static void add(struct ampi_comm_shared *shared)
         watched_comms->link_watched = &shared->next_watched;
     watched_comms = shared;
     for (int pe_id = 0; pe_id < ampi_job.n_pes; pe_id++)
-        for (int i = 0; i < 2 && (is_on[pe_id] || base_settings.check_usage); i++)
+        for (int i = 0; i < 2 && (is_on[pe_id] || ampi_comm_watches_all); i++)
             watch_side(&shared->side[i], pe_id, true);
     pthread_mutex_unlock(&lock);
 }
@@ -81,7 +81,7 @@ void ampi_comm_watch_pe(int pe_id, bool on)
     is_on[pe_id] = on;
     for (struct ampi_comm_shared *shared = watched_comms; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++)
-            watch_side(&shared->side[i], pe_id, on || base_settings.check_usage);
+            watch_side(&shared->side[i], pe_id, on || ampi_comm_watches_all);
     pthread_mutex_unlock(&lock);
 }
 

@@ -25,6 +25,7 @@
 #include "ampi/op/op.h"
 #include "base/settings.h"
 #include "ampi/p2p/message.h"
+#include "ampi/p2p/schedule.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/procs/procs.h"
 #include "ampi/object/sanitizer.h"
@@ -474,6 +475,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
         ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX - (ampi_job.spawned ? n_ranks : 0) : 0);
     ampi_programs_load();
     ampi_job_create(n_ranks, n_pes, true, &hooks);
+    ampi_schedule_begin();
     ampi_rank_env_open();
     base_log_verbose(1, "%d ranks on %d PEs of this process, stacks of %zu KiB, copies of %zu KiB", n_ranks,
                      n_pes, ampi_memory_stack_bytes() >> 10, (image_span_bytes() - image_late_bytes()) >> 10);
@@ -539,6 +541,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
             "program (as Python does), so it is one rank",
             n_local);
     ampi_job_create(1, 1, false, &single_hooks);
+    ampi_schedule_begin();
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
     on_exit(ampi_job_check_finalized, NULL);
     ampi_job_watch_main(ampi_self());

@@ -154,8 +154,8 @@ void ampi_job_leave_at_once(int code);
 /* In a process with one rank, on its main thread: the process also leaves the job if this thread ends by pthread_exit. */
 void ampi_job_watch_main(struct ampi_rank *rank);
 
-/* Prints the blocking calls of all ranks, and ends the job. */
-void ampi_report_deadlock(void) BASE_NORETURN;
+/* All ranks are blocked: prints their calls, and ends the job. Returns if a rank is ready now (p2p/choices.h). */
+void ampi_report_deadlock(void);
 void ampi_report_blocked(void); /* only the lines about the ranks */
 
 /* Prints where the ranks of the calling PE are. In its progress. */

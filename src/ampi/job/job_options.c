@@ -7,17 +7,16 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "ampi/coll/engine/selection.h"
 #include "ampi/object/gate.h"
+#include "ampi/p2p/schedule.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/privilege.h"
 #include "base/settings.h"
 #include "gpu/gpu.h"
 #include "gpu/nccl/nccl.h"
-#include "ult/shuffle.h"
 
 static void print_help(const char *topic) BASE_NORETURN;
 static void print_help(const char *topic)
@@ -56,17 +55,6 @@ static void refuse_options(int argc, char **argv, const char *text)
             "%s: refused: this program has rights that its caller lacks (setuid, setgid or capabilities), so "
             "it accepts no options of Heddle, neither as arguments nor from HEDDLE_OPTIONS",
             refused);
-}
-
-static void shuffle(void)
-{
-    uint32_t chosen = 0;
-    bool is_chosen = !base_settings.has_seed && getrandom(&chosen, sizeof chosen, GRND_NONBLOCK) > 0;
-
-    ult_shuffle(is_chosen ? chosen : (uint64_t)base_settings.seed);
-    if (is_chosen)
-        base_log("+schedule random:%u", chosen);
-    ampi_gate_is_on = true; /* a rank may give way to another one in each call */
 }
 
 void ampi_options_read(int *argc, char **argv)
@@ -109,8 +97,9 @@ void ampi_options_read(int *argc, char **argv)
     if (base_settings.progress_thread || base_settings.check_leaks || base_settings.check_usage ||
         base_settings.stuck_s > 0)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
-    if (base_settings.is_random)
-        shuffle();
+    ampi_comm_watches_all = base_settings.check_usage;
+    if (base_settings.schedule)
+        ampi_schedule_read(base_settings.schedule);
     if (base_settings.check_leaks)
         ampi_leaks_watch_exit();
     if (base_settings.help_topic)

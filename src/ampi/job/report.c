@@ -9,11 +9,11 @@
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/report.h"
+#include "ampi/p2p/choices.h"
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
-#include "ult/shuffle.h"
 
 /* Up to this many blocked ranks have a line each; more are grouped. */
 #define RANKS_APART 8
@@ -220,11 +220,17 @@ void ampi_report_overlap(const struct ult *second, const struct ult *first)
 
 void ampi_report_deadlock(void)
 {
+    char schedule[200];
+
+    if (ampi_schedule == AMPI_SCHEDULE_CHOICES && ampi_choices_decide()) {
+        ult_wake_all(); /* the PE was about to sleep */
+        return;
+    }
     fflush(stdout);
     base_log("deadlock: every rank is blocked and no message is under way");
     ampi_report_blocked();
-    if (ult_shuffles)
-        base_log("this run had +schedule random:%llu", (unsigned long long)ult_shuffle_seed());
+    if (ampi_schedule_describe(schedule, sizeof schedule))
+        base_log("this run had %s", schedule);
     ampi_job_flush_output();
     _exit(1);
 }

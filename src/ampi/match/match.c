@@ -186,6 +186,8 @@ static BASE_COLD struct ampi_match_node *take_posted_of_any_class(struct ampi_ma
 {
     struct ampi_match_node *node = find_posted_of_any_class(match, source, tag);
 
+    if (node && match->is_lazy && node->source == MPI_ANY_SOURCE)
+        return NULL;
     if (node && is_bound(match, node))
         ampi_match_retract_bound(match, node);
     else if (node)
@@ -310,7 +312,7 @@ static BASE_COLD struct ampi_match_node *choose_source(const struct ampi_match *
             chosen = node;
         }
     }
-    return chosen;
+    return ult_random_counts() ? chosen : first;
 }
 
 struct ampi_match_node *ampi_match_find_unexpected(const struct ampi_match *match, int source, int tag)

@@ -14,6 +14,8 @@
  *      AMPI_MATCH_WATCHED if matches are reported: then no message takes the short way.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
  *   5. An engine with n_streams has sources that are pairs: rank * n_streams + stream. Receives may leave one of the two open.
+ *   7. An engine that is lazy breaks invariant 2: a receive from any source does not take a message, nor does a message match
+ *      it. Both wait until choices.c decides.
  *   6. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
  *      while it is not posted.
  *
@@ -65,6 +67,7 @@ struct ampi_match {
     uint32_t n_posted;              /* including bound ones, and 1 if watched */
     uint32_t n_posted_of[6];        /* by wildcard class: bit 0 any source, bit 1 any tag; bound; watched */
     int n_streams;                  /* invariant 5; 0: sources are ranks */
+    bool is_lazy;                   /* invariant 7 */
     uint64_t next_seq;              /* of the next posted node */
     struct ampi_match_node *first_arrived; /* the unexpected nodes by arrival */
     struct ampi_match_node *last_arrived;

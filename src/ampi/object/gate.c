@@ -13,6 +13,7 @@
 #include "ult/shuffle.h"
 
 bool ampi_gate_is_on;
+void (*ampi_gate_watcher)(const char *call, bool is_thread);
 
 /* The calling thread; NULL: it is a main thread, or has not called MPI yet. */
 static __thread struct ampi_thread *own __attribute__((tls_model("initial-exec")));
@@ -116,6 +117,8 @@ static struct ult *enter_thread(struct ampi_thread *thread, const char *call, co
 {
     if (!thread)
         return NULL;
+    if (BASE_UNLIKELY(ampi_gate_watcher != NULL))
+        ampi_gate_watcher(call, true);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &thread->cancel_state);
     ult_enter_bound(&thread->ult);
     thread->ult.called_from = from;
@@ -134,6 +137,8 @@ struct ult *ampi_gate_enter(const char *call, const void *from)
     ult_enter(u);
     if (u->depth == 1) {
         u->called_from = from;
+        if (BASE_UNLIKELY(ampi_gate_watcher != NULL))
+            ampi_gate_watcher(call, u != &((struct ampi_rank *)u->owner)->ult);
         if (BASE_UNLIKELY(ult_shuffles))
             ult_shuffle_preempt();
         if (ult_pe_is_shared(u->pe))

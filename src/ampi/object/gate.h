@@ -26,6 +26,9 @@ struct ampi_thread {
 /* True once a rank of this process has a level at which its threads may call MPI. */
 extern bool ampi_gate_is_on __attribute__((visibility("hidden")));
 
+/* Called for each call of the program while the gate is on; NULL: not. */
+extern void (*ampi_gate_watcher)(const char *call, bool is_thread) __attribute__((visibility("hidden")));
+
 /* The calling thread enters the library; from: the address of its call. Returns the argument of ampi_gate_leave; NULL: it
  * does not enter. May wait for other threads of the PE; never switches. */
 struct ult *ampi_gate_enter(const char *call, const void *from);

@@ -8,6 +8,7 @@
 #include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/p2p/route/remote.h"
+#include "ampi/p2p/schedule.h"
 #include "base/log.h"
 
 /* Size of a slab that is divided into messages. */
@@ -162,6 +163,8 @@ static BASE_COLD void wake_probers(struct ampi_comm *dest, const struct ampi_mes
     while ((prober = *link)) {
         if (prober == &ampi_prober_watch) {
             ampi_p2p_emit(dest, AMPI_EVENT_MESSAGE_UNEXPECTED, source, tag, (int64_t)message->size_bytes);
+            if (ampi_schedule_asks())
+                ampi_schedule_arrived(dest, source, tag);
             break;
         }
         if ((prober->source == MPI_ANY_SOURCE || prober->source == source) &&

@@ -6,6 +6,7 @@
 
 #include "ampi/p2p/channel.h"
 #include "ampi/p2p/p2p_failure.h"
+#include "ampi/p2p/schedule.h"
 
 struct ampi_message ampi_message_watch_mark;
 struct ampi_p2p_checker ampi_p2p_checker;
@@ -23,6 +24,7 @@ void ampi_p2p_watch_comm(struct ampi_comm *comm, bool is_on)
     struct ampi_prober **link = &comm->probers;
 
     ampi_match_set_watched(&comm->match, is_on);
+    comm->match.is_lazy = ampi_schedule == AMPI_SCHEDULE_CHOICES && comm->match.n_streams == 0;
     if (!comm->away || comm->away == &ampi_message_watch_mark)
         comm->away = ampi_p2p_mark_of(comm);
     while (*link && *link != &ampi_prober_watch)
@@ -160,6 +162,8 @@ void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole
                   AMPI_EVENT_SEND_COMPLETED);
     else
         emit_received(request->comm, &request->status);
+    if (ampi_schedule_asks() && message.role == AMPI_P2P_RECEIVES)
+        ampi_schedule_received(request->owner, request->u.p2p.peer_rank, &request->status);
     if (request->on_complete)
         request->on_complete(request, whole);
 }
@@ -181,6 +185,8 @@ void ampi_p2p_matched(struct ampi_match *match, struct ampi_match_node *node, in
 {
     struct ampi_comm *comm = BASE_CONTAINER(match, struct ampi_comm, match);
 
+    if (ampi_schedule_asks() && !was_unexpected)
+        ampi_schedule_arrived(comm, source, tag);
     ampi_p2p_emit(comm, AMPI_EVENT_MESSAGE_MATCHED, source, tag, was_unexpected);
     if (ampi_p2p_is_checked(comm))
         ampi_p2p_checker.matched(comm, node, source, tag, was_unexpected);

@@ -11,6 +11,7 @@
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/p2p_watch.h"
+#include "ampi/p2p/schedule.h"
 
 /* The status of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
@@ -35,9 +36,12 @@ static void fill_proc_null(MPI_Status *status)
 /* The first message that matches, removed from the table if `take`; NULL: none yet. */
 static struct ampi_message *find_message(struct ampi_comm *comm, int source, int tag, bool take)
 {
-    struct ampi_match_node *node = take ? ampi_match_take_unexpected(&comm->match, source, tag)
-                                        : ampi_match_find_unexpected(&comm->match, source, tag);
+    struct ampi_match_node *node;
 
+    if (BASE_UNLIKELY(comm->at_post) && ampi_schedule_defers(comm, source, tag))
+        return NULL;
+    node = take ? ampi_match_take_unexpected(&comm->match, source, tag)
+                : ampi_match_find_unexpected(&comm->match, source, tag);
     return node ? BASE_CONTAINER(node, struct ampi_message, node) : NULL;
 }
 
@@ -63,12 +67,53 @@ static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, b
 {
     struct ampi_message *message;
 
+    if (ampi_schedule_asks())
+        ampi_schedule_probe(comm, &source, &tag);
     while (!(message = poll(comm, source, tag, take)) && !is_hopeless(comm, source)) {
         struct ampi_prober prober = {comm->probers, ult_self(), source, tag};
         comm->probers = &prober;
         ult_suspend();
+        source = prober.source;
     }
+    if (ampi_schedule_asks() && message)
+        ampi_schedule_probed(comm, message->node.source, message->node.tag);
     return message;
+}
+
+/* As poll, with +schedule: asks again as long as it has to. */
+static BASE_COLD struct ampi_message *poll_specially(struct ampi_comm *comm, int source, int tag, bool take)
+{
+    enum ampi_poll how = ampi_poll_begin();
+    struct ampi_message *message = NULL;
+    bool looks_again = how != AMPI_POLL_NOTHING;
+
+    if (how == AMPI_POLL_SUCCESS)
+        ampi_schedule_probe(comm, &source, &tag);
+    while (looks_again && !(message = find_message(comm, source, tag, take))) {
+        struct ampi_prober prober = {comm->probers, ult_self(), source, tag};
+        struct ampi_prober **link = &comm->probers;
+        if (ampi_schedule == AMPI_SCHEDULE_CHOICES)
+            comm->probers = &prober;
+        looks_again = ampi_poll_again(how) ;
+        while (*link && *link != &prober)
+            link = &(*link)->next;
+        if (*link)
+            *link = prober.next;
+        source = prober.source;
+    }
+    if (!message && how == AMPI_POLL_ANY) /* progress may have brought it */
+        message = find_message(comm, source, tag, take);
+    if (message)
+        ampi_schedule_probed(comm, message->node.source, message->node.tag);
+    else
+        ampi_poll_end(false);
+    return message;
+}
+
+/* Of a call that does not wait. */
+static struct ampi_message *poll_once(struct ampi_comm *comm, int source, int tag, bool take)
+{
+    return ampi_schedule_asks() ? poll_specially(comm, source, tag, take) : poll(comm, source, tag, take);
 }
 
 AMPI_EXPORT(Probe);
@@ -105,7 +150,7 @@ ULT_JUMPS_BACK int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MP
     *flag = 1;
     if (source == MPI_PROC_NULL) {
         fill_proc_null(status);
-    } else if ((message = poll(object, source, tag, false))) {
+    } else if ((message = poll_once(object, source, tag, false))) {
         fill_status(status, message);
     } else {
         *flag = 0;
@@ -166,7 +211,7 @@ ULT_JUMPS_BACK int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, M
     if (source == MPI_PROC_NULL) {
         *message = MPI_MESSAGE_NO_PROC;
         fill_proc_null(status);
-    } else if ((taken = poll(object, source, tag, true))) {
+    } else if ((taken = poll_once(object, source, tag, true))) {
         fill_status(status, taken);
         *message = hand_out(taken);
     } else {

@@ -5,6 +5,7 @@
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/p2p_watch.h"
+#include "ampi/p2p/schedule.h"
 
 void ampi_status_set_proc_null(MPI_Status *status)
 {
@@ -115,7 +116,9 @@ static void start_active(struct ampi_request *request, const struct ampi_recv_ar
     if (args->source == MPI_PROC_NULL) {
         ampi_status_set_proc_null(&request->status);
         ampi_request_complete(request);
-    } else if (ampi_recv_try_known(request, args)) {
+    } else if ((BASE_LIKELY(!args->comm->at_post) ||
+                !ampi_schedule_defers(args->comm, args->source, args->tag)) &&
+               ampi_recv_try_known(request, args)) {
         ampi_request_complete(request);
     } else {
         ampi_recv_post(request, args->source, args->tag);
@@ -128,12 +131,25 @@ struct where {
     int tag;
 };
 
-/* In a call that leaves the fast path, with arguments in registers (see send.c). */
-static BASE_COLD void prepare_specially(struct ampi_request *request, void *buf, MPI_Count count,
-                                        struct ampi_type *type, struct where where)
+static inline void start_filled(struct ampi_request *request, const struct ampi_recv_args *args)
 {
-    ampi_p2p_before_recv(&(struct ampi_recv_args){buf, count, type, where.source, where.tag, request->comm});
+    ampi_recv_fill(request, args);
+    ampi_type_ref(args->type);
+    start_active(request, args);
+}
+
+/* In a call that leaves the fast path, with arguments in registers (see send.c). */
+static BASE_COLD struct ampi_request *start_specially(struct ampi_request *request, void *buf,
+                                                      MPI_Count count, struct ampi_type *type,
+                                                      struct where where)
+{
+    struct ampi_recv_args args = {buf, count, type, where.source, where.tag, request->comm};
+
+    request->u.p2p.peer_rank = ampi_schedule_receive(request->comm, &args.source, &args.tag);
+    ampi_p2p_before_recv(&args);
     ampi_p2p_watch(request);
+    start_filled(request, &args);
+    return request;
 }
 
 /* MPI_Start of a persistent receive: its source and tag are kept in the node. */
@@ -145,6 +161,8 @@ static int start_recv(struct ampi_request *request)
 
     p2p->is_device = ampi_request_is_on_device(request);
     request->state = AMPI_REQUEST_ACTIVE;
+    if (ampi_schedule_asks())
+        ampi_schedule_start(request, &args);
     start_active(request, &args);
     return MPI_SUCCESS;
 }
@@ -179,29 +197,36 @@ struct ampi_request *ampi_recv_start(struct ampi_rank *self, const struct ampi_r
     struct ampi_request *request = ampi_request_create(self, &ampi_recv_kind, args->comm, false);
 
     if (BASE_UNLIKELY(args->comm->at_post))
-        prepare_specially(request, args->buf, args->count, args->type,
-                          (struct where){args->source, args->tag});
-    ampi_recv_fill(request, args);
-    ampi_type_ref(args->type);
-    start_active(request, args);
+        return start_specially(request, args->buf, args->count, args->type,
+                               (struct where){args->source, args->tag});
+    start_filled(request, args);
     return request;
 }
 
+static BASE_COLD void end_specially(const struct ampi_recv_args *args, int number, const MPI_Status *status)
+{
+    ampi_schedule_received(args->comm->owner, number, status);
+    ampi_p2p_after_recv(args->comm, status);
+}
+
+/* number: of ampi_schedule_receive, if it is watched. */
 static inline __attribute__((always_inline)) int
-run(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status, bool is_watched)
+run(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status, bool is_watched,
+    int number)
 {
     struct ampi_request request;
 
     if (BASE_UNLIKELY(args->source == MPI_PROC_NULL)) {
         ampi_status_set_proc_null(&request.status);
-    } else if (!ampi_recv_try(self, args, &request.status)) {
+    } else if ((is_watched && ampi_schedule_defers(args->comm, args->source, args->tag)) ||
+               !ampi_recv_try(self, args, &request.status)) {
         ampi_request_init_on_stack(&request, self, &ampi_recv_kind, args->comm);
         ampi_recv_fill(&request, args);
         ampi_recv_post(&request, args->source, args->tag);
         ampi_request_await(&request);
     }
     if (is_watched)
-        ampi_p2p_after_recv(args->comm, &request.status);
+        end_specially(args, number, &request.status);
     ampi_status_hand_out(status, &request.status);
     return ampi_p2p_result(args->comm, &request.status);
 }
@@ -211,13 +236,15 @@ static BASE_COLD int run_specially(void *buf, MPI_Count count, struct ampi_type 
 {
     struct ampi_recv_args args = {buf, count, type, where.source, where.tag, comm};
 
+    int number = ampi_schedule_receive(comm, &args.source, &args.tag);
+
     ampi_p2p_before_recv(&args);
-    return run(comm->owner, &args, status, true);
+    return run(comm->owner, &args, status, true, number);
 }
 
 int ampi_recv_blocking(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)
 {
-    return BASE_LIKELY(!args->comm->at_post) ? run(self, args, status, false)
+    return BASE_LIKELY(!args->comm->at_post) ? run(self, args, status, false, -1)
                                              : run_specially(args->buf, args->count, args->type, args->comm,
                                                              (struct where){args->source, args->tag}, status);
 }

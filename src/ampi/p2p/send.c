@@ -8,6 +8,7 @@
  * in the sender's buffer (p2p_device.h).
  */
 #include "ampi/p2p/channel.h"
+#include "ampi/p2p/choices.h"
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "ult/shuffle.h"
@@ -300,7 +301,9 @@ static void choose_mode(struct ampi_send_args *args)
     static const uint32_t one_in[] = {UINT32_MAX, 4, 1};
 
     if ((args->comm->at_post & AMPI_AT_POST_SHUFFLED) && args->mode == AMPI_SEND_STANDARD &&
-        ult_random(one_in[ult_random_trait(1, BASE_COUNT(one_in))]) == 0)
+        (ult_shuffles
+             ? ult_random(one_in[ult_random_trait(1, BASE_COUNT(one_in))]) == 0 && ult_random_counts()
+             : ampi_schedule == AMPI_SCHEDULE_CHOICES && ampi_choices_sends_wait()))
         args->mode = AMPI_SEND_SYNCHRONOUS;
 }
 

@@ -6,9 +6,8 @@
  * returns, so that loops around it make progress.
  */
 #include "ampi/datatype/buffer.h"
-#include "ampi/p2p/p2p.h"
+#include "ampi/p2p/schedule.h"
 #include "base/log.h"
-#include "ult/shuffle.h"
 
 /* Longest array of requests that is stored on the stack. */
 #define REQUESTS_ON_STACK 64
@@ -180,6 +179,69 @@ static int retire_one(MPI_Request *handle, struct ampi_request *request, MPI_Sta
     return error;
 }
 
+/* ---- Polls ---- */
+
+static BASE_COLD bool poll_all_specially(struct request_set *set)
+{
+    enum ampi_poll poll = ampi_poll_begin();
+
+    while (poll != AMPI_POLL_NOTHING && set->n_active > 0 && ampi_poll_again(poll))
+        set_count(set);
+    set_count(set);
+    ampi_poll_end(poll != AMPI_POLL_NOTHING && set->n_active == 0);
+    return poll != AMPI_POLL_NOTHING && set->n_active == 0;
+}
+
+static BASE_COLD bool poll_one_specially(struct ampi_request *request)
+{
+    struct request_set set = {.requests = &request, .n_requests = 1};
+
+    set_count(&set);
+    return poll_all_specially(&set);
+}
+
+/* True if the request is complete, after one round of progress if it is not. May switch. */
+static inline bool poll_one(struct ampi_request *request)
+{
+    if (ampi_schedule_asks())
+        return poll_one_specially(request);
+    if (!is_complete(request))
+        ult_progress();
+    return is_complete(request);
+}
+
+/* True if all requests are complete, after one round of progress if they are not. May switch. */
+static inline bool poll_all(struct request_set *set)
+{
+    if (ampi_schedule_asks())
+        return poll_all_specially(set);
+    if (set->n_active > 0) {
+        ult_progress();
+        set_count(set);
+    }
+    return set->n_active == 0;
+}
+
+/* For MPI_Testany and MPI_Testsome: true if one may be complete. May switch. */
+static bool poll_any(struct request_set *set)
+{
+    enum ampi_poll poll;
+
+    if (!ampi_schedule_asks()) {
+        if (set->n_active == set->n_live)
+            ult_progress();
+        return true;
+    }
+    poll = ampi_poll_begin();
+    while (poll == AMPI_POLL_ANY && set->n_active == set->n_live && ampi_poll_again(poll))
+        set_count(set);
+    set_count(set);
+    if (poll == AMPI_POLL_SUCCESS || (poll == AMPI_POLL_ANY && set->n_active < set->n_live))
+        return true;
+    ampi_poll_end(false);
+    return false;
+}
+
 /* ---- One request ---- */
 
 AMPI_EXPORT(Wait);
@@ -222,11 +284,9 @@ ULT_JUMPS_BACK int PMPI_Test(MPI_Request *request, int *flag, MPI_Status *status
         set_status_empty(status);
         return MPI_SUCCESS;
     }
-    if (!is_complete(object))
-        ult_progress();
-    if (is_complete(object))
+    *flag = poll_one(object);
+    if (*flag)
         return retire_one(request, object, status);
-    *flag = 0;
     ult_yield();
     return MPI_SUCCESS;
 }
@@ -294,11 +354,7 @@ ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int 
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
-    if (set.n_active > 0) {
-        ult_progress();
-        set_count(&set);
-    }
-    *flag = set.n_active == 0;
+    *flag = poll_all(&set);
     if (*flag)
         error = retire_all(&set, array_of_requests, array_of_statuses);
     set_close(&set);
@@ -309,15 +365,15 @@ ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int 
 
 /* ---- Any ---- */
 
-/* Retires the first complete request, of schedules at random any; false: there is none. */
-static bool retire_any(struct request_set *set, MPI_Request handles[], int *index, MPI_Status *status,
-                       int *error_out)
+/* Retires the first complete request from this index on; false: there is none. */
+static bool retire_any(struct request_set *set, MPI_Request handles[], int first, int *index,
+                       MPI_Status *status, int *error_out)
 {
-    int first = BASE_UNLIKELY(ult_shuffles) ? (int)ult_random((uint32_t)set->n_requests) : 0;
-
     for (int k = 0, i = first; k < set->n_requests; k++, i = i + 1 < set->n_requests ? i + 1 : 0)
         if (is_complete(set->requests[i])) {
             *index = i;
+            if (ampi_schedule_asks())
+                ampi_schedule_found(i);
             *error_out = retire_one(&handles[i], set->requests[i], status);
             return true;
         }
@@ -328,20 +384,24 @@ AMPI_EXPORT(Waitany);
 ULT_JUMPS_BACK int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *index, MPI_Status *status)
 {
     struct request_set set;
-    int error;
+    int error, first = 0;
 
     ampi_enter("MPI_Waitany");
     if (BASE_UNLIKELY(!index))
         return ampi_raise_self(MPI_ERR_ARG, "the address of the index is NULL");
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
+    if (BASE_UNLIKELY(ampi_schedule) && set.n_live > 0) {
+        first = ampi_schedule_first(set.requests, count);
+        set_count(&set);
+    }
     if (set.n_live == 0) {
         *index = MPI_UNDEFINED;
         set_status_empty(status);
     } else if (set.n_active == set.n_live && !ampi_request_await_n(set.requests, count, 1)) {
         error = ampi_request_raise_awaited();
     } else {
-        retire_any(&set, array_of_requests, index, status, &error);
+        retire_any(&set, array_of_requests, first, index, status, &error);
     }
     set_close(&set);
     return error;
@@ -352,7 +412,7 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
                                 MPI_Status *status)
 {
     struct request_set set;
-    int error;
+    int error, first = 0;
 
     ampi_enter("MPI_Testany");
     if (BASE_UNLIKELY(!index || !flag))
@@ -364,9 +424,10 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
     if (set.n_live == 0) {
         set_status_empty(status);
     } else {
-        if (set.n_active == set.n_live)
-            ult_progress();
-        *flag = retire_any(&set, array_of_requests, index, status, &error);
+        *flag = poll_any(&set);
+        if (*flag && BASE_UNLIKELY(ampi_schedule))
+            first = ampi_schedule_first(set.requests, count);
+        *flag = *flag && retire_any(&set, array_of_requests, first, index, status, &error);
     }
     set_close(&set);
     if (!*flag)
@@ -376,9 +437,9 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
 
 /* ---- Some ---- */
 
-/* Retires every complete request. The statuses' MPI_ERROR is set only if one failed. */
+/* Retires every complete request, or of these those that are meant. The statuses' MPI_ERROR is set only if one failed. */
 static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
-                       MPI_Status statuses[])
+                       MPI_Status statuses[], const bool *is_meant)
 {
     struct failure failure = {MPI_SUCCESS, NULL, false};
     int n_done = 0;
@@ -387,7 +448,7 @@ static int retire_some(struct request_set *set, MPI_Request handles[], int *outc
         MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[n_done];
         bool had_failed = failure.error != MPI_SUCCESS;
         int error;
-        if (!is_complete(set->requests[i]))
+        if (!is_complete(set->requests[i]) || (BASE_UNLIKELY(is_meant != NULL) && !is_meant[i]))
             continue;
         error = retire_one_of(&handles[i], set->requests[i], status, &failure);
         if (BASE_UNLIKELY(error && !had_failed))
@@ -397,7 +458,25 @@ static int retire_some(struct request_set *set, MPI_Request handles[], int *outc
         indices[n_done++] = i;
     }
     *outcount = n_done;
+    if (ampi_schedule_asks() && n_done > 0)
+        ampi_schedule_found_some(indices, n_done);
     return failure.error ? raise_in_status(&failure) : MPI_SUCCESS;
+}
+
+/* With +schedule: the requests that the call has to find; NULL: all that are complete. May switch. */
+static bool *restrict_some(struct request_set *set)
+{
+    bool *is_meant;
+
+    if (!ampi_schedule_asks() || set->n_live == 0)
+        return NULL;
+    is_meant = base_malloc((size_t)set->n_requests, "an array of requests");
+    if (!ampi_schedule_some(set->requests, set->n_requests, is_meant)) {
+        free(is_meant);
+        return NULL;
+    }
+    set_count(set);
+    return is_meant;
 }
 
 /* MPI_Waitsome and MPI_Testsome. */
@@ -405,7 +484,7 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
                 bool may_wait)
 {
     struct request_set set;
-    bool is_idle = false;
+    bool is_idle = false, *is_meant = NULL;
     int error;
 
     if (BASE_UNLIKELY(!outcount || (incount > 0 && !indices)))
@@ -413,16 +492,21 @@ static int some(int incount, MPI_Request handles[], int *outcount, int indices[]
                                outcount ? "indices" : "outcount");
     if ((error = set_open(&set, incount, handles)))
         return error;
+    if (may_wait)
+        is_meant = restrict_some(&set);
     if (set.n_live == 0) {
         *outcount = MPI_UNDEFINED;
     } else if (may_wait && set.n_active == set.n_live && !ampi_request_await_n(set.requests, incount, 1)) {
         error = ampi_request_raise_awaited();
     } else {
-        if (!may_wait && set.n_active == set.n_live)
-            ult_progress();
-        error = retire_some(&set, handles, outcount, indices, statuses);
+        if (!may_wait && poll_any(&set))
+            is_meant = restrict_some(&set);
+        else if (!may_wait)
+            set.n_requests = 0;
+        error = retire_some(&set, handles, outcount, indices, statuses, is_meant);
         is_idle = *outcount == 0;
     }
+    free(is_meant);
     set_close(&set);
     if (is_idle)
         ult_yield();
@@ -470,13 +554,11 @@ ULT_JUMPS_BACK int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_S
         set_status_empty(status);
         return MPI_SUCCESS;
     }
-    if (!is_complete(object))
-        ult_progress();
-    if (is_complete(object)) {
+    *flag = poll_one(object);
+    if (*flag) {
         copy_status(object, status);
         return MPI_SUCCESS;
     }
-    *flag = 0;
     ult_yield();
     return MPI_SUCCESS;
 }
@@ -493,11 +575,7 @@ ULT_JUMPS_BACK int PMPI_Request_get_status_all(int count, const MPI_Request arra
         return ampi_raise_self(MPI_ERR_ARG, "the address of the flag is NULL");
     if ((error = set_open(&set, count, (MPI_Request *)array_of_requests)))
         return error;
-    if (set.n_active > 0) {
-        ult_progress();
-        set_count(&set);
-    }
-    *flag = set.n_active == 0;
+    *flag = poll_all(&set);
     for (int i = 0; *flag && i < count && array_of_statuses != MPI_STATUSES_IGNORE; i++) {
         if (is_live(set.requests[i]))
             copy_status(set.requests[i], &array_of_statuses[i]);
