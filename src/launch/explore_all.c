@@ -172,14 +172,14 @@ void launch_explore_all(struct exploration *e)
     if (e->failed.number > 0)
         launch_explore_report(e, what);
     else if (search.first)
-        launch_say("--explore all: %d runs end like the first one; this is the limit: not all orders seen "
+        launch_say("--explore: %d runs end like the first one; this is the limit: not all orders of matches seen "
                    "(--explore-limit)",
                    search.num_started);
     else if (search.unseen[0])
-        launch_say("--explore all: %d runs end like the first one; not all orders seen: the program calls %s",
+        launch_say("--explore: %d runs end like the first one; not all orders seen: the program calls %s",
                    search.num_complete, search.unseen);
     else
-        launch_say("--explore: all orders seen%s: %d runs",
+        launch_say("--explore: all orders of matches seen%s: %d runs",
                    search.has_polls ? ", with at most one failed test or probe in a row" : "",
                    search.num_complete);
     exit(e->failed.number > 0);

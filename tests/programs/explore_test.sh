@@ -19,7 +19,7 @@ explore() {
 # finds WAY STDERR: and the command that is printed repeats what the seed did
 finds() {
     local line
-    explore 1 "$2 .*mpirun: repeat it with: \S+mpirun \+p 1 \+schedule random:[0-9]+ -n 3 ./schedules $1 " "$1"
+    explore 1 "$2 .*mpirun: repeat it with: \S+mpirun \+p 1 \+schedule random:[0-9]+:[0-9+-]+ -n 3 ./schedules $1 " "$1"
     line=$(sed -n 's/mpirun: repeat it with: \S*mpirun//p' "$expect_dir/err")
     for i in 1 2; do
         # shellcheck disable=SC2086 # the line's words

@@ -188,6 +188,15 @@ static void exchange(void)
     }
 }
 
+/* For recording: the second receive gets no message. */
+static void stuck(void)
+{
+    if (rank == 1)
+        send(0, 0);
+    for (int i = 0; rank == 0 && i < 2; i++)
+        receive(MPI_ANY_SOURCE, 0);
+}
+
 /* A test need not find a message that was sent before a barrier. */
 static void test(void)
 {
@@ -203,6 +212,47 @@ static void test(void)
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
     while (!flag && !is_wrong);
     check(flag && (rank > 0 || x == 1), "the message is not there");
+}
+
+/* Sends and receives from any source in an order that the seed chooses; the ranks append the sources of what they receive to the
+ * file "seen". Every order of matches is possible that keeps each rank's own order, and none ends in a deadlock. */
+static void random_program(unsigned seed)
+{
+    enum { MESSAGES = 7, LINE = 200 };
+    int sends[MESSAGES][3], is_sent[MESSAGES] = {0}, n_sent = 0, n_received = 0, n_requests = 0;
+    MPI_Request requests[MESSAGES];
+    char line[LINE] = "", all[10 * LINE];
+    FILE *file;
+
+    for (int i = 0; i < MESSAGES; i++)
+        for (int k = 0; k < 3; k++)
+            sends[i][k] = (int)((seed = seed * 1103515245 + 12345) >> 16) % (k < 2 ? size : 2);
+    while (n_received < MESSAGES) { /* a global order of sends and receives, of which each rank does its own */
+        int is_send = (seed = seed * 1103515245 + 12345) >> 16 & 1 && n_sent < MESSAGES;
+        if (is_send || n_sent == n_received) {
+            if (sends[n_sent][0] == rank)
+                MPI_Isend(&rank, 1, MPI_INT, sends[n_sent][1], sends[n_sent][2], MPI_COMM_WORLD,
+                          &requests[n_requests++]);
+            is_sent[n_sent++] = 1;
+        } else {
+            int i = (int)((seed = seed * 1103515245 + 12345) >> 16) % n_sent;
+            while (!is_sent[i])
+                i = (i + 1) % n_sent;
+            is_sent[i] = 0;
+            n_received++;
+            if (sends[i][1] == rank)
+                sprintf(line + strlen(line), "%d", receive(MPI_ANY_SOURCE, sends[i][2]));
+        }
+    }
+    MPI_Waitall(n_requests, requests, MPI_STATUSES_IGNORE);
+    MPI_Gather(line, LINE, MPI_CHAR, all, LINE, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (rank > 0)
+        return;
+    file = fopen("seen", "a");
+    for (int i = 1; i < size; i++)
+        sprintf(line + strlen(line), ",%s", all + i * LINE);
+    fprintf(file, "%s\n", line);
+    fclose(file);
 }
 
 /* For recording: the ranks send in the order of the word after WAY, and rank 0 prints what it gets. */
@@ -244,7 +294,7 @@ static const struct {
 } ways[] = {{"first_sender", first_sender}, {"triangle", triangle},   {"starvation", starvation},
             {"waitany", waitany},           {"missing_wait", missing_wait}, {"probe", probe},
             {"barrier", barrier},           {"permutation", permutation}, {"late", late},
-            {"exchange", exchange},         {"test", test}};
+            {"exchange", exchange},         {"test", test},           {"stuck", stuck}};
 
 int main(int argc, char **argv)
 {
@@ -252,6 +302,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     is_wrong = argc > 2 && strcmp(argv[2], "wrong") == 0;
+    if (strcmp(argv[1], "random") == 0)
+        random_program((unsigned)atoi(argv[2]));
     if (strcmp(argv[1], "record") == 0)
         record(argv[2]);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)

@@ -8,7 +8,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/job/report.h"
 #include "ampi/p2p/message.h"
-#include "ampi/p2p/p2p.h"
+#include "ampi/p2p/schedule.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -23,7 +23,9 @@
 /* "from rank 3, tag 5" of a receive or a probe on the communicator. */
 static void add_source(struct ampi_line *line, const struct ampi_comm *comm, int source, int tag)
 {
-    if (source == MPI_ANY_SOURCE)
+    if (source == AMPI_SCHEDULE_NOBODY)
+        ampi_line_add(line, " from nobody, as in the record");
+    else if (source == MPI_ANY_SOURCE)
         ampi_line_add(line, " from any rank");
     else
         ampi_line_add_number(line, " from rank ", source, comm->rank, comm->peer->n_ranks);

@@ -340,6 +340,10 @@ static void write_report(struct crash *crash, void *context)
         *line = base_text_in(report.bytes, sizeof report.bytes);
         base_text_add(line, "this run had +schedule random:");
         base_text_add_number(line, (long long)ult_shuffle_seed());
+        if (ult_shuffle_list()) {
+            base_text_add(line, ":");
+            base_text_add(line, ult_shuffle_list());
+        }
         base_text_write_line(line);
     }
 }

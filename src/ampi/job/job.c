@@ -481,6 +481,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
                      n_pes, ampi_memory_stack_bytes() >> 10, (image_span_bytes() - image_late_bytes()) >> 10);
     ampi_stuck_watch();
     ult_job_run();
+    ampi_schedule_end();
     check_output();
     atomic_store(&ampi_job.exit_code, ampi_leaks_end(ampi_late_host_check(atomic_load(&ampi_job.exit_code))));
     ampi_procs_close(atomic_load(&ampi_job.exit_code));

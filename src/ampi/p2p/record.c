@@ -29,9 +29,6 @@
 /* A record can lack this many receives of a rank that were never matched. */
 #define PENDING_MAX (1u << 20)
 
-/* The source of a receive that gets no message. */
-#define NOBODY (-1000)
-
 enum entry_kind {
     NONE,
     RECEIVED,  /* number: of the receive; a: source, b: tag */
@@ -55,6 +52,8 @@ struct header {
     uint32_t n_ranks; /* of the job */
     uint32_t proc_id;
     uint32_t n_procs;
+    _Atomic uint32_t n_pages; /* including this one */
+    uint32_t is_complete;     /* the run has ended in order; else ranks go on without the record behind its end */
     uint32_t zero;
 };
 
@@ -84,7 +83,7 @@ struct rank_record {
 static struct rank_record *records; /* by index of the rank in this process */
 static int record_fd;
 static char record_path[4096];
-static _Atomic uint32_t n_file_pages;
+static struct header *header;
 
 static struct rank_record *record_of(const struct ampi_rank *rank)
 {
@@ -110,34 +109,45 @@ static void cannot_write(void)
     base_fatal(1, "+schedule record: cannot write %s: %s", record_path, strerror(errno));
 }
 
+/* Adds a page to the file. */
+static void *map_page(uint32_t number)
+{
+    static const struct page empty;
+    off_t at = (off_t)number * PAGE_BYTES;
+    void *page;
+
+    if (pwrite(record_fd, &empty, sizeof empty, at) != sizeof empty)
+        cannot_write();
+    page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, record_fd, at);
+    if (page == MAP_FAILED)
+        cannot_write();
+    return page;
+}
+
 void ampi_record_begin(const char *path)
 {
-    static char page[PAGE_BYTES];
-    struct header header = {.n_ranks = (uint32_t)ampi_job.n_ranks,
-                            .proc_id = (uint32_t)ampi_job.proc_id,
-                            .n_procs = (uint32_t)ampi_job.n_procs};
-
     set_path(path);
-    memcpy(header.magic, magic, sizeof magic);
-    memcpy(page, &header, sizeof header);
     record_fd = open(record_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (record_fd < 0 || pwrite(record_fd, page, sizeof page, 0) != sizeof page)
+    if (record_fd < 0)
         cannot_write();
-    atomic_store(&n_file_pages, 1);
+    header = map_page(0);
+    memcpy(header->magic, magic, sizeof magic);
+    header->n_ranks = (uint32_t)ampi_job.n_ranks;
+    header->proc_id = (uint32_t)ampi_job.proc_id;
+    header->n_procs = (uint32_t)ampi_job.n_procs;
+    atomic_store(&header->n_pages, 1);
+}
+
+void ampi_record_end(void)
+{
+    header->is_complete = true;
 }
 
 static void add_page(const struct ampi_rank *rank, struct rank_record *record)
 {
-    static const struct page empty;
-    off_t at = (off_t)atomic_fetch_add(&n_file_pages, 1) * PAGE_BYTES;
-
     if (record->page)
         munmap(record->page, PAGE_BYTES);
-    if (pwrite(record_fd, &empty, sizeof empty, at) != sizeof empty)
-        cannot_write();
-    record->page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, record_fd, at);
-    if (record->page == MAP_FAILED)
-        cannot_write();
+    record->page = map_page(atomic_fetch_add(&header->n_pages, 1));
     record->page->number = record->n_pages++;
     record->page->rank = (uint32_t)rank->world_rank;
 }
@@ -205,7 +215,6 @@ static void refuse(const char *why)
 
 static struct page *read_pages(size_t *n_pages_out)
 {
-    struct header header;
     struct stat file;
     int fd = open(record_path, O_RDONLY | O_CLOEXEC);
     char *bytes;
@@ -224,13 +233,15 @@ static struct page *read_pages(size_t *n_pages_out)
         done += (size_t)n;
     }
     close(fd);
-    memcpy(&header, bytes, sizeof header);
-    if (memcmp(header.magic, magic, sizeof magic) != 0 || header.zero)
+    header = (struct header *)bytes;
+    if (memcmp(header->magic, magic, sizeof magic) != 0 || header->zero || header->is_complete > 1)
         refuse("is not a record of +schedule record");
-    if (header.n_ranks != (uint32_t)ampi_job.n_ranks || header.n_procs != (uint32_t)ampi_job.n_procs ||
-        header.proc_id != (uint32_t)ampi_job.proc_id)
+    if (header->n_ranks != (uint32_t)ampi_job.n_ranks || header->n_procs != (uint32_t)ampi_job.n_procs ||
+        header->proc_id != (uint32_t)ampi_job.proc_id)
         base_fatal(2, "+schedule replay: %s is of a run of %u ranks in %u processes; use as many", record_path,
-                   header.n_ranks, header.n_procs);
+                   header->n_ranks, header->n_procs);
+    if (header->n_pages != n_pages)
+        refuse("is truncated");
     *n_pages_out = n_pages - 1;
     return (struct page *)bytes + 1;
 }
@@ -319,7 +330,6 @@ void ampi_replay_begin(const char *path)
         read_page(&pages[i]);
     for (int i = 0; i < ampi_job.n_local; i++)
         check_polls(&records[i]);
-    free(pages - 1);
 }
 
 /* ---- Replaying ---- */
@@ -352,6 +362,12 @@ static void depart(const struct ampi_rank *rank, const struct entry *entry, cons
     abort();
 }
 
+/* The rank has come further than in the run that was recorded, which was ended: from here on it is free. */
+static bool is_beyond(const struct rank_record *record)
+{
+    return !record || (record->at >= record->n_polls && !header->is_complete);
+}
+
 /* The next entry, which must be of this kind. */
 static const struct entry *next_entry(const struct ampi_rank *rank, struct rank_record *record,
                                       enum entry_kind kind, const char *here)
@@ -374,8 +390,10 @@ int ampi_replay_receive(const struct ampi_rank *rank, int *source, int *tag)
         return -1;
     number = record->n_receives++;
     entry = number < record->n_recorded_receives ? &record->receives[number] : NULL;
+    if (!entry && !header->is_complete)
+        return (int)number;
     if (!entry || entry->kind == NONE) {
-        *source = NOBODY;
+        *source = AMPI_SCHEDULE_NOBODY;
         return (int)number;
     }
     if ((*source != MPI_ANY_SOURCE && *source != entry->a) || (*tag != MPI_ANY_TAG && *tag != entry->b)) {
@@ -393,7 +411,7 @@ enum ampi_poll ampi_replay_poll(const struct ampi_rank *rank)
 {
     const struct rank_record *record = record_of(rank);
 
-    if (!record)
+    if (is_beyond(record))
         return AMPI_POLL_ANY;
     if (record->at == record->n_polls)
         next_entry(rank, record_of(rank), SUCCESS, "a test or probe");
@@ -404,14 +422,22 @@ void ampi_replay_polled(const struct ampi_rank *rank, bool has_found)
 {
     struct rank_record *record = record_of(rank);
 
-    if (!record)
+    if (is_beyond(record))
         return;
-    if (!has_found && ++record->n_done < record->polls[record->at].number)
-        return;
-    if (has_found && record->polls[record->at].kind != PROBED)
+    if (has_found)
         next_entry(rank, record, SUCCESS, "a test");
+    else if (++record->n_done < record->polls[record->at].number)
+        return;
     record->n_done = 0;
     record->at++;
+}
+
+void ampi_replay_probed(const struct ampi_rank *rank)
+{
+    struct rank_record *record = record_of(rank);
+
+    if (!is_beyond(record))
+        record->at++;
 }
 
 void ampi_replay_probe(const struct ampi_rank *rank, int *source, int *tag)
@@ -420,7 +446,7 @@ void ampi_replay_probe(const struct ampi_rank *rank, int *source, int *tag)
     const struct entry *entry;
     char here[100];
 
-    if (!record)
+    if (is_beyond(record))
         return;
     snprintf(here, sizeof here, "a probe for rank %d with tag %d (-1: any)",
              *source == MPI_ANY_SOURCE ? -1 : *source, *tag == MPI_ANY_TAG ? -1 : *tag);
@@ -447,7 +473,7 @@ int ampi_replay_first(const struct ampi_rank *rank, struct ampi_request *const *
     struct rank_record *record = record_of(rank);
     const struct entry *entry;
 
-    if (!record)
+    if (is_beyond(record))
         return 0;
     entry = next_entry(rank, record, ONE, "MPI_Waitany or MPI_Testany");
     record->at++;
@@ -461,12 +487,12 @@ void ampi_replay_some(const struct ampi_rank *rank, struct ampi_request *const *
     struct rank_record *record = record_of(rank);
     const struct entry *entry;
 
-    memset(is_meant, record ? 0 : 1, (size_t)n_requests);
-    if (!record)
+    memset(is_meant, is_beyond(record), (size_t)n_requests);
+    if (is_beyond(record))
         return;
     entry = next_entry(rank, record, SOME, "MPI_Waitsome or MPI_Testsome");
     record->at++;
-    for (uint32_t i = 0; i < entry->number; i++) {
+    for (uint32_t i = 0; i < entry->number && !is_beyond(record); i++) {
         const struct entry *found = next_entry(rank, record, SOME_INDEX, "MPI_Waitsome or MPI_Testsome");
         record->at++;
         await(rank, requests, n_requests, found);

@@ -11,6 +11,9 @@
 void ampi_record_begin(const char *path);
 void ampi_replay_begin(const char *path);
 
+/* The run has ended in order. */
+void ampi_record_end(void);
+
 /* The functions of schedule.h. */
 int ampi_record_receive(const struct ampi_rank *rank);
 void ampi_record_received(const struct ampi_rank *rank, int number, int source, int tag);
@@ -23,6 +26,7 @@ void ampi_record_found_some(const struct ampi_rank *rank, const int *indices, in
 int ampi_replay_receive(const struct ampi_rank *rank, int *source, int *tag);
 enum ampi_poll ampi_replay_poll(const struct ampi_rank *rank);
 void ampi_replay_polled(const struct ampi_rank *rank, bool has_found);
+void ampi_replay_probed(const struct ampi_rank *rank);
 void ampi_replay_probe(const struct ampi_rank *rank, int *source, int *tag);
 int ampi_replay_first(const struct ampi_rank *rank, struct ampi_request *const *requests, int n_requests);
 void ampi_replay_some(const struct ampi_rank *rank, struct ampi_request *const *requests, int n_requests,

@@ -83,6 +83,12 @@ void ampi_schedule_begin(void)
         ampi_replay_begin(value);
 }
 
+void ampi_schedule_end(void)
+{
+    if (ampi_schedule == AMPI_SCHEDULE_RECORD)
+        ampi_record_end();
+}
+
 /* ---- Receives and probes ---- */
 
 bool ampi_schedule_defers(struct ampi_comm *comm, int source, int tag)
@@ -131,7 +137,7 @@ void ampi_schedule_probed(const struct ampi_comm *comm, int source, int tag)
     if (ampi_schedule == AMPI_SCHEDULE_RECORD)
         ampi_record_probed(comm->owner, source, tag);
     else if (ampi_schedule == AMPI_SCHEDULE_REPLAY)
-        ampi_replay_polled(comm->owner, true);
+        ampi_replay_probed(comm->owner);
     else if (ampi_schedule == AMPI_SCHEDULE_CHOICES)
         ampi_choices_polled(true);
 }

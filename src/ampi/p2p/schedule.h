@@ -33,6 +33,9 @@ void ampi_schedule_read(const char *text);
 /* Opens the files. Ends the process with a message if that fails. When the job has been created, before ranks run. */
 void ampi_schedule_begin(void);
 
+/* All ranks have ended. */
+void ampi_schedule_end(void);
+
 /* For reports: "+schedule ..." of this run into the text; false: in the usual order. */
 bool ampi_schedule_describe(char *text, size_t size_bytes);
 
@@ -52,6 +55,9 @@ int ampi_schedule_receive(const struct ampi_comm *comm, int *source, int *tag) B
 
 /* The same for MPI_Start of a receive, which keeps its number. */
 void ampi_schedule_start(struct ampi_request *request, struct ampi_recv_args *args) BASE_COLD;
+
+/* The source of a receive that got no message in the record. */
+#define AMPI_SCHEDULE_NOBODY (-1000)
 
 /* Such a receive has got a message. */
 void ampi_schedule_received(const struct ampi_rank *rank, int number, const MPI_Status *status) BASE_COLD;
