@@ -26,8 +26,8 @@ struct base_choice {
     uint8_t kind;            /* enum base_choice_kind */
     uint8_t has_late;        /* another alternative came later: to wait is worth a run */
     uint16_t pad;
-    int32_t rank;            /* whose call it is; -1: all */
-    int32_t id;              /* the source or index that was chosen */
+    int32_t rank; /* whose call it is; -1: all */
+    int32_t id;   /* the source or index that was chosen */
 };
 
 struct base_choices_log {

@@ -88,9 +88,12 @@ const struct base_option base_settings_table[] = {
      "ranks only test "
      "or probe for S seconds and find nothing"},
     {"+schedule", BASE_OPTION_STRING, &base_settings.schedule, 0, 0, "random[:SEED]|record:FILE|replay:FILE",
-     "random: choose at random, among all that MPI allows, which rank runs next and when it gives way to another "
-     "one, which message a receive from any source gets, and which sends wait for their receive; with +p 1 the same "
-     "SEED (a number) repeats the run (mpirun --explore N tries many); record: write into FILE which messages "
+     "random: choose at random, among all that MPI allows, which rank runs next and when it gives way to "
+     "another "
+     "one, which message a receive from any source gets, and which sends wait for their receive; with +p 1 "
+     "the same "
+     "SEED (a number) repeats the run (mpirun --explore N tries many); record: write into FILE which "
+     "messages "
      "receives and probes with wildcards get, and what tests and MPI_Waitany find; replay: repeat that"},
     {"+ucx", BASE_OPTION_STRING, &base_settings.ucx, 0, 0, "DIR",
      "jobs of several processes: use the UCX in this folder, or in lib below it, such as one that supports "

@@ -361,7 +361,8 @@ static unsigned find_beginning(struct exploration *e, bool *is_set)
 /* Leaves out pieces of the numbers, of half the length each time, as long as the run fails without them. */
 static void shrink(struct exploration *e)
 {
-    bool *is_set = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set), *before = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set);
+    bool *is_set = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set),
+         *before = calloc(SHRINK_NUMBERS_MAX, sizeof *is_set);
     unsigned num, num_runs = 0;
     if (is_set == NULL || before == NULL)
         launch_fail(1, "out of memory");

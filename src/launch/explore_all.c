@@ -88,7 +88,8 @@ static void take_log(struct search *search, const struct run *run)
         launch_fail(1, "--explore: %s", strerror(errno));
     if (log->has_departed)
         launch_fail(1,
-                    "--explore all: the program does not repeat its run: %s has no such choice; its messages depend on "
+                    "--explore all: the program does not repeat its run: %s has no such choice; its messages "
+                    "depend on "
                     "time, random numbers or threads",
                     run->schedule);
     for (unsigned i = 0; i < log->n_choices; i++) {
@@ -141,7 +142,8 @@ static void run_lists(struct search *search, int limit)
     if (runs == NULL)
         launch_fail(1, "out of memory");
     for (;;) {
-        for (int i = 0; i < num && search->first && search->num_started < limit && search->e->failed.number == 0; i++)
+        for (int i = 0;
+             i < num && search->first && search->num_started < limit && search->e->failed.number == 0; i++)
             if (runs[i].pid == 0) {
                 struct list *list = search->first;
                 search->first = list->next;
@@ -172,9 +174,10 @@ void launch_explore_all(struct exploration *e)
     if (e->failed.number > 0)
         launch_explore_report(e, what);
     else if (search.first)
-        launch_say("--explore: %d runs end like the first one; this is the limit: not all orders of matches seen "
-                   "(--explore-limit)",
-                   search.num_started);
+        launch_say(
+            "--explore: %d runs end like the first one; this is the limit: not all orders of matches seen "
+            "(--explore-limit)",
+            search.num_started);
     else if (search.unseen[0])
         launch_say("--explore: %d runs end like the first one; not all orders seen: the program calls %s",
                    search.num_complete, search.unseen);

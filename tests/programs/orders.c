@@ -183,7 +183,8 @@ static void exchange(void)
         send(other, 0);
         receive(other, 0);
     } else {
-        MPI_Sendrecv(&rank, 1, MPI_INT, other, 0, &x, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&rank, 1, MPI_INT, other, 0, &x, 1, MPI_INT, other, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         check(x == other, "the data of the other");
     }
 }
@@ -221,13 +222,14 @@ static void random_program(unsigned seed)
     enum { MESSAGES = 7, LINE = 200 };
     int sends[MESSAGES][3], is_sent[MESSAGES] = {0}, n_sent = 0, n_received = 0, n_requests = 0;
     MPI_Request requests[MESSAGES];
-    char line[LINE] = "", all[10 * LINE];
+    char line[LINE] = "", all[10][LINE];
     FILE *file;
 
     for (int i = 0; i < MESSAGES; i++)
         for (int k = 0; k < 3; k++)
             sends[i][k] = (int)((seed = seed * 1103515245 + 12345) >> 16) % (k < 2 ? size : 2);
-    while (n_received < MESSAGES) { /* a global order of sends and receives, of which each rank does its own */
+    while (n_received <
+           MESSAGES) { /* a global order of sends and receives, of which each rank does its own */
         int is_send = (seed = seed * 1103515245 + 12345) >> 16 & 1 && n_sent < MESSAGES;
         if (is_send || n_sent == n_received) {
             if (sends[n_sent][0] == rank)
@@ -241,16 +243,16 @@ static void random_program(unsigned seed)
             is_sent[i] = 0;
             n_received++;
             if (sends[i][1] == rank)
-                sprintf(line + strlen(line), "%d", receive(MPI_ANY_SOURCE, sends[i][2]));
+                line[strlen(line)] = (char)('0' + receive(MPI_ANY_SOURCE, sends[i][2]));
         }
     }
     MPI_Waitall(n_requests, requests, MPI_STATUSES_IGNORE);
-    MPI_Gather(line, LINE, MPI_CHAR, all, LINE, MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Gather(line, LINE, MPI_CHAR, all[0], LINE, MPI_CHAR, 0, MPI_COMM_WORLD);
     if (rank > 0)
         return;
     file = fopen("seen", "a");
     for (int i = 1; i < size; i++)
-        sprintf(line + strlen(line), ",%s", all + i * LINE);
+        fprintf(file, "%s,", all[i]);
     fprintf(file, "%s\n", line);
     fclose(file);
 }
@@ -291,10 +293,18 @@ static void record(const char *order)
 static const struct {
     const char *name;
     void (*run)(void);
-} ways[] = {{"first_sender", first_sender}, {"triangle", triangle},   {"starvation", starvation},
-            {"waitany", waitany},           {"missing_wait", missing_wait}, {"probe", probe},
-            {"barrier", barrier},           {"permutation", permutation}, {"late", late},
-            {"exchange", exchange},         {"test", test},           {"stuck", stuck}};
+} ways[] = {{"first_sender", first_sender},
+            {"triangle", triangle},
+            {"starvation", starvation},
+            {"waitany", waitany},
+            {"missing_wait", missing_wait},
+            {"probe", probe},
+            {"barrier", barrier},
+            {"permutation", permutation},
+            {"late", late},
+            {"exchange", exchange},
+            {"test", test},
+            {"stuck", stuck}};
 
 int main(int argc, char **argv)
 {

@@ -223,6 +223,8 @@ static bool is_near(const struct wanted *wanted, const struct ampi_comm *comm, i
     bool is_any = source == MPI_ANY_SOURCE || wanted->source == MPI_ANY_SOURCE;
     bool is_tag = tag == wanted->tag || tag == MPI_ANY_TAG || wanted->tag == MPI_ANY_TAG;
 
+    if (source == AMPI_SCHEDULE_NOBODY || wanted->source == AMPI_SCHEDULE_NOBODY)
+        return false;
     if (!is_any && world_rank_of(comm, source) != world_rank_of(wanted->comm, wanted->source))
         return false;
     return comm == wanted->comm ? !is_any && !is_tag : is_tag;

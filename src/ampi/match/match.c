@@ -143,7 +143,7 @@ static int open_source(const struct ampi_match *match, int source, int number)
 static inline bool accepts(const struct ampi_match *match, int wanted, int source)
 {
     return wanted == MPI_ANY_SOURCE || wanted == source ||
-           (BASE_UNLIKELY(wanted < 0) &&
+           (BASE_UNLIKELY(wanted < 0 && match->n_streams) &&
             (wanted == open_source(match, source, 1) || wanted == open_source(match, source, 2)));
 }
 

@@ -39,11 +39,11 @@
 
 /* A point of choice. */
 struct point {
-    struct ampi_comm *comm;          /* NULL: of any_wait */
-    struct ampi_request *recv;       /* one of the three is set */
-    struct ampi_prober **prober;     /* the link to it */
+    struct ampi_comm *comm;      /* NULL: of any_wait */
+    struct ampi_request *recv;   /* one of the three is set */
+    struct ampi_prober **prober; /* the link to it */
     struct any_wait *any_wait;
-    int ids[ALTERNATIVES_MAX];       /* sources or indices, without sleeping ones */
+    int ids[ALTERNATIVES_MAX]; /* sources or indices, without sleeping ones */
     int n_ids;
 };
 
@@ -58,7 +58,7 @@ struct asleep {
 /* A receive or probe that has been decided: to notice sources that come later. */
 struct decided {
     const struct ampi_comm *comm;
-    int tag;       /* or MPI_ANY_TAG */
+    int tag;        /* or MPI_ANY_TAG */
     uint32_t index; /* in the log */
     int n_ids;
     int *ids; /* the sources that it had */
@@ -88,20 +88,20 @@ static struct {
     uint32_t n_decided;
     struct any_wait *any_waits;
     struct poller *pollers;
-    uint64_t n_changes;    /* decisions so far */
-    uint64_t n_looked_at;  /* n_changes when the pollers looked last ... */
-    bool has_looked;       /* ... and nothing else has happened since, unless n_changes differs */
-    int mode;              /* of sends; -1: not chosen yet */
-    uint8_t *has_failed;   /* by rank: its last poll found nothing */
+    uint64_t n_changes;   /* decisions so far */
+    uint64_t n_looked_at; /* n_changes when the pollers looked last ... */
+    bool has_looked;      /* ... and nothing else has happened since, unless n_changes differs */
+    int mode;             /* of sends; -1: not chosen yet */
+    uint8_t *has_failed;  /* by rank: its last poll found nothing */
 } run = {.mode = -1};
 
 /* ---- The log ---- */
 
 /* Calls whose results depend on an order that is not explored. */
-static const char *const unseen[] = {"MPI_Win_",         "MPI_File_",    "MPI_Comm_spawn",   "MPI_Comm_accept",
-                                     "MPI_Comm_connect", "MPI_Waitsome", "MPI_Testsome",     "MPI_Request_get_status_",
-                                     "MPI_Cancel",       "MPI_Parrived", "MPI_Comm_join",    "MPIX_",
-                                     "MPI_Lookup_name",  "MPI_Psend_",   "MPI_Grequest_start"};
+static const char *const unseen[] = {
+    "MPI_Win_",      "MPI_File_",    "MPI_Comm_spawn",          "MPI_Comm_accept", "MPI_Comm_connect",
+    "MPI_Waitsome",  "MPI_Testsome", "MPI_Request_get_status_", "MPI_Cancel",      "MPI_Parrived",
+    "MPI_Comm_join", "MPIX_",        "MPI_Lookup_name",         "MPI_Psend_",      "MPI_Grequest_start"};
 
 static void watch_call(const char *call, bool is_thread)
 {
@@ -117,7 +117,7 @@ static void watch_call(const char *call, bool is_thread)
 
 void ampi_choices_begin(const char *list)
 {
-    const char *path = getenv(BASE_CHOICES_VARIABLE);
+    const char *path = secure_getenv(BASE_CHOICES_VARIABLE);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
 
     if (ampi_job.n_pes > 1 || ampi_machine)
@@ -157,10 +157,8 @@ static int choose(int n, enum base_choice_kind kind, int rank, bool can_wait)
     if (chosen < 0 || chosen > n || (chosen == n && !can_wait))
         depart("the list does not fit this program, or the program does not repeat its run");
     choice = &run.log->choices[run.log->n_choices];
-    *choice = (struct base_choice){.n_alternatives = (uint16_t)n,
-                                   .chosen = (uint16_t)chosen,
-                                   .kind = (uint8_t)kind,
-                                   .rank = rank};
+    *choice = (struct base_choice){
+        .n_alternatives = (uint16_t)n, .chosen = (uint16_t)chosen, .kind = (uint8_t)kind, .rank = rank};
     run.log->n_choices++;
     return (int)chosen;
 }
@@ -281,7 +279,7 @@ static struct asleep **find_asleep(const void *who)
 
 static const void *who_of(const struct point *point)
 {
-    return point->recv ? (const void *)point->recv
+    return point->recv     ? (const void *)point->recv
            : point->prober ? (const void *)*point->prober
                            : (const void *)point->any_wait;
 }

@@ -94,7 +94,7 @@ static BASE_COLD struct ampi_message *poll_specially(struct ampi_comm *comm, int
         struct ampi_prober **link = &comm->probers;
         if (ampi_schedule == AMPI_SCHEDULE_CHOICES)
             comm->probers = &prober;
-        looks_again = ampi_poll_again(how) ;
+        looks_again = ampi_poll_again(how);
         while (*link && *link != &prober)
             link = &(*link)->next;
         if (*link)

@@ -31,12 +31,12 @@
 
 enum entry_kind {
     NONE,
-    RECEIVED,  /* number: of the receive; a: source, b: tag */
-    PROBED,    /* a: source, b: tag */
-    NOTHING,   /* number: of polls in succession that found nothing */
-    SUCCESS,   /* a poll that found all it asked for */
-    ONE,       /* a: index, of MPI_Waitany or MPI_Testany */
-    SOME,      /* number: of indices of MPI_Waitsome or MPI_Testsome; as many of the next kind follow */
+    RECEIVED,   /* number: of the receive; a: source, b: tag */
+    PROBED,     /* a: source, b: tag */
+    NOTHING,    /* number: of polls in succession that found nothing */
+    SUCCESS,    /* a poll that found all it asked for */
+    ONE,        /* a: index, of MPI_Waitany or MPI_Testany */
+    SOME,       /* number: of indices of MPI_Waitsome or MPI_Testsome; as many of the next kind follow */
     SOME_INDEX, /* a: index */
     LAST_KIND = SOME_INDEX
 };
@@ -53,7 +53,7 @@ struct header {
     uint32_t proc_id;
     uint32_t n_procs;
     _Atomic uint32_t n_pages; /* including this one */
-    uint32_t is_complete;     /* the run has ended in order; else ranks go on without the record behind its end */
+    uint32_t is_complete; /* the run has ended in order; else ranks go on without the record behind its end */
     uint32_t zero;
 };
 
@@ -238,8 +238,8 @@ static struct page *read_pages(size_t *n_pages_out)
         refuse("is not a record of +schedule record");
     if (header->n_ranks != (uint32_t)ampi_job.n_ranks || header->n_procs != (uint32_t)ampi_job.n_procs ||
         header->proc_id != (uint32_t)ampi_job.proc_id)
-        base_fatal(2, "+schedule replay: %s is of a run of %u ranks in %u processes; use as many", record_path,
-                   header->n_ranks, header->n_procs);
+        base_fatal(2, "+schedule replay: %s is of a run of %u ranks in %u processes; use as many",
+                   record_path, header->n_ranks, header->n_procs);
     if (header->n_pages != n_pages)
         refuse("is truncated");
     *n_pages_out = n_pages - 1;
@@ -301,8 +301,8 @@ static void make_room(const struct page *pages, size_t n_pages)
 {
     for (size_t i = 0; i < n_pages; i++) {
         int index = (int)pages[i].rank - ampi_job.first_rank;
-        for (uint32_t k = 0; index >= 0 && index < ampi_job.n_local && k < pages[i].n_used && k < ENTRIES_PER_PAGE;
-             k++) {
+        for (uint32_t k = 0;
+             index >= 0 && index < ampi_job.n_local && k < pages[i].n_used && k < ENTRIES_PER_PAGE; k++) {
             const struct entry *entry = &pages[i].entries[k];
             records[index].n_polls++;
             if (entry->kind == RECEIVED && entry->number < n_pages * ENTRIES_PER_PAGE + PENDING_MAX &&
@@ -350,14 +350,15 @@ static void describe_entry(const struct entry *entry, char *text, size_t size_by
     snprintf(text, size_bytes, forms[entry->kind], entry->a, entry->b);
 }
 
-static BASE_COLD void depart(const struct ampi_rank *rank, const struct entry *entry, const char *here) BASE_NORETURN;
+static BASE_COLD void depart(const struct ampi_rank *rank, const struct entry *entry,
+                             const char *here) BASE_NORETURN;
 static void depart(const struct ampi_rank *rank, const struct entry *entry, const char *here)
 {
     char text[100];
 
     describe_entry(entry, text, sizeof text);
-    ampi_report(rank, "the run departs from the record %s: the record has %s, but this call is %s", record_path,
-                text, here);
+    ampi_report(rank, "the run departs from the record %s: the record has %s, but this call is %s",
+                record_path, text, here);
     ampi_job_abort(1);
     abort();
 }
@@ -380,9 +381,26 @@ static const struct entry *next_entry(const struct ampi_rank *rank, struct rank_
     return entry;
 }
 
-int ampi_replay_receive(const struct ampi_rank *rank, int *source, int *tag)
+/* The entry's message can be one for a receive or probe with these arguments, which replaces its wildcards. */
+static void take_message(const struct ampi_comm *comm, const struct entry *entry, const char *call,
+                         int *source, int *tag)
 {
-    struct rank_record *record = record_of(rank);
+    char here[100];
+
+    if (entry->a >= comm->peer->n_ranks || (*source != MPI_ANY_SOURCE && *source != entry->a) ||
+        (*tag != MPI_ANY_TAG && *tag != entry->b)) {
+        snprintf(here, sizeof here, "%s rank %d with tag %d (-1: any) on a communicator of size %d", call,
+                 *source == MPI_ANY_SOURCE ? -1 : *source, *tag == MPI_ANY_TAG ? -1 : *tag,
+                 comm->peer->n_ranks);
+        depart(comm->owner, entry, here);
+    }
+    *source = entry->a;
+    *tag = entry->b;
+}
+
+int ampi_replay_receive(const struct ampi_comm *comm, int *source, int *tag)
+{
+    struct rank_record *record = record_of(comm->owner);
     const struct entry *entry;
     uint32_t number;
 
@@ -396,14 +414,7 @@ int ampi_replay_receive(const struct ampi_rank *rank, int *source, int *tag)
         *source = AMPI_SCHEDULE_NOBODY;
         return (int)number;
     }
-    if ((*source != MPI_ANY_SOURCE && *source != entry->a) || (*tag != MPI_ANY_TAG && *tag != entry->b)) {
-        char here[100];
-        snprintf(here, sizeof here, "a receive from rank %d with tag %d (-1: any)",
-                 *source == MPI_ANY_SOURCE ? -1 : *source, *tag == MPI_ANY_TAG ? -1 : *tag);
-        depart(rank, entry, here);
-    }
-    *source = entry->a;
-    *tag = entry->b;
+    take_message(comm, entry, "a receive from", source, tag);
     return (int)number;
 }
 
@@ -440,21 +451,12 @@ void ampi_replay_probed(const struct ampi_rank *rank)
         record->at++;
 }
 
-void ampi_replay_probe(const struct ampi_rank *rank, int *source, int *tag)
+void ampi_replay_probe(const struct ampi_comm *comm, int *source, int *tag)
 {
-    struct rank_record *record = record_of(rank);
-    const struct entry *entry;
-    char here[100];
+    struct rank_record *record = record_of(comm->owner);
 
-    if (is_beyond(record))
-        return;
-    snprintf(here, sizeof here, "a probe for rank %d with tag %d (-1: any)",
-             *source == MPI_ANY_SOURCE ? -1 : *source, *tag == MPI_ANY_TAG ? -1 : *tag);
-    entry = next_entry(rank, record, PROBED, here);
-    if ((*source != MPI_ANY_SOURCE && *source != entry->a) || (*tag != MPI_ANY_TAG && *tag != entry->b))
-        depart(rank, entry, here);
-    *source = entry->a;
-    *tag = entry->b;
+    if (!is_beyond(record))
+        take_message(comm, next_entry(comm->owner, record, PROBED, "a probe"), "a probe for", source, tag);
 }
 
 /* Waits for one of the requests, which must exist. */

@@ -23,11 +23,11 @@ void ampi_record_found(const struct ampi_rank *rank, int index);
 void ampi_record_found_some(const struct ampi_rank *rank, const int *indices, int n);
 
 /* The number of the receive; replaces the wildcards. */
-int ampi_replay_receive(const struct ampi_rank *rank, int *source, int *tag);
+int ampi_replay_receive(const struct ampi_comm *comm, int *source, int *tag);
 enum ampi_poll ampi_replay_poll(const struct ampi_rank *rank);
 void ampi_replay_polled(const struct ampi_rank *rank, bool has_found);
 void ampi_replay_probed(const struct ampi_rank *rank);
-void ampi_replay_probe(const struct ampi_rank *rank, int *source, int *tag);
+void ampi_replay_probe(const struct ampi_comm *comm, int *source, int *tag);
 int ampi_replay_first(const struct ampi_rank *rank, struct ampi_request *const *requests, int n_requests);
 void ampi_replay_some(const struct ampi_rank *rank, struct ampi_request *const *requests, int n_requests,
                       bool *is_meant);

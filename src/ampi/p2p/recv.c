@@ -210,9 +210,9 @@ static BASE_COLD void end_specially(const struct ampi_recv_args *args, int numbe
 }
 
 /* number: of ampi_schedule_receive, if it is watched. */
-static inline __attribute__((always_inline)) int
-run(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status, bool is_watched,
-    int number)
+static inline __attribute__((always_inline)) int run(struct ampi_rank *self,
+                                                     const struct ampi_recv_args *args, MPI_Status *status,
+                                                     bool is_watched, int number)
 {
     struct ampi_request request;
 

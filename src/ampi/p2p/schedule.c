@@ -107,7 +107,7 @@ int ampi_schedule_receive(const struct ampi_comm *comm, int *source, int *tag)
     if (ampi_schedule < AMPI_SCHEDULE_RECORD || !is_open(comm, *source, *tag))
         return -1;
     return ampi_schedule == AMPI_SCHEDULE_RECORD ? ampi_record_receive(comm->owner)
-                                                 : ampi_replay_receive(comm->owner, source, tag);
+                                                 : ampi_replay_receive(comm, source, tag);
 }
 
 /* Posting it writes the key into the node, which had kept the wildcards. */
@@ -116,7 +116,8 @@ void ampi_schedule_start(struct ampi_request *request, struct ampi_recv_args *ar
     struct ampi_p2p *p2p = &request->u.p2p;
 
     if (ampi_schedule == AMPI_SCHEDULE_REPLAY && is_open(request->comm, args->source, args->tag))
-        base_fatal(1, "+schedule replay: MPI_Start of a receive with wildcards cannot be repeated; use MPI_Irecv");
+        base_fatal(
+            1, "+schedule replay: MPI_Start of a receive with wildcards cannot be repeated; use MPI_Irecv");
     p2p->peer_rank = ampi_schedule_receive(request->comm, &args->source, &args->tag);
 }
 
@@ -129,7 +130,7 @@ void ampi_schedule_received(const struct ampi_rank *rank, int number, const MPI_
 void ampi_schedule_probe(const struct ampi_comm *comm, int *source, int *tag)
 {
     if (ampi_schedule == AMPI_SCHEDULE_REPLAY)
-        ampi_replay_probe(comm->owner, source, tag);
+        ampi_replay_probe(comm, source, tag);
 }
 
 void ampi_schedule_probed(const struct ampi_comm *comm, int source, int tag)
