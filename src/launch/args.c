@@ -67,9 +67,7 @@ static const struct option options[] = {
     {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "the same for variables that are set"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
     {"--explore", "N|all", EXPLORE,
-     "run the program in N random orders of its ranks and messages, or in all orders of its messages; report "
-     "the first that "
-     "ends differently"},
+     "run the program in N random orders, or in all orders of its messages; report the first that differs"},
     {"--explore-limit", "N", EXPLORE_LIMIT, "with --explore all: at most N runs (default 10000)"},
     {"--procs -procs", "P", SET_PROCS,
      "distribute the ranks over P processes (default 1; with hosts: one each)"},

@@ -115,10 +115,14 @@ static void judge(struct search *search, struct run *run)
     if (log != MAP_FAILED)
         munmap(log, sizeof *log);
     take_log(search, run);
-    if (!is_redundant && e->failed.number == 0 && launch_explore_has_failed(e, run))
-        e->failed = *run;
-    else
+    if (is_redundant || (e->failed.number > 0 && e->failed.number < run->number) ||
+        !launch_explore_has_failed(e, run)) {
         launch_explore_drop(run);
+        return;
+    }
+    if (e->failed.number > 0)
+        launch_explore_drop(&e->failed);
+    e->failed = *run;
 }
 
 static char *schedule_of(const struct list *list)

@@ -33,7 +33,7 @@ finds first_source 'seed [0-9]+ prints other lines   - result 1 is 1   \+ result
 finds put_and_load '\+ the word is 0   - the word is 7'
 finds probe 'seed [0-9]+'
 finds request_order '\+ -1 2   - 1 2'
-finds exchange 'ends with exit code 1 .*deadlock: every rank is blocked.*in send to rank.*this run had \+schedule random:[0-9]+'
+finds exchange 'ends with exit code 1 .*deadlock: every rank is blocked.*in send to rank.*this run had \+schedule random:[0-9:+-]+'
 for way in put_right probe_right exchange_right mixture; do
     explore 0 '^mpirun: --explore: 12 schedules end like the usual one $' $way 12
 done
