@@ -198,7 +198,7 @@ static size_t show_difference(const struct run *usual, const struct run *other, 
     return num;
 }
 
-static void show_errors(const struct run *run)
+void launch_explore_show_errors(const struct run *run)
 {
     struct lines lines = read_lines(run->errors, false);
     for (size_t i = 0; i < lines.num && i < LINES_SHOWN; i++)
@@ -237,7 +237,7 @@ void launch_explore_usual(struct exploration *e, const char *schedule)
     if (runs[0].exit_code != 0 || runs[1].exit_code != 0) {
         launch_say("--explore: already the run in the usual order fails, with exit code %d",
                    runs[runs[0].exit_code == 0].exit_code);
-        show_errors(&runs[runs[0].exit_code == 0]);
+        launch_explore_show_errors(&runs[runs[0].exit_code == 0]);
         exit(1);
     }
     e->has_output = show_difference(&runs[0], &runs[1], false) == 0;
@@ -295,7 +295,7 @@ void launch_explore_report(const struct exploration *e, const char *what)
     if (e->has_output)
         show_difference(&e->usual, failed, true);
     if (failed->exit_code != e->usual.exit_code)
-        show_errors(failed);
+        launch_explore_show_errors(failed);
     fprintf(stderr, "mpirun: repeat it with:");
     for (char **word = command_of(e, failed->schedule, false); *word; word++)
         fprintf(stderr, " %s", *word);

@@ -33,6 +33,8 @@ struct run *launch_explore_wait(struct run *runs, int num);
 void launch_explore_drop(const struct run *run);
 /* Runs it twice for comparison. Exits if it fails. */
 void launch_explore_usual(struct exploration *e, const char *schedule);
+/* Prints the first lines of its stderr. */
+void launch_explore_show_errors(const struct run *run);
 bool launch_explore_has_failed(const struct exploration *e, const struct run *run);
 /* Prints how e->failed ends, and the command that repeats it. what: which run it is. */
 void launch_explore_report(const struct exploration *e, const char *what);

@@ -71,6 +71,7 @@ static void add_wait(struct search *search, const struct base_choices_log *log, 
     append(search, list);
 }
 
+/* The number of choices in "choices:0.2". */
 static unsigned length_of(const char *schedule)
 {
     unsigned num = 0;
@@ -80,18 +81,21 @@ static unsigned length_of(const char *schedule)
     return num;
 }
 
-/* Adds the lists that follow from a run. */
-static void take_log(struct search *search, const struct run *run)
+/* Adds the lists that follow from a run. False: another run is equal. */
+static bool take_log(struct search *search, const struct run *run)
 {
     struct base_choices_log *log = mmap(NULL, sizeof *log, PROT_READ, MAP_SHARED, run->log, 0);
+    bool is_redundant;
     if (log == MAP_FAILED)
         launch_fail(1, "--explore: %s", strerror(errno));
-    if (log->has_departed)
+    if (log->has_departed) {
+        launch_explore_show_errors(run);
         launch_fail(1,
-                    "--explore all: the program does not repeat its run: %s has no such choice; its messages "
-                    "depend on "
-                    "time, random numbers or threads",
+                    "--explore all: the run %s has ended; if its choices do not fit, the program does not "
+                    "repeat its runs: "
+                    "it depends on time, random numbers or threads",
                     run->schedule);
+    }
     for (unsigned i = 0; i < log->n_choices; i++) {
         const struct base_choice *choice = &log->choices[i];
         for (unsigned k = 1; i >= length_of(run->schedule) && k < choice->n_alternatives; k++)
@@ -102,21 +106,18 @@ static void take_log(struct search *search, const struct run *run)
     search->has_polls |= log->has_polls;
     if (search->unseen[0] == '\0')
         memcpy(search->unseen, log->unseen, sizeof search->unseen);
-    search->num_complete += !log->is_redundant;
+    is_redundant = log->is_redundant;
+    search->num_complete += !is_redundant;
     munmap(log, sizeof *log);
+    return !is_redundant;
 }
 
 /* Judges a run that has ended. */
 static void judge(struct search *search, struct run *run)
 {
     struct exploration *e = search->e;
-    struct base_choices_log *log = mmap(NULL, sizeof *log, PROT_READ, MAP_SHARED, run->log, 0);
-    bool is_redundant = log != MAP_FAILED && log->is_redundant;
-    if (log != MAP_FAILED)
-        munmap(log, sizeof *log);
-    take_log(search, run);
-    if (is_redundant || (e->failed.number > 0 && e->failed.number < run->number) ||
-        !launch_explore_has_failed(e, run)) {
+    bool is_first = e->failed.number == 0 || run->number < e->failed.number;
+    if (!take_log(search, run) || !is_first || !launch_explore_has_failed(e, run)) {
         launch_explore_drop(run);
         return;
     }

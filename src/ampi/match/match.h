@@ -14,10 +14,10 @@
  *      AMPI_MATCH_WATCHED if matches are reported: then no message takes the short way.
  *   4. The unexpected nodes are also on one list by arrival, which receives with wildcards search.
  *   5. An engine with n_streams has sources that are pairs: rank * n_streams + stream. Receives may leave one of the two open.
- *   7. An engine that is lazy breaks invariant 2: a receive from any source does not take a message, nor does a message match
- *      it. Both wait until choices.c decides.
  *   6. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
  *      while it is not posted.
+ *   7. An engine that is lazy breaks invariant 2: a receive from any source does not take a message, nor does a message match
+ *      it. Both wait until choices.c decides.
  *
  * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
  * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.
