@@ -293,18 +293,20 @@ static void record(const char *order)
 static const struct {
     const char *name;
     void (*run)(void);
-} ways[] = {{"first_sender", first_sender},
-            {"triangle", triangle},
-            {"starvation", starvation},
-            {"waitany", waitany},
-            {"missing_wait", missing_wait},
-            {"probe", probe},
-            {"barrier", barrier},
-            {"permutation", permutation},
-            {"late", late},
-            {"exchange", exchange},
-            {"test", test},
-            {"stuck", stuck}};
+} ways[] = {
+    {"first_sender", first_sender},
+    {"triangle", triangle},
+    {"starvation", starvation},
+    {"waitany", waitany},
+    {"missing_wait", missing_wait},
+    {"probe", probe},
+    {"barrier", barrier},
+    {"permutation", permutation},
+    {"late", late},
+    {"exchange", exchange},
+    {"test", test},
+    {"stuck", stuck},
+};
 
 int main(int argc, char **argv)
 {

@@ -186,7 +186,8 @@ static BASE_COLD struct ampi_match_node *take_posted_of_any_class(struct ampi_ma
 {
     struct ampi_match_node *node = find_posted_of_any_class(match, source, tag);
 
-    if (node && match->is_lazy && node->source == MPI_ANY_SOURCE)
+    if (node && match->is_lazy &&
+        (node->source == MPI_ANY_SOURCE || ampi_match_find_unexpected(match, node->source, node->tag)))
         return NULL;
     if (node && is_bound(match, node))
         ampi_match_retract_bound(match, node);

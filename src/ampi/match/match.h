@@ -17,7 +17,7 @@
  *   6. At most one bound node has a given key, and no bound key has a wildcard. The seq of a bound node is 0
  *      while it is not posted.
  *   7. An engine that is lazy breaks invariant 2: a receive from any source does not take a message, nor does a message match
- *      it. Both wait until choices.c decides.
+ *      it, or overtake one that waits for the same receive. They wait until choices.c decides.
  *
  * Cost: O(1) for a message, and for a receive without wildcards; a receive with wildcards visits the
  * unexpected messages before its match. A rank's engines belong to its PE alone: no locks. Called by p2p/.

@@ -195,15 +195,13 @@ static struct ampi_match_node *next_posted(const struct ampi_match *match, uint6
     return next;
 }
 
-/* A receive from any source that was posted before this number may get the message. */
+/* A receive that was posted before this number may get the message. */
 static bool is_held(const struct ampi_match *match, const struct ampi_match_node *message, uint64_t before)
 {
     const struct ampi_match_node *node = NULL;
 
-    if (match->n_posted_of[1] + match->n_posted_of[3] == 0)
-        return false;
     while ((node = next_posted(match, node ? node->seq : 0)) && node->seq < before)
-        if (is_pending_wildcard(node) && accepts(node->source, node->tag, message))
+        if (accepts(node->source, node->tag, message))
             return true;
     return false;
 }
