@@ -35,8 +35,8 @@ struct base_choices_log {
     uint8_t is_redundant; /* the run ended early: another run is equal */
     uint8_t has_departed; /* the choices do not fit: the program does not repeat its run */
     uint8_t has_polls;    /* there was a choice of the kind BASE_CHOICE_POLL */
-    uint8_t pad;
-    char unseen[32]; /* a call whose order is not explored; "": none */
+    uint8_t has_waiting;  /* a collective call waited for all ranks, which it need not do */
+    char unseen[32];      /* a call whose order is not explored; "": none */
     struct base_choice choices[BASE_CHOICES_MAX];
 };
 

@@ -31,7 +31,8 @@ struct search {
     struct list *first, **last; /* to be run */
     struct list *waits;         /* lists that end with waiting, to run each once */
     int num_started, num_complete;
-    bool has_polls;
+    bool has_polls;   /* a run has, as in the log */
+    bool has_waiting; /* a run has, as in the log */
     char unseen[sizeof((struct base_choices_log *)0)->unseen];
 };
 
@@ -104,6 +105,7 @@ static bool take_log(struct search *search, const struct run *run)
             add_wait(search, log, i);
     }
     search->has_polls |= log->has_polls;
+    search->has_waiting |= log->has_waiting;
     if (search->unseen[0] == '\0')
         memcpy(search->unseen, log->unseen, sizeof search->unseen);
     is_redundant = log->is_redundant;
@@ -187,8 +189,9 @@ void launch_explore_all(struct exploration *e)
         launch_say("--explore: %d runs end like the first one; not all orders seen: the program calls %s",
                    search.num_complete, search.unseen);
     else
-        launch_say("--explore: all orders of matches seen%s: %d runs",
+        launch_say("--explore: all orders of matches seen%s%s: %d runs",
                    search.has_polls ? ", with at most one failed test or probe in a row" : "",
+                   search.has_waiting ? ", with collectives that wait for all ranks" : "",
                    search.num_complete);
     exit(e->failed.number > 0);
 }

@@ -145,6 +145,22 @@ static void barrier(void)
     check(first == 1, "the message of rank 2 came before the barrier");
 }
 
+/* The root of a broadcast may return before rank 0 has called it; here it does not. */
+static void broadcast(void)
+{
+    int x = 0;
+
+    if (rank == 2)
+        send(0, 0);
+    if (rank == 0)
+        receive(MPI_ANY_SOURCE, 0);
+    MPI_Bcast(&x, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    if (rank == 1)
+        send(0, 0);
+    if (rank == 0)
+        receive(MPI_ANY_SOURCE, 0);
+}
+
 /* An error in one order of all (size - 1)!. */
 static void permutation(void)
 {
@@ -172,6 +188,28 @@ static void late(void)
     } else if (rank == 3) {
         send(2, 0);
     }
+}
+
+/* The first message of rank 1 fits both receives, its second one only the receive that names it. If the receive from any source takes
+ * the message of rank 2, the first message of rank 1 is still there, and its second one must not overtake it. */
+static void overtaking(void)
+{
+    int data[2] = {-1, -1};
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+
+    if (rank == 1 || rank == 2)
+        send(0, 0);
+    if (rank == 1)
+        send(0, 1);
+    if (rank != 0)
+        return;
+    MPI_Irecv(&data[0], 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(&data[1], 1, MPI_INT, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, statuses);
+    check(statuses[1].MPI_TAG == (data[0] == 1), "the second message was faster than the first");
+    check(!is_wrong || data[0] == 1, "rank 2 was first");
+    receive(MPI_ANY_SOURCE, MPI_ANY_TAG);
 }
 
 /* Sends to each other may wait for their receives. */
@@ -301,8 +339,10 @@ static const struct {
     {"missing_wait", missing_wait},
     {"probe", probe},
     {"barrier", barrier},
+    {"broadcast", broadcast},
     {"permutation", permutation},
     {"late", late},
+    {"overtaking", overtaking},
     {"exchange", exchange},
     {"test", test},
     {"stuck", stuck},

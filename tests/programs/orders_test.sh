@@ -51,6 +51,7 @@ finds 3 probe 'another message than the probed one'
 finds 3 barrier 'ends with exit code'
 finds 4 permutation 'the reversed order'
 finds 4 late 'rank 2 was first'
+finds 3 overtaking 'rank 2 was first'
 finds 2 exchange 'deadlock'
 finds 3 test 'the message is not there'
 expect "--explore 50: missing_wait wrong" 1 '' 'the data is not there.*random:[0-9]+:[0-9]+ -n 3' \
@@ -65,8 +66,10 @@ sees_all 3 waitany 4
 sees_all 3 missing_wait 2
 sees_all 3 probe 4
 sees_all 3 barrier 2
+sees_all 3 broadcast 2 ', with collectives that wait for all ranks'
 sees_all 4 permutation 6
 sees_all 4 late 4
+sees_all 3 overtaking 4
 sees_all 2 exchange 2
 sees_all 3 test 4 ', with at most one failed test or probe in a row'
 for program in 2 5 8; do

@@ -76,6 +76,7 @@ struct any_wait {
 /* A rank whose poll has found nothing; on its stack. */
 struct poller {
     struct poller *next;
+    struct ampi_rank *rank;
     struct ult *ult;
     bool looks_again;
 };
@@ -103,15 +104,25 @@ static const char *const unseen[] = {
     "MPI_Waitsome",  "MPI_Testsome", "MPI_Request_get_status_", "MPI_Cancel",      "MPI_Parrived",
     "MPI_Comm_join", "MPIX_",        "MPI_Lookup_name",         "MPI_Psend_",      "MPI_Grequest_start"};
 
+/* Collective calls from which MPI lets a rank return before the others have called them. Here it waits for all. */
+static const char *const waiting[] = {"MPI_Bcast",      "MPI_Ibcast",      "MPI_Gather",    "MPI_Igather",
+                                      "MPI_Scatter",    "MPI_Iscatter",    "MPI_Reduce",    "MPI_Ireduce",
+                                      "MPI_Scan",       "MPI_Iscan",       "MPI_Exscan",    "MPI_Iexscan",
+                                      "MPI_Allgatherv", "MPI_Iallgatherv", "MPI_Alltoallv", "MPI_Ialltoallv",
+                                      "MPI_Alltoallw",  "MPI_Ialltoallw",  "MPI_Neighbor_", "MPI_Ineighbor_"};
+
+static bool has_prefix(const char *call, const char *const *prefixes, size_t n_prefixes)
+{
+    for (size_t i = 0; i < n_prefixes; i++)
+        if (strncmp(call, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
 static void watch_call(const char *call, bool is_thread)
 {
-    bool is_unseen = is_thread;
-
-    if (run.log->unseen[0])
-        return;
-    for (size_t i = 0; i < BASE_COUNT(unseen); i++)
-        is_unseen |= strncmp(call, unseen[i], strlen(unseen[i])) == 0;
-    if (is_unseen)
+    run.log->has_waiting |= has_prefix(call, waiting, BASE_COUNT(waiting));
+    if (!run.log->unseen[0] && (is_thread || has_prefix(call, unseen, BASE_COUNT(unseen))))
         snprintf(run.log->unseen, sizeof run.log->unseen, "%s", is_thread ? "MPI from threads" : call);
 }
 
@@ -171,11 +182,6 @@ bool ampi_choices_sends_wait(void)
 }
 
 /* ---- Who may get which message ---- */
-
-static inline bool is_pending_wildcard(const struct ampi_match_node *node)
-{
-    return node->source == MPI_ANY_SOURCE;
-}
 
 static inline bool accepts(int source, int tag, const struct ampi_match_node *message)
 {
@@ -244,7 +250,7 @@ static bool settle_comm(struct ampi_comm *comm)
     struct ampi_prober **link = &comm->probers, *prober;
 
     while ((node = next_posted(&comm->match, node ? node->seq : 0)))
-        if (!is_pending_wildcard(node) &&
+        if (node->source != MPI_ANY_SOURCE &&
             (message = ampi_match_find_unexpected(&comm->match, node->source, node->tag)) &&
             !is_held(&comm->match, message, node->seq)) {
             receive(comm, BASE_CONTAINER(node, struct ampi_request, u.p2p.node), message);
@@ -361,9 +367,8 @@ static void wake_up(const struct point *point)
 {
     struct asleep **link = find_asleep(who_of(point)), *asleep = *link;
 
-    if (!asleep)
-        return;
-    *link = asleep->next;
+    if (asleep)
+        *link = asleep->next;
     free(asleep);
 }
 
@@ -398,9 +403,8 @@ static bool decide_comm(struct ampi_comm *comm)
     struct ampi_match_node *node = NULL;
 
     *point = (struct point){.comm = comm};
-
     while ((node = next_posted(&comm->match, node ? node->seq : 0))) {
-        if (!is_pending_wildcard(node))
+        if (node->source != MPI_ANY_SOURCE)
             continue;
         point->recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);
         point->n_ids = 0;
@@ -499,6 +503,17 @@ static bool decide_any_waits(void)
     return false;
 }
 
+/* The rank of a poller gets ready, so that a message must not wake its probe. */
+static void remove_prober(struct ampi_comm *comm, void *ult)
+{
+    struct ampi_prober **link = &comm->probers;
+
+    while (*link && *link != &ampi_prober_watch && (*link)->ult != ult)
+        link = &(*link)->next;
+    if (*link && *link != &ampi_prober_watch)
+        *link = (*link)->next;
+}
+
 /* Lets all pollers look again, or find nothing. */
 static bool wake_pollers(bool looks_again)
 {
@@ -508,6 +523,7 @@ static bool wake_pollers(bool looks_again)
         struct poller *poller = run.pollers;
         run.pollers = poller->next;
         poller->looks_again = looks_again;
+        ampi_comm_each(poller->rank, remove_prober, poller->ult);
         ult_ready(poller->ult);
     }
     return has_any;
@@ -552,7 +568,7 @@ enum ampi_poll ampi_choices_poll(void)
 
 bool ampi_choices_polls_again(void)
 {
-    struct poller poller = {.next = run.pollers, .ult = ult_self(), .looks_again = true};
+    struct poller poller = {run.pollers, ampi_self(), ult_self(), true};
     struct poller **link = &run.pollers;
 
     run.pollers = &poller;
