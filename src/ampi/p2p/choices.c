@@ -11,13 +11,11 @@
  * in a run (has_late). If nothing but sleeping alternatives is left, another run has the same matches in another order, and
  * this one ends.
  *
- * A poll waits until no choice is left before it finds nothing. In addition, it may find nothing at once, unless the rank's poll
- * before it did.
+ * A poll finds nothing when no choice is left, or at once unless the rank's poll before it did.
  *
  * Why all orders are seen: matches at different receivers are independent. Those at one receiver depend on each other only if
  * they take the same message or are the same receive, and at each point all sources of one receive are tried. A source that
- * is not there yet comes from a send that does not depend on this receive; so it is sent in the runs below this point, too, where
- * it is noticed.
+ * is not there yet sends independently of this receive. So it also sends in the runs below this point, where it is noticed.
  */
 #include "ampi/p2p/choices.h"
 
