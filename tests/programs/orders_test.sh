@@ -33,7 +33,7 @@ sees_all() {
 # What a run of a random program receives must be among what all runs of --explore all receive.
 sees_what_random_sees() {
     rm -f seen
-    expect "all orders of a random program: $1" 0 '' 'all orders of matches seen: [0-9]+ runs' \
+    expect "all orders of a random program: $1" 0 '' 'all orders of matches seen, with collectives that wait for all ranks: [0-9]+ runs' \
         "$mpirun" -n 4 --explore all ./orders random "$1"
     sort -u seen >all
     for seed in 1 2 3 4 5 6 7 8; do

@@ -46,6 +46,11 @@ expect "a record of a deadlock" 1 '' 'deadlock' "$mpirun" -n 4 +p 1 +schedule re
 expect "its replay" 1 '' 'deadlock.*this run had .schedule replay:record.stuck' \
     "$mpirun" -n 4 +p 2 +schedule replay:record.stuck ./orders stuck
 
+"$build/bin/mpicc" -g -O1 -Wall "$here/schedules.c" -o schedules || exit 1
+expect "a record with one-sided operations" 0 '*' '' "$mpirun" -n 3 +schedule record:record.put ./schedules put_right
+expect "its replay says that it may differ" 0 '*' 'the program calls MPI_Win_allocate, whose results are not in a record' \
+    "$mpirun" -n 3 +schedule replay:record.put ./schedules put_right
+
 # Departures and damage.
 expect "another program departs" 1 '*' 'rank 0 .*MPI_Test: .*the run departs from the record record.321: the record has a probe that found' \
     "$mpirun" -n 4 +p 1 +schedule replay:record.321 ./orders test right

@@ -96,12 +96,6 @@ static struct {
 
 /* ---- The log ---- */
 
-/* Calls whose results depend on an order that is not explored. */
-static const char *const unseen[] = {
-    "MPI_Win_",      "MPI_File_",    "MPI_Comm_spawn",          "MPI_Comm_accept", "MPI_Comm_connect",
-    "MPI_Waitsome",  "MPI_Testsome", "MPI_Request_get_status_", "MPI_Cancel",      "MPI_Parrived",
-    "MPI_Comm_join", "MPIX_",        "MPI_Lookup_name",         "MPI_Psend_",      "MPI_Grequest_start"};
-
 /* Collective calls from which MPI lets a rank return before the others have called them. Here it waits for all. */
 static const char *const waiting[] = {"MPI_Bcast",      "MPI_Ibcast",      "MPI_Gather",    "MPI_Igather",
                                       "MPI_Scatter",    "MPI_Iscatter",    "MPI_Reduce",    "MPI_Ireduce",
@@ -109,19 +103,13 @@ static const char *const waiting[] = {"MPI_Bcast",      "MPI_Ibcast",      "MPI_
                                       "MPI_Allgatherv", "MPI_Iallgatherv", "MPI_Alltoallv", "MPI_Ialltoallv",
                                       "MPI_Alltoallw",  "MPI_Ialltoallw",  "MPI_Neighbor_", "MPI_Ineighbor_"};
 
-static bool has_prefix(const char *call, const char *const *prefixes, size_t n_prefixes)
-{
-    for (size_t i = 0; i < n_prefixes; i++)
-        if (strncmp(call, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
 static void watch_call(const char *call, bool is_thread)
 {
-    run.log->has_waiting |= has_prefix(call, waiting, BASE_COUNT(waiting));
-    if (!run.log->unseen[0] && (is_thread || has_prefix(call, unseen, BASE_COUNT(unseen))))
-        snprintf(run.log->unseen, sizeof run.log->unseen, "%s", is_thread ? "MPI from threads" : call);
+    const char *open = ampi_schedule_open_call(call, is_thread);
+
+    run.log->has_waiting |= ampi_schedule_is_among(call, waiting, BASE_COUNT(waiting));
+    if (!run.log->unseen[0] && open)
+        snprintf(run.log->unseen, sizeof run.log->unseen, "%s", open);
 }
 
 void ampi_choices_begin(const char *list)
@@ -140,7 +128,6 @@ void ampi_choices_begin(const char *list)
     unsetenv(BASE_CHOICES_VARIABLE);
     run.rest = list;
     run.has_failed = base_calloc((size_t)ampi_job.n_local, 1, "choices");
-    ampi_gate_is_on = true;
     ampi_gate_watcher = watch_call;
 }
 

@@ -5,6 +5,7 @@
 #include "ampi/p2p/schedule.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -67,14 +68,51 @@ void ampi_schedule_read(const char *text)
         is_valid = value && *value;
     if (!is_valid)
         base_fatal(2, "+schedule %s: expected random, random:SEED, record:FILE or replay:FILE", text);
-    if (ampi_schedule == AMPI_SCHEDULE_RANDOM)
-        ampi_gate_is_on = true; /* a rank may give way to another one in each call */
-    else
-        ampi_comm_watches_all = true;
+    ampi_gate_is_on = true; /* a rank may give way to another one in each call; calls are watched */
+    ampi_comm_watches_all |= ampi_schedule != AMPI_SCHEDULE_RANDOM;
+}
+
+/* Calls whose results depend on an order that neither choices nor replay decide. */
+static const char *const open_calls[] = {
+    "MPI_Win_",        "MPI_File_",          "MPI_Comm_spawn",         "MPI_Comm_accept", "MPI_Comm_connect",
+    "MPI_Comm_join",   "MPI_Cancel",         "MPI_Parrived",           "MPI_Psend_",      "MPIX_",
+    "MPI_Lookup_name", "MPI_Grequest_start", "MPI_Request_get_status_"};
+
+bool ampi_schedule_is_among(const char *call, const char *const *words, size_t n_words)
+{
+    for (size_t i = 0; i < n_words; i++)
+        if (strncmp(call, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
+const char *ampi_schedule_open_call(const char *call, bool is_thread)
+{
+    static const char *const some[] = {"MPI_Waitsome", "MPI_Testsome"};
+    bool is_open = ampi_schedule_is_among(call, open_calls, BASE_COUNT(open_calls));
+
+    if (is_thread)
+        return "MPI from threads";
+    if (ampi_schedule == AMPI_SCHEDULE_CHOICES)
+        is_open |= ampi_schedule_is_among(call, some, BASE_COUNT(some));
+    return is_open ? call : NULL;
+}
+
+/* In a replay: says once that a result may differ from the record. */
+static void warn_of_call(const char *call, bool is_thread)
+{
+    static atomic_bool has_warned;
+    const char *open = ampi_schedule_open_call(call, is_thread);
+
+    if (open && !atomic_exchange(&has_warned, true))
+        base_log("+schedule replay: the program calls %s, whose results are not in a record: they may differ",
+                 open);
 }
 
 void ampi_schedule_begin(void)
 {
+    if (ampi_schedule == AMPI_SCHEDULE_REPLAY)
+        ampi_gate_watcher = warn_of_call;
     if (ampi_schedule == AMPI_SCHEDULE_CHOICES)
         ampi_choices_begin(value);
     else if (ampi_schedule == AMPI_SCHEDULE_RECORD)

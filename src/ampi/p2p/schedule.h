@@ -39,6 +39,12 @@ void ampi_schedule_end(void);
 /* For reports: "+schedule ..." of this run into the text; false: in the usual order. */
 bool ampi_schedule_describe(char *text, size_t size_bytes);
 
+/* The call begins with one of these words. */
+bool ampi_schedule_is_among(const char *call, const char *const *words, size_t n_words);
+
+/* What choices, record and replay leave open: the call, or "MPI from threads"; NULL: its result is theirs. */
+const char *ampi_schedule_open_call(const char *call, bool is_thread);
+
 static inline bool ampi_schedule_asks(void)
 {
     return BASE_UNLIKELY(ampi_schedule > AMPI_SCHEDULE_RANDOM);
