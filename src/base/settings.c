@@ -14,6 +14,8 @@ struct base_settings base_settings = {.stuck_s = -1};
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
 #define STUCK_MAX_S 86400
+#define TRACE_MIN (64l << 10)
+#define TRACE_MAX (64l << 30)
 
 static bool take_check(const char *word)
 {
@@ -69,10 +71,16 @@ const struct base_option base_settings_table[] = {
      "without calling MPI; each MPI call takes a lock then"},
     {"+v", BASE_OPTION_COUNT, &base_settings.verbosity, 0, 0, NULL,
      "print the configuration; twice: in more detail"},
-    {"+stats", BASE_OPTION_STRING, &base_settings.stats, 0, 0, "table|FILE",
-     "print or write as JSON, in MPI_Finalize: messages and bytes of each rank by route, its longest queue "
+    {"+stats", BASE_OPTION_STRING, &base_settings.stats, 0, 0, "table,FILE,FILE.svg",
+     "print, or write as JSON, in MPI_Finalize: messages and bytes of each rank by route, its longest queue "
      "of unexpected "
-     "messages, its time blocked in each call, and the load of its PE"},
+     "messages, its time blocked in each call, and the load of its PE; FILE.svg: a picture of who sent how much to "
+     "whom"},
+    {"+trace", BASE_OPTION_STRING, &base_settings.trace, 0, 0, "FILE",
+     "write a timeline of ranks, PEs and messages as JSON: for share/heddle/timeline.html, Perfetto, and heddle-whatif"},
+    {"+trace-size", BASE_OPTION_SIZE, &base_settings.trace_bytes, TRACE_MIN, TRACE_MAX, "SIZE",
+     "memory for the events of a job with +trace; the oldest ones are dropped when it is full; the file takes up to three "
+     "times as much; default: 32M"},
     {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
      "check the program; usage: end the job with a report of both sides if roots, operations or data differ "
      "between the ranks of a collective, or between a send and its receive, if a buffer is changed or used "

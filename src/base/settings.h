@@ -20,7 +20,9 @@ struct base_settings {
     bool check_usage;         /* +check usage */
     const char *schedule;     /* +schedule; NULL: unspecified */
     bool check_leaks;         /* +check leaks */
-    const char *stats;        /* +stats: "table", or a file; NULL: none */
+    const char *stats;        /* +stats: "table" and files, separated by commas; NULL: none */
+    const char *trace;        /* +trace: a file; NULL: none */
+    size_t trace_bytes;       /* +trace-size; 0: unspecified */
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */

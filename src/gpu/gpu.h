@@ -441,6 +441,9 @@ extern gpu_block_at_fn gpu_block_at;
 /* Told of each move when it starts and when it is done, on its PE; NULL: nobody. May not switch. */
 extern void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 
+/* Told of each kernel that a rank launches, on any of its threads; NULL: nobody. May not switch. */
+extern void (*gpu_launch_watcher)(const void *function);
+
 /* Starts a move between any kinds of memory. Never switches, never blocks on the GPU. On a PE. */
 void gpu_move_start(struct gpu_move *move);
 

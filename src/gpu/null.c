@@ -78,6 +78,7 @@ bool (*gpu_has_no_messages)(void);
 bool gpu_needs_progress;
 
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
+void (*gpu_launch_watcher)(const void *function);
 size_t gpu_hop_min_bytes = SIZE_MAX;
 
 void *gpu_guard(const char *name, void *function)

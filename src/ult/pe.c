@@ -70,9 +70,17 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
     atomic_store(&switch_hint, hint);
 }
 
+void ult_watch_switches(void (*switches)(const struct ult *from, const struct ult *to))
+{
+    ult_watchers.switches = switches;
+    __atomic_fetch_or(&ult_switch_extras, ULT_EXTRA_WATCHED, __ATOMIC_RELEASE);
+}
+
 /* Swaps state that few programs have: thread_local variables, AddressSanitizer's. */
 static void swap_extras(struct ult *from, struct ult *to)
 {
+    if (ult_switch_extras & ULT_EXTRA_WATCHED)
+        ult_watchers.switches(from, to);
     if (ult_switch_extras & ULT_EXTRA_TLS)
         ult_tls_swap(from->tls_save, to->tls_save);
     else if (ult_switch_extras & ULT_EXTRA_OWN)
@@ -253,8 +261,18 @@ void ult_suspend(void)
         suspend_watched(self);
 }
 
+static BASE_COLD void tell_ready(struct ult *u)
+{
+    const struct ult *self = ult_self();
+
+    if (ult_watchers.readies)
+        ult_watchers.readies(u, self && self->state == ULT_RUNNING ? self : NULL);
+}
+
 void ult_ready(struct ult *u)
 {
+    if (BASE_UNLIKELY(u->is_watched))
+        tell_ready(u);
     if (BASE_UNLIKELY(u->state != ULT_BLOCKED)) {
         if (u->state == ULT_PARKED) {
             ult_sharing_ready(u);

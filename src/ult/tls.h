@@ -11,7 +11,7 @@ struct ult_carrier;
 
 /* Additional work of a switch, which is rare: a sum of these. ULT_EXTRA_OWN: ULTs have thread pointers of their own, at
  * least those of one PE; then not ULT_EXTRA_TLS. */
-enum ult_extra { ULT_EXTRA_TLS = 1, ULT_EXTRA_ASAN = 2, ULT_EXTRA_OWN = 4 };
+enum ult_extra { ULT_EXTRA_TLS = 1, ULT_EXTRA_ASAN = 2, ULT_EXTRA_OWN = 4, ULT_EXTRA_WATCHED = 8 };
 extern int ult_switch_extras;
 
 /* Saves this thread's regions to *from and loads them from *to; either may be NULL: nothing to save, or to

@@ -95,6 +95,7 @@ struct ult {
     void *thread_pointer;   /* its own, for life (lender.c); NULL: that of the OS thread on which it runs */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
+    const char *waits_for;  /* for events: the reason of a wait outside of the upper layer; NULL: unspecified */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 
@@ -188,8 +189,15 @@ struct ult_watchers {
     void (*resumes)(struct ult *u, uint64_t since_ns);
     /* A PE has had no ready ULT from since_ns until now. */
     void (*idles)(struct ult_pe *pe, uint64_t since_ns);
+    /* The wait of a ULT that is_watched is over. by: the ULT that ended it; NULL: a poll. */
+    void (*readies)(struct ult *u, const struct ult *by);
+    /* The PE switches; from has its new state. Set by ult_watch_switches. */
+    void (*switches)(const struct ult *from, const struct ult *to);
 };
 extern struct ult_watchers ult_watchers;
+
+/* Calls the function at each switch of ULTs from now on; it must not switch. Any thread. */
+void ult_watch_switches(void (*switches)(const struct ult *from, const struct ult *to));
 
 /* Makes a BLOCKED ULT of this PE ready; it runs at its turn. Never switches. */
 void ult_ready(struct ult *u);

@@ -19,6 +19,7 @@
 
 #include "ampi/job/report.h"
 #include "ampi/job/job.h"
+#include "ampi/tool/trace.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "image/image.h"
@@ -365,6 +366,7 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
     is_reporting = 1;
     begin_report(signal_number);
     write_report(&crash, context);
+    ampi_trace_write();
     end_by(signal_number);
 }
 

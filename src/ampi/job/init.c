@@ -13,6 +13,7 @@
 #include "ampi/job/job.h"
 #include "ampi/job/leaks.h"
 #include "ampi/tool/stats.h"
+#include "ampi/tool/trace.h"
 #include "gpu/nccl/nccl.h"
 
 /* Why the caller cannot start MPI for its rank (NULL: unknown). */
@@ -42,6 +43,7 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
         *provided = self->thread_level;
     ampi_thread_start_progress();
     ampi_stats_begin(self);
+    ampi_trace_begin(self);
     return self->spawned && self->spawned == ampi_job.spawned && *ampi_job.parent_port
                ? ampi_spawn_meet_parents(self)
                : MPI_SUCCESS;

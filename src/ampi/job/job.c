@@ -30,6 +30,7 @@
 #include "ampi/procs/procs.h"
 #include "ampi/object/sanitizer.h"
 #include "ampi/datatype/type.h"
+#include "ampi/tool/trace.h"
 #include "base/cores.h"
 #include "base/launched.h"
 #include "base/log.h"
@@ -45,6 +46,7 @@ void ampi_job_end(int exit_code)
     if (ampi_job.is_forked)
         _exit(ampi_exit_code_of(exit_code)); /* the job continues */
     ampi_job_flush_output();
+    ampi_trace_write();
     ampi_procs_abort(ampi_exit_code_of(exit_code));
     _exit(ampi_exit_code_of(exit_code));
 }
@@ -482,6 +484,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_stuck_watch();
     ult_job_run();
     ampi_schedule_end();
+    ampi_trace_write();
     check_output();
     atomic_store(&ampi_job.exit_code, ampi_leaks_end(ampi_late_host_check(atomic_load(&ampi_job.exit_code))));
     ampi_procs_close(atomic_load(&ampi_job.exit_code));

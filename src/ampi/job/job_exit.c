@@ -12,6 +12,7 @@
 #include "ampi/job/leaks.h"
 #include "ampi/object/error.h"
 #include "ampi/procs/procs.h"
+#include "ampi/tool/trace.h"
 #include "gpu/nccl/nccl.h"
 #include "image/image.h"
 
@@ -23,6 +24,7 @@ void ampi_job_check_finalized(int code, void *arg)
     if (ampi_job.is_forked)
         return;
     if (rank->state != AMPI_RANK_INITIALIZED) {
+        ampi_trace_write();
         ampi_procs_close(code & 0xff);
         return;
     }

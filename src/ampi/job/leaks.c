@@ -423,8 +423,8 @@ void ampi_leaks_finalize(struct ampi_rank *self)
         base_log("+check leaks: no context id is left");
     else if (hidden->rank == 0)
         collect(self, hidden, &own);
-    else if (ampi_collect_send(self, hidden, &own.n, sizeof own.n) && own.n > 0)
-        ampi_collect_send(self, hidden, own.lines, (size_t)own.n * sizeof *own.lines);
+    else if (ampi_collect_send(self, hidden, 0, &own.n, sizeof own.n) && own.n > 0)
+        ampi_collect_send(self, hidden, 0, own.lines, (size_t)own.n * sizeof *own.lines);
     free(own.lines);
 }
 

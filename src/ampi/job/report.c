@@ -11,6 +11,7 @@
 #include "ampi/job/report.h"
 #include "ampi/p2p/choices.h"
 #include "ampi/job/job.h"
+#include "ampi/tool/trace.h"
 #include "base/log.h"
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
@@ -154,6 +155,7 @@ void ampi_report_blocked(void)
     int limit = n > LOOKS_MAX / n ? LOOKS_MAX / n : n;
     struct ampi_lines lines = {0};
 
+    ampi_trace_write();
     fflush(stdout);
     for (int i = 0; i < n; i++)
         n_blocked += ampi_job.ranks[i].state != AMPI_RANK_ENDED;

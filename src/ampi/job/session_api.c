@@ -20,6 +20,7 @@
 #include "ampi/job/job.h"
 #include "ampi/p2p/bsend_buffer.h"
 #include "ampi/tool/stats.h"
+#include "ampi/tool/trace.h"
 #include "base/log.h"
 
 static const char *const psets[] = {"mpi://WORLD", "mpi://SELF"};
@@ -96,6 +97,7 @@ static int create_session(struct ampi_rank *self, MPI_Info info, MPI_Errhandler 
     ampi_rank_open_session(self);
     *session = (MPI_Session)object;
     ampi_thread_start_progress();
+    ampi_trace_begin(self);
     return MPI_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event.h: what the library can tell about a run: one table of kinds of events for MPI_T (tool/) and for reports.
+ * event.h: what the library can tell about a run: one table of kinds of events for MPI_T, +stats and +trace (tool/).
  *
  * Events are off until a rank asks for them (ampi_comm_watch_pe in comm/comm.h). Then the places where they happen leave
  * their fast paths, and call ampi_event_emit. Each of these places uses a branch that it has anyway:
@@ -11,7 +11,8 @@
  *      no receive matches it       comm->probers ends with ampi_prober_watch
  *      a request completes         request->on_complete
  *      a collective starts         the bit AMPI_COLL_PENDING_WATCHED of comm->coll_pending
- *      a rank blocks               ult->alert
+ *      a rank blocks, is ready     ult->alert
+ *      a PE switches ranks         ult_switch_extras
  *
  * Three rarer places compare a word: a receive that finds an unexpected message, the end of a collective, and an idle PE.
  *
@@ -29,7 +30,8 @@
 enum ampi_event_scope {
     AMPI_EVENT_OF_COMM, /* of a rank, on a communicator */
     AMPI_EVENT_OF_RANK,
-    AMPI_EVENT_OF_PE, /* of all ranks of a PE */
+    AMPI_EVENT_OF_PE,       /* of all ranks of a PE */
+    AMPI_EVENT_OF_TIMELINE, /* of a rank, for +trace only */
 };
 
 /* kind, scope, name, names of the values, description */
@@ -58,8 +60,20 @@ enum ampi_event_scope {
       "a copy from or to GPU memory starts on the rank's PE")                                        \
     X(COPY_END, PE, "copy_end", ("copy", "bytes", "error"), "this copy is done")
 
+/* For +trace only: they happen where no callback can be posted. */
+#define AMPI_TIMELINE_EVENTS(X)                                                                           \
+    X(RANK_READY, TIMELINE, "rank_ready", ("by"),                                                         \
+      "the rank's wait is over; by is the rank that ended it, or -1")                                     \
+    X(RANK_RUNS, TIMELINE, "rank_runs", ("before", "state"),                                              \
+      "the PE switches from the rank `before`, now in this state of a ULT, to the rank; -1: neither")     \
+    X(KERNEL, TIMELINE, "kernel", ("function"), "the rank launches a kernel on its GPU")
+
 #define AMPI_EVENT_KIND(kind, scope, name, values, text) AMPI_EVENT_##kind,
-enum ampi_event_kind { AMPI_EVENTS(AMPI_EVENT_KIND) AMPI_EVENT_KIND_COUNT };
+enum ampi_event_kind {
+    AMPI_EVENTS(AMPI_EVENT_KIND) AMPI_EVENT_KIND_COUNT, /* of MPI_T */
+    AMPI_EVENT_LAST = AMPI_EVENT_KIND_COUNT - 1,        /* the next kind has the number of the count */
+    AMPI_TIMELINE_EVENTS(AMPI_EVENT_KIND) AMPI_EVENT_ALL_COUNT
+};
 
 struct ampi_event_type {
     const char *name;
@@ -67,7 +81,7 @@ struct ampi_event_type {
     const char *values[AMPI_EVENT_VALUES_MAX + 1]; /* their names; NULL behind the last */
     const char *text;
 };
-extern const struct ampi_event_type ampi_event_types[AMPI_EVENT_KIND_COUNT];
+extern const struct ampi_event_type ampi_event_types[AMPI_EVENT_ALL_COUNT];
 
 /* Emits an event of a rank, on the communicator or none (NULL). On the rank's PE, on any stack. Never switches: the rank
  * gets it when it blocks, and in ampi_event_hand_out. */

@@ -6,6 +6,7 @@
 #include "ampi/procs/procs.h"
 #include "ampi/tool/event_queue.h"
 #include "ampi/tool/stats.h"
+#include "ampi/tool/trace.h"
 #include "base/log.h"
 #include "gpu/gpu.h"
 
@@ -123,6 +124,8 @@ void ampi_events_take(struct ampi_rank *rank, int kind, const struct ampi_comm *
 
     if (events->stats)
         ampi_stats_take(events->stats, rank, (enum ampi_event_kind)kind, comm, values);
+    if (events->is_traced)
+        ampi_trace_take(rank, (enum ampi_event_kind)kind, comm, values);
     if (!(events->wanted & BIT(kind)) || rank->state == AMPI_RANK_ENDED)
         return;
     if (events->n_queued == AMPI_EVENTS_QUEUED_MAX || (events->is_busy && ampi_self() == rank)) {
@@ -152,6 +155,8 @@ static void take_of_pe(int pe_id, enum ampi_event_kind kind, const int64_t *valu
 /* u->call is the last one while the program sleeps: then ult_enter counts, and the gate has not been passed. */
 static intptr_t call_of(const struct ult *u)
 {
+    if (u->waits_for)
+        return (intptr_t)u->waits_for;
     return (intptr_t)(!u->call || (u->depth > 0 && !u->called_from) ? "outside MPI" : u->call);
 }
 
@@ -175,6 +180,7 @@ static void idles(struct ult_pe *pe, uint64_t since_ns)
 {
     const int64_t values[] = {ult_pe_id(pe), (int64_t)(ult_now_ns() - since_ns)};
 
+    ampi_trace_take_idle(ult_pe_id(pe), since_ns);
     take_of_pe(ult_pe_id(pe), AMPI_EVENT_PE_IDLE, values);
 }
 
@@ -226,7 +232,7 @@ static void free_freed(struct ampi_events *events)
 void ampi_events_update(struct ampi_events *events)
 {
     int pe_id = events->rank->pe_id;
-    bool has_comms = events->stats != NULL;
+    bool is_summed = events->stats || events->is_traced, has_comms = is_summed;
 
     events->must_update = events->is_busy;
     if (events->is_busy)
@@ -247,10 +253,10 @@ void ampi_events_update(struct ampi_events *events)
         events->queue =
             base_calloc(AMPI_EVENTS_QUEUED_MAX, sizeof *events->queue, "events of the tool interface");
     events->rank->ult.is_watched =
-        events->stats || (events->wanted & (BIT(AMPI_EVENT_RANK_BLOCKED) | BIT(AMPI_EVENT_RANK_RESUMED)));
-    if (events->stats || (events->wanted & BIT(AMPI_EVENT_PE_IDLE)))
+        is_summed || (events->wanted & (BIT(AMPI_EVENT_RANK_BLOCKED) | BIT(AMPI_EVENT_RANK_RESUMED)));
+    if (is_summed || (events->wanted & BIT(AMPI_EVENT_PE_IDLE)))
         __atomic_store_n(&ult_watchers.idles, idles, __ATOMIC_RELAXED);
-    if (events->wanted & (BIT(AMPI_EVENT_COPY_BEGIN) | BIT(AMPI_EVENT_COPY_END)))
+    if (events->is_traced || (events->wanted & (BIT(AMPI_EVENT_COPY_BEGIN) | BIT(AMPI_EVENT_COPY_END))))
         __atomic_store_n(&gpu_move_watcher, copies, __ATOMIC_RELAXED);
     if (has_comms == events->has_comms_watched)
         return;

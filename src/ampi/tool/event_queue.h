@@ -74,6 +74,7 @@ struct ampi_events {
     unsigned first, n_queued;               /* of queue, which is a ring */
     struct MPI_ABI_T_event_instance *queue; /* NULL: no callback was ever registered */
     struct ampi_stats *stats;               /* +stats; NULL: none */
+    bool is_traced;                         /* +trace */
 };
 
 /* The calling rank's, created if need be. */

@@ -15,6 +15,7 @@
 
 #include "ampi/tool/collect.h"
 #include "ampi/tool/event_queue.h"
+#include "ampi/tool/stats_matrix.h"
 #include "base/log.h"
 #include "base/settings.h"
 
@@ -44,6 +45,7 @@ struct ampi_stats {
     int64_t switches; /* its PE's */
     int64_t idle_ns;  /* its PE's */
     struct call calls[CALLS_MAX];
+    struct ampi_stats_cell sent_to[AMPI_STATS_BINS_MAX]; /* by bin of ranks of the job's start */
 };
 
 static const char *const routes[] = {"same_pe", "other_pe", "other_process"};
@@ -69,6 +71,21 @@ static enum ampi_route route_of(const struct ampi_rank *rank, const struct ampi_
     return pe_id == rank->pe_id ? AMPI_ROUTE_SAME_PE : AMPI_ROUTE_OTHER_PE;
 }
 
+static void add_sent(struct ampi_stats *stats, const struct ampi_rank *rank, const struct ampi_comm *comm, int dest,
+                     int64_t n_bytes)
+{
+    enum ampi_route route = route_of(rank, comm, dest);
+    int world_rank = ampi_group_world_rank(comm->peer->layout->group, dest);
+
+    stats->n_sent[route]++;
+    stats->bytes_sent[route] += n_bytes;
+    if (world_rank < ampi_job.n_ranks) {
+        struct ampi_stats_cell *cell = &stats->sent_to[ampi_stats_bin_of(world_rank)];
+        cell->n++;
+        cell->n_bytes += n_bytes;
+    }
+}
+
 static void add_blocked(struct ampi_stats *stats, const char *name, int64_t ns)
 {
     struct call *call = stats->calls;
@@ -87,8 +104,7 @@ void ampi_stats_take(struct ampi_stats *stats, const struct ampi_rank *rank, enu
 {
     switch (kind) {
     case AMPI_EVENT_SEND_POSTED:
-        stats->n_sent[route_of(rank, comm, (int)values[1])]++;
-        stats->bytes_sent[route_of(rank, comm, (int)values[1])] += values[3];
+        add_sent(stats, rank, comm, (int)values[1], values[3]);
         break;
     case AMPI_EVENT_RECEIVE_COMPLETED:
         stats->n_received++;
@@ -166,6 +182,15 @@ static void print_table(FILE *out, const struct ampi_stats *all, int n)
                     load(&all[i]), (long long)all[i].switches);
 }
 
+static int64_t count_waits(const struct ampi_stats *stats)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < CALLS_MAX; i++)
+        n += stats->calls[i].n_blocked;
+    return n;
+}
+
 static void print_routes(FILE *out, const char *name, const int64_t *values)
 {
     fprintf(out, "\"%s\": {", name);
@@ -187,14 +212,16 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
                 s->pe_id, (double)s->since_ns / 1e9);
         print_routes(out, "sent", s->n_sent);
         print_routes(out, "bytes_sent", s->bytes_sent);
+        ampi_stats_print_row(out, s->sent_to);
         fprintf(out,
                 "\"received\": %lld, \"bytes_received\": %lld, \"unexpected\": %lld, \"longest_unexpected\": "
                 "%lld, ",
                 (long long)s->n_received, (long long)s->bytes_received, (long long)s->n_unexpected,
                 (long long)s->longest_unexpected);
         fprintf(out,
-                "\"collectives\": %lld, \"pe_switches\": %lld, \"pe_load_percent\": %.1f, \"blocked_ms\": {",
-                (long long)s->n_collectives, (long long)s->switches, load(s));
+                "\"collectives\": %lld, \"waits\": %lld, \"pe_switches\": %lld, \"pe_load_percent\": %.1f, "
+                "\"blocked_ms\": {",
+                (long long)s->n_collectives, (long long)count_waits(s), (long long)s->switches, load(s));
         for (int k = 0; k < CALLS_MAX && s->calls[k].name[0]; k++)
             fprintf(out, "%s\"%s\": %.3f", k ? ", " : "", s->calls[k].name, ms(s->calls[k].blocked_ns));
         fprintf(out, "}}%s\n", i < n - 1 ? "," : "");
@@ -202,34 +229,55 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
     fprintf(out, "]}\n");
 }
 
-/* FILE; of a spawned MPI_COMM_WORLD FILE.PROCESS.NUMBER, because it ends when others write theirs. */
-static void choose_name(const struct ampi_rank *self, char name[NAME_BYTES])
+static void print_svg(FILE *out, const struct ampi_stats *all, int n)
 {
-    if (ampi_rank_spawn(self) > 0 && strncmp(base_settings.stats, "/dev/", 5) != 0)
-        snprintf(name, NAME_BYTES, "%s.%d.%d", base_settings.stats, ampi_job.proc_id - ampi_job.own_first,
-                 ampi_rank_spawn(self));
+    int n_bins = ampi_stats_n_bins();
+    struct ampi_stats_cell *matrix = base_calloc((size_t)n_bins * (size_t)n_bins, sizeof *matrix, "statistics");
+
+    for (int i = 0; i < n && i < ampi_job.n_ranks; i++)
+        for (int k = 0; k < n_bins; k++) {
+            struct ampi_stats_cell *cell = &matrix[ampi_stats_bin_of(i) * n_bins + k];
+            cell->n += all[i].sent_to[k].n;
+            cell->n_bytes += all[i].sent_to[k].n_bytes;
+        }
+    ampi_stats_print_matrix(out, matrix);
+    free(matrix);
+}
+
+/* FILE; of a spawned MPI_COMM_WORLD FILE.PROCESS.NUMBER, because it ends when others write theirs. */
+static void choose_name(const struct ampi_rank *self, const char *file, int len, char name[NAME_BYTES])
+{
+    if (ampi_rank_spawn(self) > 0 && strncmp(file, "/dev/", 5) != 0)
+        snprintf(name, NAME_BYTES, "%.*s.%d.%d", len, file, ampi_job.proc_id - ampi_job.own_first, ampi_rank_spawn(self));
     else
-        snprintf(name, NAME_BYTES, "%s", base_settings.stats);
+        snprintf(name, NAME_BYTES, "%.*s", len, file);
+}
+
+static void print_file(const struct ampi_rank *self, const char *file, int len, const struct ampi_stats *all, int n)
+{
+    bool is_svg = len > 4 && strncmp(file + len - 4, ".svg", 4) == 0;
+    char name[NAME_BYTES];
+    FILE *out;
+
+    choose_name(self, file, len, name);
+    out = fopen(name, "w");
+    if (out)
+        (is_svg ? print_svg : print_json)(out, all, n);
+    if (!out || fclose(out) != 0)
+        base_log("+stats %s: %s", name, strerror(errno));
 }
 
 static void print_all(const struct ampi_rank *self, const struct ampi_stats *all, int n)
 {
-    char name[NAME_BYTES];
-    FILE *out;
+    int len;
 
-    if (strcmp(base_settings.stats, "table") == 0) {
-        print_table(stderr, all, n);
-        return;
+    for (const char *word = base_settings.stats; *word; word += len + (word[len] == ',')) {
+        len = (int)strcspn(word, ",");
+        if (len == 5 && strncmp(word, "table", 5) == 0)
+            print_table(stderr, all, n);
+        else if (len > 0)
+            print_file(self, word, len, all, n);
     }
-    choose_name(self, name);
-    out = fopen(name, "w");
-    if (!out) {
-        base_log("+stats %s: %s", name, strerror(errno));
-        return;
-    }
-    print_json(out, all, n);
-    if (fclose(out) != 0)
-        base_log("+stats %s: %s", name, strerror(errno));
 }
 
 /* ---- The end ---- */
@@ -267,7 +315,7 @@ void ampi_stats_end(struct ampi_rank *self)
         base_log("+stats: no context id is left");
     else if (comm->rank == 0)
         collect(self, comm, own);
-    else if (!ampi_collect_send(self, comm, own, sizeof *own) && !atomic_flag_test_and_set(&is_reported))
+    else if (!ampi_collect_send(self, comm, 0, own, sizeof *own) && !atomic_flag_test_and_set(&is_reported))
         base_log("+stats: rank 0, which prints all, has failed");
     free(own);
 }

@@ -283,6 +283,7 @@ static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 /* ---- Immediate copies from GPU to GPU ---- */
 
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
+void (*gpu_launch_watcher)(const void *function);
 
 static void start_with_care(struct gpu_move *move);
 

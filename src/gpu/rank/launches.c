@@ -201,10 +201,13 @@ static inline bool is_loaded(const struct gpu_call *call, CUfunction function)
         .blockDimY = block_y, .blockDimZ = block_z, .sharedMemBytes = shared_bytes        \
     }
 
-static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per_thread, const void *caller)
+static inline CUresult begin(struct gpu_call *call, CUfunction function, CUstream stream, bool is_per_thread,
+                             const void *caller)
 {
     CUresult result;
 
+    if (BASE_UNLIKELY(gpu_launch_watcher != NULL))
+        gpu_launch_watcher(function);
     gpu_guard_find();
     gpu_repeats_break_unless(stream, is_per_thread);
     result = gpu_call_begin(call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
@@ -215,7 +218,7 @@ static inline CUresult begin(struct gpu_call *call, CUstream stream, bool is_per
 
 #define LAUNCH_KERNEL(is_per_thread, driver_function)                                                    \
     struct gpu_call call;                                                                                \
-    CUresult result = begin(&call, stream, is_per_thread, GPU_CALLER);                                   \
+    CUresult result = begin(&call, function, stream, is_per_thread, GPU_CALLER);                                   \
     if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                           \
         return result;                                                                                   \
     if (is_loaded(&call, function)) {                                                                    \
@@ -251,7 +254,7 @@ static CUresult launch_cooperative(struct launch *launch, CUstream stream, bool 
                                    const void *caller)
 {
     struct gpu_call call;
-    CUresult result = begin(&call, stream, is_per_thread, caller);
+    CUresult result = begin(&call, launch->function, stream, is_per_thread, caller);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -292,7 +295,7 @@ static CUresult launch_ex(const CUlaunchConfig *config, bool is_per_thread, CUfu
 
     if (!config)
         return driver(config, function, parameters, extra);
-    result = begin(&call, config->hStream, is_per_thread, caller);
+    result = begin(&call, function, config->hStream, is_per_thread, caller);
     if (result != CUDA_SUCCESS)
         return result;
     launch.config = *config;

@@ -193,7 +193,9 @@ static CUresult suspend(CUstream stream, CUevent event)
     }
     entered = gpu_wait_enter();
     gpu_wait_ask(&waiter.question);
+    waiter.u->waits_for = "the GPU";
     ult_suspend();
+    waiter.u->waits_for = NULL;
     gpu_wait_leave(entered);
     return (CUresult)waiter.question.result;
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * trace.h: +trace: the timeline of a run: each PE's events (object/event.h) as a file for Perfetto and docs/timeline.html.
+ *
+ * Each PE has a ring of records. A full ring loses its oldest records, which are counted. A process adds its records to the file
+ * when it ends, in any way in which code of it still runs (trace_write.c). Between two processes the file is always valid JSON.
+ *
+ * A message is an arrow from a send to a match. The n-th send from one rank to another with a context and a tag is the n-th match of
+ * these there, because such messages do not overtake each other. So both ends have the same name without a word more in any message.
+ * A ring that loses records counts lost sends and matches for that; when there is no room for more counts, arrows are left out.
+ */
+#ifndef AMPI_TOOL_TRACE_H
+#define AMPI_TOOL_TRACE_H
+
+#include "ampi/object/event.h"
+
+/* An event. */
+struct ampi_trace_record {
+    uint64_t time_ns;
+    int32_t kind; /* enum ampi_event_kind */
+    int32_t rank; /* world rank; -1: none */
+    int32_t peer; /* world rank: of the other end, of the rank that ended a wait, or that ran before; -1: none */
+    int32_t tag;  /* of a message; of a collective: its root or its error; of a switch: the state of the former ULT */
+    uint64_t context;
+    int64_t value; /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
+};
+
+/* How often something has been lost, by the hash of its name. */
+struct ampi_trace_count {
+    uint64_t hash; /* 0: unused */
+    uint64_t n;
+};
+
+/* Of one PE, which alone writes. */
+struct ampi_trace_ring {
+    _Atomic uint64_t n_written; /* records, also lost ones; record i is at i % n_records */
+    uint64_t n_records;         /* a power of two */
+    struct ampi_trace_record *records;
+    struct ampi_trace_count *counts; /* 2 * n_records entries, an open hash table */
+    uint64_t n_counts;               /* in use */
+    bool has_lost_counts;            /* it was half full */
+};
+
+/* Of the process. */
+struct ampi_trace {
+    struct ampi_trace_ring *rings; /* by PE; NULL: no trace */
+    _Atomic bool is_ended;         /* nothing more is recorded */
+    int64_t clock_offset_ns;       /* added to this process's clock: that of process 0 */
+    uint64_t base_ns;              /* time 0 of the file, on the clock of process 0; 0: as in the file */
+};
+extern struct ampi_trace ampi_trace;
+
+/* At the start of MPI or of a session, on the rank: from now on its events are recorded, if +trace is set. May switch. */
+void ampi_trace_begin(struct ampi_rank *self);
+
+/* An event of the rank: ampi_events_take. */
+void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, const struct ampi_comm *comm,
+                     const int64_t *values) BASE_COLD;
+
+/* A PE was idle from since_ns to now. */
+void ampi_trace_take_idle(int pe_id, uint64_t since_ns) BASE_COLD;
+
+/* The name of a message or collective, without its number. */
+uint64_t ampi_trace_hash(const struct ampi_trace_record *record);
+
+/* Counts one more; returns the number before it. -1: it would be a new entry, and there are n_max. */
+int64_t ampi_trace_count(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n_max);
+
+/* Adds the process's records to the file, the first time that it is called. Any thread, also in a signal handler: takes no
+ * lock of the process, and no memory. */
+void ampi_trace_write(void);
+
+/* Creates the file without records: process 0 at the start. Prints a message if that fails. */
+void ampi_trace_create_file(void);
+
+/* Measures clock_offset_ns, on the first rank of the process. (trace_clock.c) May switch. */
+void ampi_trace_measure_clock(struct ampi_rank *self);
+
+#endif

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Shows that the file of +trace tells what the program did (traced.c), with several PEs and processes, and however it ends: it is
+JSON, each send has its receive, the states of a rank and the ranks of a PE follow each other, and waits name their causes.
+
+Usage: trace_test.py BUILD WORK [--show FILE]
+"""
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+SLACK_US = 0.002  # the resolution of the file
+LARGE = 100000
+
+
+class Trace:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as file:
+            self.events = json.load(file)["traceEvents"]
+        self.tracks = collections.defaultdict(list)
+        self.messages = collections.defaultdict(dict)
+        self.operations = collections.defaultdict(lambda: collections.defaultdict(dict))
+        self.processes = {}
+        self.counters = collections.Counter()
+        for event in self.events:
+            self.take(event)
+
+    def take(self, event):
+        kind = event["ph"]
+        if kind == "X":
+            self.tracks[event["pid"], event["tid"]].append(event)
+        elif kind in "sf":
+            assert kind not in self.messages[event["id"]], f"twice: {event}"
+            self.messages[event["id"]][kind] = event
+        elif event.get("cat") == "collective":
+            args = event["args"]
+            members = self.operations[args["context"], event["name"], args["n"]]
+            assert kind not in members[event["tid"]], f"twice: {event}"
+            members[event["tid"]][kind] = event["ts"]
+        elif event["name"] == "heddle_process":
+            self.processes[event["args"]["process"]] = event["args"]
+        elif kind == "C":
+            self.counters[event["name"].split(" of ")[0]] += 1
+
+    def ranks(self):
+        return {tid: track for (pid, tid), track in self.tracks.items() if pid % 2 == 0}
+
+    def pes(self):
+        return {key: track for key, track in self.tracks.items() if key[0] % 2 == 1}
+
+    def check_tracks(self):
+        for key, track in self.tracks.items():
+            track.sort(key=lambda event: event["ts"])
+            for before, after in zip(track, track[1:]):
+                assert before["ts"] + before["dur"] <= after["ts"] + SLACK_US, f"track {key}: {before} and {after}"
+        running = collections.Counter()
+        for track in self.ranks().values():
+            running.update(event["ts"] for event in track if event["name"] == "running")
+        on_pes = collections.Counter(event["ts"] for track in self.pes().values() for event in track)
+        assert running == on_pes, "the ranks that run are not those on the PEs"
+
+    def check_messages(self, n_ranks, n_rounds):
+        ends = collections.Counter()
+        n_bytes = collections.Counter()
+        for name, message in self.messages.items():
+            pair, context, tag, number = name.split(".")
+            source, dest = map(int, pair.split(">"))
+            assert set(message) == {"s", "f"}, f"{name}: only {list(message)}"
+            assert message["s"]["ts"] <= message["f"]["ts"] + SLACK_US, f"{name} arrives before it is sent"
+            assert message["s"]["tid"] == source and message["f"]["tid"] == dest, name
+            assert 0 <= int(number) < n_rounds, name
+            ends[source, dest, int(tag)] += 1
+            n_bytes[int(tag)] += message["s"]["args"]["bytes"]
+        expected = collections.Counter()
+        for rank in range(n_ranks):
+            expected[rank, (rank + 1) % n_ranks, 1] += n_rounds
+            expected[rank, (rank + 1) % n_ranks, 2] += n_rounds
+            if rank > 0:
+                expected[rank, 0, 3] += n_rounds
+        assert ends == expected, f"messages: {ends - expected} too many, {expected - ends} missing"
+        assert n_bytes[1] == 8 * n_ranks * n_rounds and n_bytes[2] == LARGE * n_ranks * n_rounds, n_bytes
+
+    def check_collectives(self, n_ranks, n_rounds):
+        count = collections.Counter()
+        for (_, name, _), members in self.operations.items():
+            if all(set(times) == {"b", "e"} for times in members.values()) and len(members) == n_ranks:
+                count[name] += 1
+                assert max(times["b"] for times in members.values()) <= min(times["e"] for times in members.values()) + \
+                    SLACK_US, f"{name} ends before all have begun"
+        assert count["MPI_Allreduce"] == n_rounds and count["MPI_Barrier"] >= 1, count
+
+    def check_causes(self):
+        """A rank that ended a wait ran then, on the same PE."""
+        ranks, n = self.ranks(), 0
+        for track in ranks.values():
+            for event in track:
+                by = event.get("args", {}).get("by")
+                if event.get("cat") != "blocked" or by is None:
+                    continue
+                n += 1
+                at = event["ts"] + event["dur"]
+                assert any(other["name"] == "running" and other["ts"] - SLACK_US <= at <= other["ts"] + other["dur"] + SLACK_US
+                           for other in ranks[by]), f"{event}: rank {by} did not run"
+        return n
+
+
+class Test:
+    def __init__(self, build, work):
+        self.mpirun = build / "bin" / "mpirun"
+        self.work = work
+        self.program = work / "traced"
+        self.trace = work / "trace.json"
+        self.build = build
+        work.mkdir(parents=True, exist_ok=True)
+        source = pathlib.Path(__file__).parent / "traced.c"
+        subprocess.run([build / "bin" / "mpicc", "-O1", "-g", "-o", self.program, source], check=True)
+        os.environ.pop("HEDDLE_OPTIONS", None)
+
+    def run(self, *arguments, code=0, options=()):
+        self.trace.write_text("old contents, longer than the beginning of a trace" * 100)
+        command = [self.mpirun, *arguments[:-1], self.program, *arguments[-1].split(), "+trace", self.trace, *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stderr}"
+        self.stderr = done.stderr
+        return Trace(self.trace)
+
+    def ends_well(self):
+        for n_ranks, options in ((1, ["+p", "1"]), (2, ["+p", "1"]), (5, ["+p", "2"]), (17, ["+p", "3"]),
+                                 (6, ["--procs", "3", "+p", "1"]), (8, ["--procs", "2", "+p", "2"]), (2, ["--procs", "2"])):
+            trace = self.run("-n", str(n_ranks), *options, "end 5")
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 5)
+            trace.check_collectives(n_ranks, 5)
+            if options == ["+p", "1"] and n_ranks > 1:
+                assert trace.check_causes() > 0, "no wait has a cause"
+            trace.check_causes()
+            n_procs = int(options[1]) if options[0] == "--procs" else 1
+            assert sorted(trace.processes) == list(range(n_procs)), trace.processes
+            assert sorted(trace.ranks()) == list(range(n_ranks)), sorted(trace.ranks())
+            assert all(process["dropped"] == 0 for process in trace.processes.values())
+            assert set(trace.counters) == {"ready ranks", "unexpected messages", "bytes sent"}, trace.counters
+
+    def ends_badly(self):
+        for n_ranks, options in ((4, ["+p", "1"]), (5, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
+            trace = self.run("-n", str(n_ranks), *options, "abort 3", code=3)
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 3)
+            trace = self.run("-n", str(n_ranks), *options, "deadlock 3", code=1)
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 3)
+            last = {rank: track[-1] for rank, track in trace.ranks().items()}
+            assert len(last) == n_ranks and all(event["name"] == "MPI_Recv" for event in last.values()), last
+            trace = self.run("-n", str(n_ranks), *options, "crash 3", code=139)
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 3)
+
+    def drops_old_events(self):
+        trace = self.run("-n", "4", "+p", "2", "end 500", options=["+trace-size", "64K"])
+        trace.check_tracks()
+        dropped = sum(process["dropped"] for process in trace.processes.values())
+        assert dropped > 0 and f"{dropped} early events" in self.stderr, self.stderr
+        whole = [message for message in trace.messages.values() if len(message) == 2]
+        assert len(whole) > 20 and all(m["s"]["ts"] <= m["f"]["ts"] + SLACK_US for m in whole), len(whole)
+        # The last ones of each pair are there, with the numbers that they have in the run.
+        for rank in range(4):
+            assert any(name.startswith(f"{rank}>{(rank + 1) % 4}.") and name.endswith(".1.499") and len(message) == 2
+                       for name, message in trace.messages.items()), rank
+
+    def cannot_be_written(self):
+        command = [self.mpirun, "-n", "2", self.program, "+trace", "/nowhere/trace.json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and "+trace /nowhere/trace.json: cannot be written: No such file" in done.stderr, done
+
+    def predicts(self):
+        """heddle-whatif: two PEs take half of the time of one if ranks only compute."""
+        self.run("-n", "4", "+p", "1", "end 20")
+        done = subprocess.run([self.build / "bin" / "heddle-whatif", self.trace, "1,2,4", "--json"], capture_output=True,
+                              text=True, timeout=60, check=True)
+        predicted = json.loads(done.stdout)
+        times = [result["seconds"] for result in predicted["predicted"]]
+        assert all(result["stuck_ranks"] == 0 for result in predicted["predicted"]), predicted
+        assert predicted["traced_pes"] == 1 and times[0] >= times[1] > 0 and times[1] >= times[2] > 0, predicted
+        assert abs(times[0] / predicted["traced_seconds"] - 1) < 0.15, predicted  # the traced run itself
+
+
+def main():
+    if sys.argv[3:4] == ["--show"]:
+        Trace(sys.argv[4]).check_tracks()
+        return
+    test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+    test.ends_well()
+    test.ends_badly()
+    test.drops_old_events()
+    test.cannot_be_written()
+    test.predicts()
+
+
+if __name__ == "__main__":
+    main()

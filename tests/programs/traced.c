@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* For trace_test.py, which knows how many messages and collectives this is. Argument: how it ends; a number of rounds. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGE 100000 /* bytes: the sender waits for the receiver */
+
+static char data[2][LARGE];
+
+/* In each round: a message of 8 bytes and a large one to the next rank, in the reverse order of the receives, and one to rank 0. */
+static void run_round(int rank, int n, int round)
+{
+    int next = (rank + 1) % n, last = (rank + n - 1) % n, sum;
+    MPI_Request requests[4];
+
+    MPI_Irecv(data[0], LARGE, MPI_BYTE, last, 2, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(data[1], 8, MPI_BYTE, next, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Isend(data[1], LARGE, MPI_BYTE, next, 2, MPI_COMM_WORLD, &requests[2]);
+    MPI_Irecv(data[0], 8, MPI_BYTE, last, 1, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    if (rank > 0)
+        MPI_Send(&round, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+    for (int i = 1; i < n && rank == 0; i++)
+        MPI_Recv(&sum, 1, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv)
+{
+    const char *end = argc > 1 ? argv[1] : "";
+    int rank, n, n_rounds = argc > 2 ? atoi(argv[2]) : 1;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    for (int i = 0; i < n_rounds; i++)
+        run_round(rank, n, i);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (strcmp(end, "deadlock") == 0)
+        MPI_Recv(data[0], 8, MPI_BYTE, (rank + 1) % n, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (strcmp(end, "abort") == 0 && rank == n - 1)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    if (strcmp(end, "crash") == 0 && rank == n - 1)
+        *(volatile int *)8 = 1;
+    if (strcmp(end, "abort") == 0 || strcmp(end, "crash") == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
