@@ -63,13 +63,14 @@ static BASE_COLD void lose(struct ampi_trace_ring *ring, const struct ampi_trace
 
 /* ---- Recording ---- */
 
+/* The place of a new record. The record after it is the next to be overwritten, and is lost now. */
 static struct ampi_trace_record *append(struct ampi_trace_ring *ring)
 {
-    uint64_t n = atomic_load_explicit(&ring->n_written, memory_order_relaxed);
-    struct ampi_trace_record *record = &ring->records[n & (ring->n_records - 1)];
+    uint64_t n = atomic_load_explicit(&ring->n_written, memory_order_relaxed), mask = ring->n_records - 1;
+    struct ampi_trace_record *record = &ring->records[n & mask];
 
-    if (BASE_UNLIKELY(n >= ring->n_records))
-        lose(ring, record);
+    if (BASE_UNLIKELY(n >= mask))
+        lose(ring, &ring->records[(n + 1) & mask]);
     record->time_ns = ult_now_ns();
     return record;
 }

@@ -331,10 +331,10 @@ static void take(struct pe_track *pe, const struct ampi_trace_record *record)
     write_counters(pe, now_ns);
 }
 
-/* The first record that is kept; a PE that still runs may be writing over the oldest one. */
+/* The first record that is kept; a PE that still runs may be writing over the one before it. */
 static uint64_t first_kept(const struct ampi_trace_ring *ring, uint64_t n)
 {
-    return n > ring->n_records - 2 ? n - (ring->n_records - 2) : 0;
+    return n >= ring->n_records ? n + 1 - ring->n_records : 0;
 }
 
 static void write_pe(int pe_id, int64_t end_ns)
