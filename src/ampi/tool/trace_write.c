@@ -110,8 +110,6 @@ static void write_running(const struct pe_track *pe, int32_t rank, int64_t since
     begin_of_rank("X", rank, since_ns);
     add_duration(since_ns, until_ns);
     add_name("state", "running");
-    ampi_json_field(&out, ",\"args\":{\"pe\":", pe->pe_id);
-    ampi_json_text(&out, "}");
     end_event();
     begin_of_pe("X", pe, since_ns);
     add_duration(since_ns, until_ns);
@@ -214,7 +212,7 @@ static void take_message(const struct pe_track *pe, const struct ampi_trace_reco
     if (n < 0)
         return;
     begin_of_rank(is_send ? "s" : "f\",\"bp\":\"e", record->rank, now_ns);
-    add_name("message", "message");
+    add_name("msg", "msg");
     ampi_json_field(&out, ",\"id\":\"", from);
     ampi_json_field(&out, ">", to);
     ampi_json_field(&out, ".", (int64_t)record->context);
