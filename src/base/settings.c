@@ -74,12 +74,15 @@ const struct base_option base_settings_table[] = {
     {"+stats", BASE_OPTION_STRING, &base_settings.stats, 0, 0, "table,FILE,FILE.svg",
      "print, or write as JSON, in MPI_Finalize: messages and bytes of each rank by route, its longest queue "
      "of unexpected "
-     "messages, its time blocked in each call, and the load of its PE; FILE.svg: a picture of who sent how much to "
+     "messages, its time blocked in each call, and the load of its PE; FILE.svg: a picture of who sent how "
+     "much to "
      "whom"},
     {"+trace", BASE_OPTION_STRING, &base_settings.trace, 0, 0, "FILE",
-     "write a timeline of ranks, PEs and messages as JSON: for share/heddle/timeline.html, Perfetto, and heddle-whatif"},
+     "write a timeline of ranks, PEs and messages as JSON: for share/heddle/timeline.html, Perfetto, and "
+     "heddle-whatif"},
     {"+trace-size", BASE_OPTION_SIZE, &base_settings.trace_bytes, TRACE_MIN, TRACE_MAX, "SIZE",
-     "memory for the events of a job with +trace; the oldest ones are dropped when it is full; the file takes up to three "
+     "memory for the events of a job with +trace; the oldest ones are dropped when it is full; the file "
+     "takes up to three "
      "times as much; default: 32M"},
     {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
      "check the program; usage: end the job with a report of both sides if roots, operations or data differ "

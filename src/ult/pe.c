@@ -33,7 +33,6 @@
 #define SPIN_POLLS_OVERSUBSCRIBED 20
 
 struct ult_job ult_job;
-struct ult_watchers ult_watchers;
 __thread struct ult *ult_current __attribute__((tls_model("initial-exec")));
 __thread bool ult_has_switched __attribute__((tls_model("initial-exec")));
 
@@ -68,12 +67,6 @@ void ult_hook_switches(void *const *hint, void (*hook)(struct ult *from, struct 
 {
     atomic_store(&switch_hook, hook);
     atomic_store(&switch_hint, hint);
-}
-
-void ult_watch_switches(void (*switches)(const struct ult *from, const struct ult *to))
-{
-    ult_watchers.switches = switches;
-    __atomic_fetch_or(&ult_switch_extras, ULT_EXTRA_WATCHED, __ATOMIC_RELEASE);
 }
 
 /* Swaps state that few programs have: thread_local variables, AddressSanitizer's. */
@@ -261,18 +254,10 @@ void ult_suspend(void)
         suspend_watched(self);
 }
 
-static BASE_COLD void tell_ready(struct ult *u)
-{
-    const struct ult *self = ult_self();
-
-    if (ult_watchers.readies)
-        ult_watchers.readies(u, self && self->state == ULT_RUNNING ? self : NULL);
-}
-
 void ult_ready(struct ult *u)
 {
     if (BASE_UNLIKELY(u->is_watched))
-        tell_ready(u);
+        ult_tell_ready(u);
     if (BASE_UNLIKELY(u->state != ULT_BLOCKED)) {
         if (u->state == ULT_PARKED) {
             ult_sharing_ready(u);
@@ -431,36 +416,6 @@ int ult_pe_live(const struct ult_pe *pe)
 bool ult_pe_has_ready(const struct ult_pe *pe)
 {
     return pe->queue_first != NULL;
-}
-
-uint64_t ult_pe_switches(const struct ult_pe *pe)
-{
-    return pe->n_switches;
-}
-
-uint64_t ult_pe_switches_seen(const struct ult_pe *pe)
-{
-    return __atomic_load_n(&pe->n_switches, __ATOMIC_RELAXED);
-}
-
-bool ult_pe_is_asleep(const struct ult_pe *pe)
-{
-    return atomic_load_explicit(&pe->is_asleep, memory_order_relaxed);
-}
-
-uint64_t ult_pe_sleeps(const struct ult_pe *pe)
-{
-    return pe->n_sleeps;
-}
-
-uint64_t ult_pe_backlogged(const struct ult_pe *pe)
-{
-    return (uint64_t)pe->n_backlogged;
-}
-
-int ult_spin_polls(void)
-{
-    return ult_job.spin_polls;
 }
 
 void ult_pe_add_source(struct ult_pe *pe, struct ult_source *source)

@@ -7,4 +7,5 @@
 #define NAMES(...) __VA_ARGS__
 #define TYPE(kind, scope, name, values, text) {name, AMPI_EVENT_OF_##scope, {NAMES values}, text},
 
-const struct ampi_event_type ampi_event_types[AMPI_EVENT_ALL_COUNT] = {AMPI_EVENTS(TYPE) AMPI_TIMELINE_EVENTS(TYPE)};
+const struct ampi_event_type ampi_event_types[AMPI_EVENT_ALL_COUNT] = {AMPI_EVENTS(TYPE)
+                                                                           AMPI_TIMELINE_EVENTS(TYPE)};

@@ -61,11 +61,11 @@ enum ampi_event_scope {
     X(COPY_END, PE, "copy_end", ("copy", "bytes", "error"), "this copy is done")
 
 /* For +trace only: they happen where no callback can be posted. */
-#define AMPI_TIMELINE_EVENTS(X)                                                                           \
-    X(RANK_READY, TIMELINE, "rank_ready", ("by"),                                                         \
-      "the rank's wait is over; by is the rank that ended it, or -1")                                     \
-    X(RANK_RUNS, TIMELINE, "rank_runs", ("before", "state"),                                              \
-      "the PE switches from the rank `before`, now in this state of a ULT, to the rank; -1: neither")     \
+#define AMPI_TIMELINE_EVENTS(X)                                                                       \
+    X(RANK_READY, TIMELINE, "rank_ready", ("by"),                                                     \
+      "the rank's wait is over; by is the rank that ended it, or -1")                                 \
+    X(RANK_RUNS, TIMELINE, "rank_runs", ("before", "state"),                                          \
+      "the PE switches from the rank `before`, now in this state of a ULT, to the rank; -1: neither") \
     X(KERNEL, TIMELINE, "kernel", ("function"), "the rank launches a kernel on its GPU")
 
 #define AMPI_EVENT_KIND(kind, scope, name, values, text) AMPI_EVENT_##kind,

@@ -16,7 +16,8 @@ static bool finish(struct ampi_request *request)
     return error == MPI_SUCCESS;
 }
 
-bool ampi_collect_send(struct ampi_rank *self, struct ampi_comm *hidden, int dest, const void *data, size_t n_bytes)
+bool ampi_collect_send(struct ampi_rank *self, struct ampi_comm *hidden, int dest, const void *data,
+                       size_t n_bytes)
 {
     struct ampi_send_args args = {data,   (MPI_Count)n_bytes, ampi_type_of(MPI_BYTE), dest, TAG,
                                   hidden, AMPI_SEND_STANDARD};

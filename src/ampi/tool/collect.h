@@ -8,7 +8,8 @@
 #include "ampi/p2p/p2p.h"
 
 /* Sends data to a rank of a hidden communicator. False: its process has failed. May switch. */
-bool ampi_collect_send(struct ampi_rank *self, struct ampi_comm *hidden, int dest, const void *data, size_t n_bytes);
+bool ampi_collect_send(struct ampi_rank *self, struct ampi_comm *hidden, int dest, const void *data,
+                       size_t n_bytes);
 
 /* Receives the next data of a rank, of n_bytes or less. False: its process has failed. May switch. */
 bool ampi_collect_receive(struct ampi_rank *self, struct ampi_comm *hidden, int source, void *data,

@@ -71,8 +71,8 @@ static enum ampi_route route_of(const struct ampi_rank *rank, const struct ampi_
     return pe_id == rank->pe_id ? AMPI_ROUTE_SAME_PE : AMPI_ROUTE_OTHER_PE;
 }
 
-static void add_sent(struct ampi_stats *stats, const struct ampi_rank *rank, const struct ampi_comm *comm, int dest,
-                     int64_t n_bytes)
+static void add_sent(struct ampi_stats *stats, const struct ampi_rank *rank, const struct ampi_comm *comm,
+                     int dest, int64_t n_bytes)
 {
     enum ampi_route route = route_of(rank, comm, dest);
     int world_rank = ampi_group_world_rank(comm->peer->layout->group, dest);
@@ -232,7 +232,8 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
 static void print_svg(FILE *out, const struct ampi_stats *all, int n)
 {
     int n_bins = ampi_stats_n_bins();
-    struct ampi_stats_cell *matrix = base_calloc((size_t)n_bins * (size_t)n_bins, sizeof *matrix, "statistics");
+    struct ampi_stats_cell *matrix =
+        base_calloc((size_t)n_bins * (size_t)n_bins, sizeof *matrix, "statistics");
 
     for (int i = 0; i < n && i < ampi_job.n_ranks; i++)
         for (int k = 0; k < n_bins; k++) {
@@ -248,12 +249,14 @@ static void print_svg(FILE *out, const struct ampi_stats *all, int n)
 static void choose_name(const struct ampi_rank *self, const char *file, int len, char name[NAME_BYTES])
 {
     if (ampi_rank_spawn(self) > 0 && strncmp(file, "/dev/", 5) != 0)
-        snprintf(name, NAME_BYTES, "%.*s.%d.%d", len, file, ampi_job.proc_id - ampi_job.own_first, ampi_rank_spawn(self));
+        snprintf(name, NAME_BYTES, "%.*s.%d.%d", len, file, ampi_job.proc_id - ampi_job.own_first,
+                 ampi_rank_spawn(self));
     else
         snprintf(name, NAME_BYTES, "%.*s", len, file);
 }
 
-static void print_file(const struct ampi_rank *self, const char *file, int len, const struct ampi_stats *all, int n)
+static void print_file(const struct ampi_rank *self, const char *file, int len, const struct ampi_stats *all,
+                       int n)
 {
     bool is_svg = len > 4 && strncmp(file + len - 4, ".svg", 4) == 0;
     char name[NAME_BYTES];

@@ -28,14 +28,16 @@ void ampi_stats_print_row(FILE *out, const struct ampi_stats_cell *row)
 /* Ticks of both axes, with ranks. */
 static void print_axes(FILE *out)
 {
-    fprintf(out, "<text x=\"%d\" y=\"16\">from rank (down) to rank (right): bytes, logarithmic</text>\n", MARGIN_PX);
+    fprintf(out, "<text x=\"%d\" y=\"16\">from rank (down) to rank (right): bytes, logarithmic</text>\n",
+            MARGIN_PX);
     for (int i = 0; i <= TICKS; i++) {
         int rank = (int)((int64_t)(ampi_job.n_ranks - 1) * i / TICKS);
         double at = MARGIN_PX + (rank + 0.5) * SIZE_PX / ampi_job.n_ranks;
         if (i > 0 && rank == (int)((int64_t)(ampi_job.n_ranks - 1) * (i - 1) / TICKS))
             continue;
         fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>\n", at, MARGIN_PX - 8, rank);
-        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d</text>\n", MARGIN_PX - 8, at + 4, rank);
+        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%d</text>\n", MARGIN_PX - 8, at + 4,
+                rank);
     }
 }
 

@@ -28,7 +28,8 @@ uint64_t ampi_trace_hash(const struct ampi_trace_record *record)
     bool is_message = is_match || record->kind == AMPI_EVENT_SEND_POSTED;
     uint32_t from = (uint32_t)(is_match ? record->peer : record->rank);
     uint32_t to = (uint32_t)(is_match ? record->rank : record->peer);
-    uint64_t kind = is_message ? (uint32_t)record->tag : (uint64_t)record->value; /* a collective's operation */
+    uint64_t kind =
+        is_message ? (uint32_t)record->tag : (uint64_t)record->value; /* a collective's operation */
     uint64_t hash = (uint64_t)record->kind * 0x9e3779b97f4a7c15u ^ record->context;
 
     hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u ^ (uint64_t)from << 32 ^ to;
@@ -55,7 +56,8 @@ int64_t ampi_trace_count(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n
 static BASE_COLD void lose(struct ampi_trace_ring *ring, const struct ampi_trace_record *record)
 {
     bool has_number = record->kind == AMPI_EVENT_SEND_POSTED || record->kind == AMPI_EVENT_MESSAGE_MATCHED ||
-                      record->kind == AMPI_EVENT_COLLECTIVE_BEGIN || record->kind == AMPI_EVENT_COLLECTIVE_END;
+                      record->kind == AMPI_EVENT_COLLECTIVE_BEGIN ||
+                      record->kind == AMPI_EVENT_COLLECTIVE_END;
 
     if (has_number && ampi_trace_count(ring, ampi_trace_hash(record), ring->n_records) < 0)
         ring->has_lost_counts = true;

@@ -200,7 +200,8 @@ static int64_t number_of(const struct pe_track *pe, const struct ampi_trace_reco
 {
     struct ampi_trace_ring *ring = pe->ring;
 
-    return ampi_trace_count(ring, ampi_trace_hash(record), ring->has_lost_counts ? 0 : 2 * ring->n_records - 1);
+    return ampi_trace_count(ring, ampi_trace_hash(record),
+                            ring->has_lost_counts ? 0 : 2 * ring->n_records - 1);
 }
 
 static void take_message(const struct pe_track *pe, const struct ampi_trace_record *record, int64_t now_ns)

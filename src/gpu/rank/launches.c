@@ -218,7 +218,7 @@ static inline CUresult begin(struct gpu_call *call, CUfunction function, CUstrea
 
 #define LAUNCH_KERNEL(is_per_thread, driver_function)                                                    \
     struct gpu_call call;                                                                                \
-    CUresult result = begin(&call, function, stream, is_per_thread, GPU_CALLER);                                   \
+    CUresult result = begin(&call, function, stream, is_per_thread, GPU_CALLER);                         \
     if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                           \
         return result;                                                                                   \
     if (is_loaded(&call, function)) {                                                                    \
