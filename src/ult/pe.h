@@ -136,7 +136,7 @@ void ult_exclusive_leave(struct ult *self);
 /* Runs all errands of the caller, on its stack. (pe.c) */
 void ult_errands_run(struct ult *self);
 
-/* Tells ult_watchers that the wait of a ULT is over. (watch.c) */
+/* Tells ult_watchers that the wait of a ULT is over. (watchers.c) */
 void ult_tell_ready(struct ult *u) BASE_COLD;
 
 /* Runs the other ready ULTs of the PE first; false: none is ready. Does not run errands. (pe.c) */

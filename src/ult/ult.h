@@ -95,8 +95,7 @@ struct ult {
     void *thread_pointer;   /* its own, for life (lender.c); NULL: that of the OS thread on which it runs */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
-    const char
-        *waits_for; /* for events: the reason of a wait outside of the upper layer; NULL: unspecified */
+    const char *waits_for;  /* for events: a wait outside of the upper layer; NULL: none is named */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
 

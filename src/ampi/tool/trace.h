@@ -19,10 +19,8 @@ struct ampi_trace_record {
     uint64_t time_ns;
     int32_t kind; /* enum ampi_event_kind */
     int32_t rank; /* world rank; -1: none */
-    int32_t
-        peer; /* world rank: of the other end, of the rank that ended a wait, or that ran before; -1: none */
-    int32_t
-        tag; /* of a message; of a collective: its root or its error; of a switch: the state of the former ULT */
+    int32_t peer; /* world rank: the other end, who ended a wait, or who ran before; -1: none */
+    int32_t tag;  /* of a message; root or error of a collective; state of the ULT before a switch */
     uint64_t context;
     int64_t value; /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watch.c: what upper layers see of ULTs and PEs: counters, and functions that are told what happens.
+ * watchers.c: what upper layers see of ULTs and PEs: counters, and functions that are told what happens.
  */
 #include "ult/pe.h"
 #include "ult/tls.h"
