@@ -93,6 +93,23 @@ class Trace:
                     SLACK_US, f"{name} ends before all have begun"
         assert count["allreduce"] == n_rounds and count["barrier"] >= 1, count
 
+    def check_unmatched(self, n_ranks):
+        """traced.c: send_unmatched and split. The messages of rounds have both ends, too."""
+        arrows = collections.Counter()
+        for name, message in self.messages.items():
+            tag = int(name.split(".")[2])
+            if tag > 3 and set(message) == {"s", "f"}:
+                assert message["s"]["ts"] <= message["f"]["ts"] + SLACK_US, name
+                arrows[tag, message["s"]["args"]["bytes"]] += 1
+        assert arrows == {(5, 0): 1, (7, 24): 1}, f"arrows by tag and bytes: {arrows}"
+        parts = collections.Counter(frozenset(members) for (_, name, _), members in self.operations.items()
+                                    if name == "barrier")
+        expected = collections.Counter({frozenset(range(n_ranks)): 3})
+        for first in (2, 1):
+            expected[frozenset(range(first))] += first
+            expected[frozenset(range(first, n_ranks))] += first
+        assert parts == expected, f"barriers by members: {parts}"
+
     def check_causes(self):
         """A rank that ended a wait ran then, on the same PE."""
         ranks, n = self.ranks(), 0
@@ -145,6 +162,12 @@ class Test:
             assert all(process["dropped"] == 0 for process in trace.processes.values())
             assert set(trace.counters) == {"ready ranks", "unexpected messages", "bytes sent"}, trace.counters
 
+    def leaves_arrows_out(self):
+        for n_ranks, options in ((3, ["+p", "1"]), (4, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
+            trace = self.run("-n", str(n_ranks), *options, "unmatched 2")
+            trace.check_tracks()
+            trace.check_unmatched(n_ranks)
+
     def ends_badly(self):
         for n_ranks, options in ((4, ["+p", "1"]), (5, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
             trace = self.run("-n", str(n_ranks), *options, "abort 3", code=3)
@@ -194,6 +217,7 @@ def main():
         return
     test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     test.ends_well()
+    test.leaves_arrows_out()
     test.ends_badly()
     test.drops_old_events()
     test.cannot_be_written()

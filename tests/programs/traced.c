@@ -27,6 +27,58 @@ static void run_round(int rank, int n, int round)
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* Rank 0 sends a message that it cancels, one in partitions, and one that nobody receives; an ordinary one with the same tag follows
+ * each of them. */
+static void send_unmatched(int rank)
+{
+    MPI_Request request;
+    MPI_Comm comm;
+
+    if (rank == 0) {
+        MPI_Issend(data[1], 8, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &request);
+        MPI_Cancel(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Send(data[1], 0, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+        MPI_Send(data[1], 16, MPI_BYTE, 1, 4, MPI_COMM_WORLD);
+        MPI_Psend_init(data[1], 2, 4, MPI_BYTE, 1, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Start(&request);
+        MPI_Pready_range(0, 1, request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+        MPI_Send(data[1], 16, MPI_BYTE, 1, 6, MPI_COMM_WORLD);
+    } else if (rank == 1) {
+        MPI_Recv(data[0], 8, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(data[0], 16, MPI_BYTE, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Precv_init(data[0], 2, 4, MPI_BYTE, 0, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+        MPI_Recv(data[0], 16, MPI_BYTE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    for (int round = 0; round < 2; round++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (rank == 0)
+            MPI_Send(data[1], 8 + 16 * round, MPI_BYTE, 1, 7, comm);
+        else if (rank == 1 && round == 1)
+            MPI_Recv(data[0], 24, MPI_BYTE, 0, 7, comm, MPI_STATUS_IGNORE);
+        MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+    }
+}
+
+/* Communicators of other ranks, one after another: their numbers in the library are the same. */
+static void split(int rank)
+{
+    MPI_Comm comm;
+
+    for (int first = 2; first > 0; first--) {
+        MPI_Comm_split(MPI_COMM_WORLD, rank < first, 0, &comm);
+        for (int i = 0; i < first; i++)
+            MPI_Barrier(comm);
+        MPI_Comm_free(&comm);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *end = argc > 1 ? argv[1] : "";
@@ -38,6 +90,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < n_rounds; i++)
         run_round(rank, n, i);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (strcmp(end, "unmatched") == 0) {
+        send_unmatched(rank);
+        split(rank);
+    }
     if (strcmp(end, "deadlock") == 0)
         MPI_Recv(data[0], 8, MPI_BYTE, (rank + 1) % n, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(end, "abort") == 0 && rank == n - 1)

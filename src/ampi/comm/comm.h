@@ -72,6 +72,7 @@ struct ampi_comm_shared {
     struct ampi_file_shared *file;  /* the open file that owns this communicator: io/file.h; NULL: none */
     struct ampi_comm_shared *next_watched; /* links of the list of communicators: comm_watch.c */
     struct ampi_comm_shared **link_watched;
+    uint64_t number; /* of the communicator in that list, never reused; 0: none */
     _Atomic(struct ampi_comm_shared *) hidden[2]; /* by enum ampi_comm_hidden; NULL: none yet */
 };
 

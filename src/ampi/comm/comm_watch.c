@@ -14,6 +14,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ampi_comm_shared *watched_comms;
+static uint64_t n_watched_ever;
 static bool is_on[AMPI_PES_MAX];
 bool ampi_comm_watches_all;
 
@@ -54,6 +55,7 @@ static void add(struct ampi_comm_shared *shared)
     for (int i = 0; (ult_shuffles || ampi_comm_watches_all) && i < 2; i++)
         shuffle_side(&shared->side[i]);
     pthread_mutex_lock(&lock);
+    shared->number = ++n_watched_ever;
     shared->next_watched = watched_comms;
     shared->link_watched = &watched_comms;
     if (watched_comms)

@@ -45,6 +45,10 @@ static bool take_back(struct ampi_comm *dest, int source, int tag, const struct 
 
 void ampi_send_end_cancelled(struct ampi_request *request)
 {
+    const struct ampi_p2p *p2p = &request->u.p2p;
+
+    if (BASE_UNLIKELY(request->comm->at_post & AMPI_AT_POST_EVENTS))
+        ampi_p2p_emit(request->comm, AMPI_EVENT_SEND_UNMATCHED, p2p->peer_rank, p2p->tag, 0);
     ampi_status_set_empty(&request->status);
     ampi_status_set_cancelled(&request->status, true);
     ampi_request_complete(request);

@@ -137,6 +137,8 @@ void ampi_p2p_before_start(const struct ampi_request *request)
                                       .count = message.count,
                                       .type = message.type};
         begin_send(&args);
+        if (!ampi_request_is_send(request) && message.peer != MPI_PROC_NULL)
+            ampi_p2p_emit(request->comm, AMPI_EVENT_SEND_UNMATCHED, message.peer, message.tag, 0);
         if (is_checked && ampi_request_is_send(request))
             ampi_p2p_checker.send(&args);
     } else if (message.role == AMPI_P2P_RECEIVES) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ampi/comm/contexts.h"
 #include "ampi/tool/event_queue.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -17,20 +18,25 @@
 
 #define DEFAULT_BYTES (32u << 20) /* of the job */
 #define RECORDS_MIN 1024
+#define UNNUMBERED (-2) /* instead of a count */
 
 struct ampi_trace ampi_trace;
 
 /* ---- Counts ---- */
 
-uint64_t ampi_trace_hash(const struct ampi_trace_record *record)
+/* The name of a message or collective, without its number. */
+static uint64_t hash_of(const struct ampi_trace_record *record)
 {
     bool is_match = record->kind == AMPI_EVENT_MESSAGE_MATCHED;
-    bool is_message = is_match || record->kind == AMPI_EVENT_SEND_POSTED;
+    bool is_message =
+        is_match || record->kind == AMPI_EVENT_SEND_POSTED || record->kind == AMPI_EVENT_SEND_UNMATCHED;
     uint32_t from = (uint32_t)(is_match ? record->peer : record->rank);
     uint32_t to = (uint32_t)(is_match ? record->rank : record->peer);
     uint64_t kind =
         is_message ? (uint32_t)record->tag : (uint64_t)record->value; /* a collective's operation */
-    uint64_t hash = (uint64_t)record->kind * 0x9e3779b97f4a7c15u ^ record->context;
+    int32_t counted =
+        record->kind == AMPI_EVENT_SEND_UNMATCHED ? (int32_t)AMPI_EVENT_SEND_POSTED : record->kind;
+    uint64_t hash = (uint64_t)counted * 0x9e3779b97f4a7c15u ^ record->context;
 
     hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u ^ (uint64_t)from << 32 ^ to;
     hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu ^ kind;
@@ -38,7 +44,8 @@ uint64_t ampi_trace_hash(const struct ampi_trace_record *record)
     return hash ? hash : 1;
 }
 
-int64_t ampi_trace_count(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n_max)
+/* The entry of a name, a new one if it has none. NULL: it would be the n_max-th. */
+static struct ampi_trace_count *entry_of(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n_max)
 {
     uint64_t mask = 2 * ring->n_records - 1, i = hash & mask;
 
@@ -46,20 +53,29 @@ int64_t ampi_trace_count(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n
         i = (i + 1) & mask;
     if (!ring->counts[i].hash) {
         if (ring->n_counts >= n_max)
-            return -1;
+            return NULL;
         ring->n_counts++;
         ring->counts[i].hash = hash;
     }
-    return (int64_t)ring->counts[i].n++;
+    return &ring->counts[i];
+}
+
+int64_t ampi_trace_count(struct ampi_trace_ring *ring, const struct ampi_trace_record *record, uint64_t n_max)
+{
+    struct ampi_trace_count *entry = entry_of(ring, hash_of(record), n_max);
+
+    if (entry && record->kind == AMPI_EVENT_SEND_UNMATCHED)
+        entry->n = UNNUMBERED;
+    return !entry ? -1 : entry->n == UNNUMBERED ? UNNUMBERED : entry->n++;
 }
 
 static BASE_COLD void lose(struct ampi_trace_ring *ring, const struct ampi_trace_record *record)
 {
     bool has_number = record->kind == AMPI_EVENT_SEND_POSTED || record->kind == AMPI_EVENT_MESSAGE_MATCHED ||
                       record->kind == AMPI_EVENT_COLLECTIVE_BEGIN ||
-                      record->kind == AMPI_EVENT_COLLECTIVE_END;
+                      record->kind == AMPI_EVENT_COLLECTIVE_END || record->kind == AMPI_EVENT_SEND_UNMATCHED;
 
-    if (has_number && ampi_trace_count(ring, ampi_trace_hash(record), ring->n_records) < 0)
+    if (has_number && ampi_trace_count(ring, record, ring->n_records) == -1)
         ring->has_lost_counts = true;
 }
 
@@ -91,6 +107,15 @@ static struct ampi_trace_ring *ring_of(int pe_id)
                : NULL;
 }
 
+/* What no other communicator of the job has, also after this one is freed. */
+static uint64_t context_of(const struct ampi_comm *comm)
+{
+    const struct ampi_comm_shared *shared = comm->shared;
+
+    return shared->context_id & AMPI_CONTEXT_CROSS ? shared->context_id
+                                                   : (uint64_t)ampi_job.proc_id << 40 | shared->number;
+}
+
 static int32_t world_rank_of(const struct ampi_comm *comm, int64_t peer)
 {
     return peer < 0 ? -1 : ampi_group_world_rank(comm->peer->layout->group, (int)peer);
@@ -103,21 +128,19 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
     struct ampi_trace_record *record;
 
     if (!ring || kind == AMPI_EVENT_SEND_COMPLETED || kind == AMPI_EVENT_RECEIVE_POSTED ||
-        kind == AMPI_EVENT_RECEIVE_COMPLETED || kind == AMPI_EVENT_PE_IDLE)
-        return;
+        kind == AMPI_EVENT_RECEIVE_COMPLETED || kind == AMPI_EVENT_PE_IDLE || (comm && comm->streams))
+        return; /* streams start sends that have no event */
     record = append(ring);
     record->kind = (int32_t)kind;
     record->rank = rank->world_rank;
     record->peer = -1;
     record->tag = 0;
-    record->context = 0;
+    record->context = comm ? context_of(comm) : 0;
     record->value = values[0];
     if (kind == AMPI_EVENT_COLLECTIVE_BEGIN || kind == AMPI_EVENT_COLLECTIVE_END) {
-        record->context = (uint64_t)values[0];
         record->value = values[1];
         record->tag = (int32_t)values[2];
     } else if (comm) {
-        record->context = (uint64_t)values[0];
         record->peer = world_rank_of(comm, values[1]);
         record->tag = (int32_t)values[2];
         record->value = values[3];

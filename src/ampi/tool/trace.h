@@ -7,7 +7,8 @@
  *
  * A message is an arrow from a send to a match. The n-th send from one rank to another with a context and a tag is the n-th match of
  * these there, because such messages do not overtake each other. So both ends have the same name without a word more in any message.
- * A ring that loses records counts lost sends and matches for that; when there is no room for more counts, arrows are left out.
+ * A ring that loses records counts lost sends and matches for that; when there is no room for more counts, arrows are left out. So
+ * are all those of such a name if one of its sends has no match (SEND_UNMATCHED), and those of communicators with streams.
  */
 #ifndef AMPI_TOOL_TRACE_H
 #define AMPI_TOOL_TRACE_H
@@ -28,7 +29,7 @@ struct ampi_trace_record {
 /* How often something has been lost, by the hash of its name. */
 struct ampi_trace_count {
     uint64_t hash; /* 0: unused */
-    uint64_t n;
+    int64_t n;
 };
 
 /* Of one PE, which alone writes. */
@@ -60,11 +61,10 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
 /* A PE was idle from since_ns to now. */
 void ampi_trace_take_idle(int pe_id, uint64_t since_ns) BASE_COLD;
 
-/* The name of a message or collective, without its number. */
-uint64_t ampi_trace_hash(const struct ampi_trace_record *record);
-
-/* Counts one more; returns the number before it. -1: it would be a new entry, and there are n_max. */
-int64_t ampi_trace_count(struct ampi_trace_ring *ring, uint64_t hash, uint64_t n_max);
+/* Counts one more message or collective of its name, and returns the number of those before it. -1: unknown, because it would be a
+ * new name, and there are n_max. -2: it has none, because a SEND_UNMATCHED of its name has been counted. */
+int64_t ampi_trace_count(struct ampi_trace_ring *ring, const struct ampi_trace_record *record,
+                         uint64_t n_max);
 
 /* Adds the process's records to the file, the first time that it is called. Any thread, also in a signal handler: takes no
  * lock of the process, and no memory. */

@@ -195,13 +195,12 @@ static void take_state(struct pe_track *pe, const struct ampi_trace_record *reco
 
 /* ---- Messages, collectives, GPUs ---- */
 
-/* The number of the message or collective; -1: not known. */
+/* The number of the message or collective; negative: not known. */
 static int64_t number_of(const struct pe_track *pe, const struct ampi_trace_record *record)
 {
     struct ampi_trace_ring *ring = pe->ring;
 
-    return ampi_trace_count(ring, ampi_trace_hash(record),
-                            ring->has_lost_counts ? 0 : 2 * ring->n_records - 1);
+    return ampi_trace_count(ring, record, ring->has_lost_counts ? 0 : 2 * ring->n_records - 1);
 }
 
 static void take_message(const struct pe_track *pe, const struct ampi_trace_record *record, int64_t now_ns)
@@ -239,8 +238,8 @@ static void take_collective(const struct pe_track *pe, const struct ampi_trace_r
     ampi_json_field(&out, ",\"id\":\"", record->rank);
     ampi_json_field(&out, ".", (int64_t)record->context);
     ampi_json_field(&out, ".", n);
-    ampi_json_field(&out, "\",\"args\":{\"context\":", (int64_t)record->context);
-    ampi_json_field(&out, ",\"n\":", n);
+    ampi_json_field(&out, "\",\"args\":{\"context\":\"", (int64_t)record->context);
+    ampi_json_field(&out, "\",\"n\":", n);
     ampi_json_field(&out, is_begin ? ",\"root\":" : ",\"error\":", record->tag);
     ampi_json_text(&out, "}");
     end_event();
@@ -315,6 +314,8 @@ static void take(struct pe_track *pe, const struct ampi_trace_record *record)
     case AMPI_EVENT_COLLECTIVE_END:
         take_collective(pe, record, now_ns);
         break;
+    case AMPI_EVENT_SEND_UNMATCHED:
+        break; /* find_unmatched */
     case AMPI_EVENT_PE_IDLE:
         begin_of_pe("i", pe, record->value);
         add_name("state", "idle");
@@ -336,6 +337,19 @@ static uint64_t first_kept(const struct ampi_trace_ring *ring, uint64_t n)
     return n >= ring->n_records ? n + 1 - ring->n_records : 0;
 }
 
+static const struct ampi_trace_record *record_at(const struct ampi_trace_ring *ring, uint64_t i)
+{
+    return &ring->records[i & (ring->n_records - 1)];
+}
+
+/* Before any send is written: whose arrows are left out. */
+static void find_unmatched(const struct pe_track *pe, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = first; i < n; i++)
+        if (record_at(pe->ring, i)->kind == AMPI_EVENT_SEND_UNMATCHED)
+            (void)number_of(pe, record_at(pe->ring, i));
+}
+
 static void write_pe(int pe_id, int64_t end_ns)
 {
     struct pe_track pe = {.ring = &ampi_trace.rings[pe_id], .pe_id = pe_id, .running = -1};
@@ -343,10 +357,10 @@ static void write_pe(int pe_id, int64_t end_ns)
     uint64_t n = atomic_load_explicit(&ring->n_written, memory_order_acquire), i = first_kept(ring, n);
 
     if (i < n)
-        pe.counter_step_ns =
-            (end_ns - (int64_t)ring->records[i & (ring->n_records - 1)].time_ns) / COUNTERS_MAX;
+        pe.counter_step_ns = (end_ns - (int64_t)record_at(ring, i)->time_ns) / COUNTERS_MAX;
+    find_unmatched(&pe, i, n);
     for (; i < n; i++)
-        take(&pe, &ring->records[i & (ring->n_records - 1)]);
+        take(&pe, record_at(ring, i));
     for (int k = 0; k < n_ranks; k++) {
         const struct ampi_rank *rank = &ampi_job.ranks[k];
         if (ranks[k].state != UNKNOWN && rank->pe_id == pe_id && end_ns >= ranks[k].since_ns)
