@@ -23,7 +23,7 @@ MPIT = "src/ampi/tool"
 sources = {name for file in os.listdir(os.path.join(root, MPIT)) if file.endswith((".c", ".h"))
            for name in names(os.path.join(MPIT, file), r'"(heddle_\w+)"')}
 performance = set(names(MPIT + "/pvar_table.c", r'^\s*\{?\s*"(heddle_\w+)"'))
-events = {"heddle_" + name for name in names("src/ampi/object/event.h", r'^\s*X\(\w+, \w+, "(\w+)"')}
+events = {"heddle_" + name for name in names("src/ampi/object/event.h", r'^\s*X\(\w+, (?!TIMELINE)\w+, "(\w+)"')}
 sources |= events | {name.replace("heddle_", "heddle_comm_", 1) for name in events}
 table = {name for row in names("docs/guide.md", r"^\| (`heddle_.*)$") for name in re.findall(r"`(heddle_\w+)`", row)}
 named = set(names("docs/guide.md", r"`(heddle_\w+)`"))

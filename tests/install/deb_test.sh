@@ -49,12 +49,12 @@ expect "the other stays chosen" 0 'Value: /usr/bin/mpicc.another' '' update-alte
 expect "ours can be chosen" 0 'Alternative: /usr/lib/heddle/bin/mpicc' '' update-alternatives --root "$root" --query mpi
 expect "choose mpicc" 0 '*' '*' update-alternatives --root "$root" --set mpi /usr/lib/heddle/bin/mpicc
 expect "choose mpirun" 0 '*' '*' update-alternatives --root "$root" --set mpirun /usr/lib/heddle/bin/mpirun
-for name in mpicc mpicxx mpic++ mpiCC mpifort mpif77 mpif90 mpirun mpiexec; do
+for name in mpicc mpicxx mpic++ mpiCC mpifort mpif77 mpif90 mpirun mpiexec heddle-whatif; do
     link=$name
     [ $name = mpicc ] && link=mpi
     expect "$name is ours" 0 "^/usr/lib/heddle/bin/${name//+/[+]} \$" '' readlink "$root/etc/alternatives/$link"
     page=$root$(readlink "$root/etc/alternatives/$name.1.gz")
-    expect "its manual page" 0 '\.TH MPI' '' zcat "$page"
+    expect "its manual page" 0 '\.TH (MPI|HEDDLE)' '' zcat "$page"
 done
 expect "the copyright" 0 'BSD' '' cat "$root/usr/share/doc/heddle/copyright"
 expect "compiles" 0 '' '' "$root/usr/lib/heddle/bin/mpicc" "$here/../wrappers/hello.c" -o hello

@@ -27,14 +27,16 @@ try() {
     mkdir "$name" || exit 1
     local pc
     pc=$(dirname "$(find "$prefix" -name heddle.pc)")
-    for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpifort bin/mpif77 bin/mpif90 bin/mpirun bin/mpiexec include/mpi.h \
+    for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpifort bin/mpif77 bin/mpif90 bin/mpirun bin/mpiexec bin/heddle-whatif include/mpi.h \
         include/heddle_mpi_compat.h include/heddle_mpi_gpu.h include/heddle_mpi_stream.h \
-        include/heddle_mpi_prequest.h include/heddle_prequest.h include/heddle_mpi_handlers.h include/heddle_handlers.h include/heddle_handlers_memory.h include/heddle_handlers_device.h include/mpi-ext-handlers.cuh include/mpi-ext-device.cuh include/mpi-ext.h share/man/man1/mpicc.1 share/man/man1/mpirun.1 share/heddle/python/heddle/channel.py; do
+        include/heddle_mpi_prequest.h include/heddle_prequest.h include/heddle_mpi_handlers.h include/heddle_handlers.h include/heddle_handlers_memory.h include/heddle_handlers_device.h include/mpi-ext-handlers.cuh include/mpi-ext-device.cuh include/mpi-ext.h share/man/man1/mpicc.1 share/man/man1/mpirun.1 share/man/man1/heddle-whatif.1 share/heddle/timeline.html share/heddle/python/heddle/channel.py; do
         expect "$name: has $file" 0 '' '' test -r "$prefix/$file"
     done
     expect "$name: mpicc" 0 '' '' "$prefix/bin/mpicc" "$hello" -o "$name/hello"
     expect "$name: mpirun" 0 '^hello from 8 ranks $' '' "$prefix/bin/mpirun" -n 8 "$name/hello" 8
     expect "$name: mpiexec" 0 '^hello from 3 ranks $' '' "$prefix/bin/mpiexec" -n 3 "$name/hello" 3
+    expect "$name: a trace" 0 '^hello from 2 ranks $' '' "$prefix/bin/mpirun" -n 2 "$name/hello" 2 +trace "$name/trace.json"
+    expect "$name: heddle-whatif" 0 '2 PEs: ' '' "$prefix/bin/heddle-whatif" "$name/trace.json" 1,2
     expect "$name: the library is this one" 0 "libmpi_abi.so.1 => $prefix" '' ldd "$name/hello"
     expect "$name: no trace of the build folder" 1 '' '' grep -rlIF "$build" "$prefix/bin" "$pc"
     expect "$name: mpicxx" 0 '' '' "$prefix/bin/mpic++" "${hello%.c}.cpp" -o "$name/hello_cpp"

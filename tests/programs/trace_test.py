@@ -168,6 +168,12 @@ class Test:
             trace.check_tracks()
             trace.check_unmatched(n_ranks)
 
+    def has_threads(self):
+        for n_ranks in (1, 3):
+            trace = self.run("-n", str(n_ranks), "+p", "2" if n_ranks > 1 else "1", "threads 50")
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 50)
+
     def ends_badly(self):
         for n_ranks, options in ((4, ["+p", "1"]), (5, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
             trace = self.run("-n", str(n_ranks), *options, "abort 3", code=3)
@@ -181,6 +187,9 @@ class Test:
             trace = self.run("-n", str(n_ranks), *options, "crash 3", code=128 + signal.SIGSEGV)
             trace.check_tracks()
             trace.check_messages(n_ranks, 3)
+
+        trace = self.run("-n", "4", "+p", "2", "late 1000", code=16)
+        trace.check_messages(4, 1000)
 
     def drops_old_events(self):
         trace = self.run("-n", "4", "+p", "2", "end 500", options=["+trace-size", "64K"])
@@ -218,6 +227,7 @@ def main():
     test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     test.ends_well()
     test.leaves_arrows_out()
+    test.has_threads()
     test.ends_badly()
     test.drops_old_events()
     test.cannot_be_written()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For trace_test.py, which knows how many messages and collectives this is. Argument: how it ends; a number of rounds. */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,25 @@ static void split(int rank)
     }
 }
 
+static void *barrier_wait(void *barrier)
+{
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+/* The rank waits for a thread of its own, not in MPI. */
+static void wait_for_thread(void)
+{
+    pthread_barrier_t barrier;
+    pthread_t thread;
+
+    pthread_barrier_init(&barrier, NULL, 2);
+    pthread_create(&thread, NULL, barrier_wait, &barrier);
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&barrier);
+}
+
 int main(int argc, char **argv)
 {
     const char *end = argc > 1 ? argv[1] : "";
@@ -94,6 +114,8 @@ int main(int argc, char **argv)
         send_unmatched(rank);
         split(rank);
     }
+    for (int i = 0; i < n_rounds && strcmp(end, "threads") == 0; i++)
+        wait_for_thread();
     if (strcmp(end, "deadlock") == 0)
         MPI_Recv(data[0], 8, MPI_BYTE, (rank + 1) % n, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(end, "abort") == 0 && rank == n - 1)
@@ -103,5 +125,7 @@ int main(int argc, char **argv)
     if (strcmp(end, "abort") == 0 || strcmp(end, "crash") == 0)
         MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
+    if (strcmp(end, "late") == 0)
+        MPI_Barrier(MPI_COMM_WORLD); /* an error, of all ranks at once */
     return 0;
 }

@@ -128,7 +128,8 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
     struct ampi_trace_record *record;
 
     if (!ring || kind == AMPI_EVENT_SEND_COMPLETED || kind == AMPI_EVENT_RECEIVE_POSTED ||
-        kind == AMPI_EVENT_RECEIVE_COMPLETED || kind == AMPI_EVENT_PE_IDLE || (comm && comm->streams))
+        kind == AMPI_EVENT_RECEIVE_COMPLETED || kind == AMPI_EVENT_PE_IDLE ||
+        (kind == AMPI_EVENT_SEND_POSTED && comm->streams))
         return; /* streams start sends that have no event */
     record = append(ring);
     record->kind = (int32_t)kind;
@@ -229,12 +230,10 @@ static void end_by_signal(int number)
 /* mpirun ends processes by SIGTERM, users by SIGINT. */
 static void catch_signals(void)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-
-    for (size_t i = 0; i < BASE_COUNT(numbers); i++) {
+    for (size_t i = 0; i < BASE_COUNT(ampi_trace_signals); i++) {
         struct sigaction action = {.sa_handler = end_by_signal, .sa_flags = SA_ONSTACK}, old;
-        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(numbers[i], &action, NULL);
+        if (sigaction(ampi_trace_signals[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(ampi_trace_signals[i], &action, NULL);
     }
 }
 

@@ -13,6 +13,8 @@
 #ifndef AMPI_TOOL_TRACE_H
 #define AMPI_TOOL_TRACE_H
 
+#include <signal.h>
+
 #include "ampi/object/event.h"
 
 /* An event. */
@@ -66,8 +68,11 @@ void ampi_trace_take_idle(int pe_id, uint64_t since_ns) BASE_COLD;
 int64_t ampi_trace_count(struct ampi_trace_ring *ring, const struct ampi_trace_record *record,
                          uint64_t n_max);
 
-/* Adds the process's records to the file, the first time that it is called. Any thread, also in a signal handler: takes no
- * lock of the process, and no memory. */
+/* These end a process, after its records are in the file. */
+static const int ampi_trace_signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+/* Adds the process's records to the file, the first time that it is called; returns when they are there. Any thread, also in a
+ * signal handler: takes no lock of the process, and no memory. */
 void ampi_trace_write(void);
 
 /* Creates the file without records: process 0 at the start. Prints a message if that fails. */

@@ -13,9 +13,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ampi/tool/json.h"
@@ -25,6 +28,7 @@
 
 #define END "\n]}\n"
 #define END_BYTES 4
+#define DONE (-1)
 #define BASE_DIGITS 20
 #define HEAD "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"heddle\":\"1\",\"base_ns\":\""
 #define COUNTERS_MAX 400 /* values of a counter */
@@ -167,8 +171,10 @@ static void take_switch(struct pe_track *pe, const struct ampi_trace_record *rec
                : record->tag == ULT_BLOCKED ? BLOCKED
                                             : UNKNOWN,
                now_ns);
-    if (before)
+    if (before) {
         before->by = -1;
+        before->call = "outside MPI"; /* there is no RANK_BLOCKED of waits for other threads */
+    }
     pe->running = -1;
     change(pe, record->rank, RUNNING, now_ns);
 }
@@ -187,7 +193,7 @@ static void take_state(struct pe_track *pe, const struct ampi_trace_record *reco
         track->by = record->peer;
         change(pe, record->rank, READY, now_ns);
     } else if (track->state != RUNNING) { /* it goes on without a switch */
-        if (track->state == UNKNOWN && pe->running >= 0)
+        if (pe->running >= 0)
             change(pe, pe->running, UNKNOWN, now_ns);
         change(pe, record->rank, RUNNING, now_ns);
     }
@@ -519,12 +525,10 @@ static void write_all(int64_t end_ns)
         say_dropped(n_dropped);
 }
 
-void ampi_trace_write(void)
+static void write_file(void)
 {
     int64_t end_ns = (int64_t)ult_now_ns();
 
-    if (BASE_LIKELY(!ampi_trace.rings) || ampi_job.is_forked || atomic_exchange(&ampi_trace.is_ended, true))
-        return;
     n_ranks = atomic_load(&ampi_job.n_present);
     ranks = mmap(NULL, (size_t)n_ranks * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                  -1, 0);
@@ -532,4 +536,35 @@ void ampi_trace_write(void)
         return;
     write_all(end_ns);
     close_file();
+}
+
+/* A signal that ends the process waits until the file is complete. */
+static void write_undisturbed(void)
+{
+    sigset_t signals, before;
+
+    sigemptyset(&signals);
+    for (size_t i = 0; i < BASE_COUNT(ampi_trace_signals); i++)
+        sigaddset(&signals, ampi_trace_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    write_file();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void ampi_trace_write(void)
+{
+    static _Atomic int writer; /* the thread that writes; 0: none yet; DONE */
+    const struct timespec ms = {.tv_nsec = 1000000};
+    int self = gettid(), before = 0;
+
+    if (BASE_LIKELY(!ampi_trace.rings) || ampi_job.is_forked)
+        return;
+    atomic_store(&ampi_trace.is_ended, true);
+    if (atomic_compare_exchange_strong(&writer, &before, self)) {
+        write_undisturbed();
+        atomic_store(&writer, DONE);
+        return;
+    }
+    while (before != self && atomic_load(&writer) != DONE) /* else it crashed while it wrote */
+        nanosleep(&ms, NULL);
 }
