@@ -80,31 +80,35 @@ static void split(int rank)
     }
 }
 
-static void *barrier_wait(void *barrier)
+static void *ask(void *arg)
 {
-    pthread_barrier_wait(barrier);
-    return NULL;
+    MPI_Info info;
+
+    for (int i = 0; i < 50; i++) {
+        MPI_Info_create(&info);
+        MPI_Info_free(&info);
+    }
+    return arg;
 }
 
-/* The rank waits for a thread of its own, not in MPI. */
-static void wait_for_thread(void)
+/* The rank waits for threads of its own, not in MPI. */
+static void wait_for_threads(void)
 {
-    pthread_barrier_t barrier;
-    pthread_t thread;
+    pthread_t threads[4];
 
-    pthread_barrier_init(&barrier, NULL, 2);
-    pthread_create(&thread, NULL, barrier_wait, &barrier);
-    pthread_barrier_wait(&barrier);
-    pthread_join(thread, NULL);
-    pthread_barrier_destroy(&barrier);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, ask, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
 }
 
 int main(int argc, char **argv)
 {
     const char *end = argc > 1 ? argv[1] : "";
-    int rank, n, n_rounds = argc > 2 ? atoi(argv[2]) : 1;
+    int rank, n, provided, n_rounds = argc > 2 ? atoi(argv[2]) : 1;
 
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, strcmp(end, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                    &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     for (int i = 0; i < n_rounds; i++)
@@ -115,7 +119,7 @@ int main(int argc, char **argv)
         split(rank);
     }
     for (int i = 0; i < n_rounds && strcmp(end, "threads") == 0; i++)
-        wait_for_thread();
+        wait_for_threads();
     if (strcmp(end, "deadlock") == 0)
         MPI_Recv(data[0], 8, MPI_BYTE, (rank + 1) % n, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(end, "abort") == 0 && rank == n - 1)

@@ -56,12 +56,12 @@ void ampi_stats_print_matrix(FILE *out, const struct ampi_stats_cell *matrix)
     print_axes(out);
     for (int i = 0; i < n * n; i++) {
         double share = log1p((double)matrix[i].n_bytes) / log1p(most);
-        int light = 225 - (int)(200 * share);
+        int light = 225 - (int)(200 * share), row = i / n, column = i % n;
         if (matrix[i].n)
             fprintf(out,
                     "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"rgb(%d,%d,255)\">"
                     "<title>%lld messages, %lld B</title></rect>\n",
-                    MARGIN_PX + i % n * cell_px, MARGIN_PX + i / n * cell_px, cell_px, cell_px, light, light,
+                    MARGIN_PX + column * cell_px, MARGIN_PX + row * cell_px, cell_px, cell_px, light, light,
                     (long long)matrix[i].n, (long long)matrix[i].n_bytes);
     }
     fprintf(out, "</svg>\n");
