@@ -12,6 +12,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 SLACK_US = 0.002  # the resolution of the file
 LARGE = 100000
@@ -208,6 +209,16 @@ class Test:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0 and "+trace /nowhere/trace.json: cannot be written: No such file" in done.stderr, done
 
+    def draws_matrix(self):
+        """+stats FILE.svg: a cell for each pair of ranks in the JSON, with its messages and bytes."""
+        sums, picture = self.work / "stats.json", self.work / "stats.svg"
+        self.run("-n", "4", "+p", "2", "end 5", options=["+stats", f"{sums},{picture}"])
+        expected = sorted(f"{n} messages, {n_bytes} B" for rank in json.loads(sums.read_text())["ranks"]
+                          for n, n_bytes in rank["sent_to"].values())
+        titles = [title.text for title in xml.etree.ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}title")]
+        # To the next rank, and to rank 0: rank 3 sends both to rank 0.
+        assert len(titles) == 6 and sorted(titles) == expected, f"{titles} instead of {expected}"
+
     def predicts(self):
         """heddle-whatif: two PEs take half of the time of one if ranks only compute."""
         self.run("-n", "4", "+p", "1", "end 20")
@@ -231,6 +242,7 @@ def main():
     test.ends_badly()
     test.drops_old_events()
     test.cannot_be_written()
+    test.draws_matrix()
     test.predicts()
 
 
