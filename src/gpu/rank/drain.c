@@ -10,6 +10,7 @@
 
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
@@ -110,6 +111,44 @@ void gpu_drain_wait_in_mpi(CUcontext context)
         wait_while_closed(context);
 }
 
+/* ---- Other threads of ranks ---- */
+
+/* Number of those that submit work, and whether the calling one does. */
+static _Atomic int n_threads;
+static __thread bool is_submitting __attribute__((tls_model("initial-exec")));
+
+void gpu_drain_begin_elsewhere(void)
+{
+    CUcontext context;
+
+    if (!gpu_streams_are_private || ult_self() || is_submitting || !gpu_rank_of_self())
+        return;
+    for (;;) {
+        is_submitting = true;
+        atomic_fetch_add(&n_threads, 1);
+        if (BASE_LIKELY(atomic_load(&gpu_drain_n_closed) == 0))
+            return;
+        context = gpu_context_current();
+        pthread_mutex_lock(&lock);
+        if (!is_closed(context)) {
+            pthread_mutex_unlock(&lock);
+            return;
+        }
+        gpu_drain_end_elsewhere();
+        while (is_closed(context))
+            pthread_cond_wait(&opened, &lock);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+void gpu_drain_end_elsewhere(void)
+{
+    if (!is_submitting)
+        return;
+    is_submitting = false;
+    atomic_fetch_sub(&n_threads, 1);
+}
+
 /* ---- The thread that closes a context ---- */
 
 static void pause_for(uint64_t ns)
@@ -174,6 +213,11 @@ static bool wait_for_submissions(uint64_t limit_ns)
                 return false;
             sched_yield();
         }
+    while (atomic_load(&n_threads) > 0) {
+        if (ult_now_ns() > until_ns)
+            return false;
+        sched_yield();
+    }
     return true;
 }
 

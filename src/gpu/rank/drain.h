@@ -70,6 +70,10 @@ static inline void gpu_submit_end(void);
 void gpu_drain_wait(const void *caller) BASE_COLD;
 void gpu_drain_wait_in_mpi(CUcontext context) BASE_COLD;
 
+/* The same on another thread of a rank, which is blocked while the context is closed. Nothing on other threads. */
+void gpu_drain_begin_elsewhere(void) BASE_COLD;
+void gpu_drain_end_elsewhere(void) BASE_COLD;
+
 /* Announces that this PE submits work. Either a thread that closes a context sees the announcement, or this
  * PE sees that the context is closed. */
 static inline bool gpu_drain_announce(struct gpu_pe *pe)
@@ -83,7 +87,9 @@ static inline void gpu_submit_begin(const void *caller)
 {
     struct gpu_pe *pe = gpu_pe_here();
 
-    if (BASE_UNLIKELY(pe && !gpu_drain_announce(pe)))
+    if (BASE_UNLIKELY(!pe))
+        gpu_drain_begin_elsewhere();
+    else if (BASE_UNLIKELY(!gpu_drain_announce(pe)))
         gpu_drain_wait(caller);
 }
 
@@ -101,6 +107,8 @@ static inline void gpu_submit_end(void)
 
     if (BASE_LIKELY(pe != NULL))
         atomic_store_explicit(&pe->is_submitting, false, memory_order_release);
+    else
+        gpu_drain_end_elsewhere();
 }
 
 #endif

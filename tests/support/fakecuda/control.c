@@ -191,6 +191,7 @@ static CUresult init(unsigned flags)
         fake.delay_us = (int)number_in("FAKECUDA_DELAY_US", 0);
         fake.has_peers = number_in("FAKECUDA_PEER", 1) != 0;
         fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
+        fake.call_us = (unsigned)number_in("FAKECUDA_CALL_US", 0);
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
         fake.n_connections =
             number_in("FAKECUDA_CONNECTIONS", 0) ? (int)number_in("CUDA_DEVICE_MAX_CONNECTIONS", 8) : 0;

@@ -40,6 +40,7 @@ extern struct fake_driver {
     int n_connections; /* see FAKECUDA_CONNECTIONS; 0: as many as streams */
     int rdma_flush;    /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
     int n_flushes;     /* of remote writes */
+    unsigned call_us;  /* how long a call that waits for a device takes before it looks for work */
     bool has_locks;    /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;

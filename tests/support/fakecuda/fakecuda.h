@@ -16,6 +16,7 @@
  *      FAKECUDA_RDMA_FLUSH  a network card's writes must be flushed: 1 by cuFlushGPUDirectRDMAWrites, 2 by a wait of a stream
  *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
  *                           queue work (as on H200s); 0
+ *      FAKECUDA_CALL_US     how long such a call takes before it looks for work of the device; 0
  *      CUDA_VISIBLE_DEVICES numbers of devices, separated by commas
  *      FAKECUDA_CONNECTIONS 1: streams share CUDA_DEVICE_MAX_CONNECTIONS connections to a device: an operation begins only after the
  *                           earlier ones of its connection have begun; 0

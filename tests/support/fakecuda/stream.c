@@ -316,6 +316,11 @@ void fake_wait_for_lock(void)
 
 void fake_wait_device(int device)
 {
+    if (fake.call_us > 0) {
+        pthread_mutex_unlock(&fake_lock);
+        usleep(fake.call_us);
+        pthread_mutex_lock(&fake_lock);
+    }
     fake_wait_for_lock();
     n_lock_holders += fake.has_locks;
     wait_contexts(NULL, device);
