@@ -111,8 +111,8 @@ void ucxm_request_sent(void *request, ucs_status_t status, void *arg)
 }
 
 /* UCX's parameters for a message. Its fastest path ignores the memory type: it assumes host memory as long
- * as its hooks have seen no allocation of device memory, which they miss before they are installed, or if
- * UCX could not load them. Naming the datatype, bytes, keeps it off that path. */
+ * as its hooks have seen no allocation of device memory, which they miss before they are installed. Naming the
+ * datatype, bytes, keeps it off that path, but not in UCX 1.20 to 1.22 whose libucm_cuda.so cannot be loaded. */
 static ucp_request_param_t send_param(enum machine_memory memory)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
