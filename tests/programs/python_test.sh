@@ -3,6 +3,7 @@
 #
 # Shows that an unmodified Python interpreter becomes the requested ranks, in one process where it can be copied, or fails
 # with a message. Usage: python_test.sh BUILD WORK
+unset PYTHONUNBUFFERED # with it, print writes the end of a line by itself, and two ranks share stdout
 set -u
 build=$1 work=$2
 # shellcheck source=tools/test_expect.sh
@@ -52,8 +53,9 @@ sys.exit(3 if os.environ["OMPI_COMM_WORLD_RANK"] == "2" else 0)'
         # shellcheck disable=SC2016
         expect "$1" "$2" "$3" '*' bash -c '
 set -m # SIGINT is not ignored; dash needs a terminal for that
+: >begun.log # of the case before
 "$@" >begun.log & job=$!
-until [ "$(grep -c begun begun.log)" = 2 ]; do sleep 0.1; done
+until [ "$(grep -o begun begun.log | wc -l)" = 2 ]; do sleep 0.1; done
 kill -INT $job
 wait $job
 code=$?

@@ -11,7 +11,8 @@ parent, inter = ctypes.c_void_p(), ctypes.c_void_p()
 mpi.MPI_Init(None, None)
 mpi.MPI_Comm_get_parent(ctypes.byref(parent))
 if parent.value != 0x100:
-    print("spawned", sys.argv[1:], flush=True)
+    sys.stdout.write(f"spawned {sys.argv[1:]}\n") # one write, as the ranks share stdout
+    sys.stdout.flush()
 else:
     for name in sys.argv[1:]:
         words = (ctypes.c_char_p * 3)(b"a", b"-n", None)
