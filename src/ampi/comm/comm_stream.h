@@ -17,7 +17,7 @@ struct ampi_stream {
     int n_refs;     /* the program's handle, communicators, and operations in progress */
     int error;      /* of an operation, returned by the next call that names the stream; MPI_SUCCESS: none */
     struct ampi_rank *owner;
-    struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream of no GPU */
+    struct gpu_sync *sync;          /* the CUDA stream; NULL: a stream without a GPU */
     struct ampi_captured *captured; /* not waited for in their graph yet */
     int n_late; /* sends and receives that the stream has not reached, and that match when it does: see
                  * enqueue/early.h */

@@ -32,8 +32,8 @@ static int check(const struct ampi_captured_args *args)
     return MPI_SUCCESS;
 }
 
-/* Raises an error if operations of an earlier capture were not waited for: no graph has them, or no wait of
- * that graph. */
+/* Raises an error if operations of an earlier capture were not waited for: they are in no graph, or no wait of that
+ * graph covers them. */
 static int check_capture(struct ampi_stream *stream, struct ampi_comm *comm, uint64_t capture)
 {
     if (BASE_UNLIKELY(capture == GPU_SYNC_NO_CAPTURE))
@@ -145,7 +145,7 @@ int ampi_captured_coll(const char *call, struct ampi_stream *stream, struct ampi
 struct captured_request {
     struct ampi_captured *captured; /* NULL: nothing to do */
     struct ampi_stream *stream;
-    bool is_taken; /* a wait has it */
+    bool is_taken; /* a wait covers it */
 };
 
 static int query(struct ampi_request *request, MPI_Status *status)

@@ -14,7 +14,7 @@
 struct ampi_captured {
     struct gpu_graph_end end;
     struct ampi_captured *next;      /* link of the list of all ends */
-    struct ampi_captured *next_here; /* link of the stream's operations that no wait has yet */
+    struct ampi_captured *next_here; /* link of the stream's operations that no wait covers yet */
     struct ampi_captured_args args;  /* collective: comm and stream alone */
     struct ampi_rank *owner;
     struct ampi_comm *hidden;              /* of a message, if the PEs do it */

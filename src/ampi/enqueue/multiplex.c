@@ -65,7 +65,7 @@ static int check_index(struct ampi_comm *comm, const char *end, int index, int n
                             index, n);
 }
 
-/* Finds the handle of the caller's stream. end: of the message, which the caller is. */
+/* Finds the handle of the caller's stream. end: the caller's end of the message. */
 static int find_own(struct ampi_comm *comm, const char *end, int index, struct ampi_comm **handle_out)
 {
     struct ampi_comm_shared *hidden;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * event.h: what the library can tell about a run: one table of kinds of events for MPI_T, +stats and +trace (tool/).
+ * event.h: the events of a run: one table of their kinds for MPI_T, +stats and +trace (tool/).
  *
  * Events are off until a rank asks for them (ampi_comm_watch_pe in comm/comm.h). Then the places where they happen leave
  * their fast paths, and call ampi_event_emit. Each of these places uses a branch that it has anyway:

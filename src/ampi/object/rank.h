@@ -166,8 +166,8 @@ struct ampi_job {
 };
 extern struct ampi_job ampi_job;
 
-/* The rank that the caller runs for; NULL on threads that are no PE, and on other threads of a rank outside of
- * the functions of MPI. */
+/* The rank that the caller runs for; NULL on threads that are not PEs, and on other threads of a rank outside the
+ * functions of MPI. */
 static inline struct ampi_rank *ampi_self(void)
 {
     const struct ult *u = ult_self();

@@ -173,8 +173,8 @@ int ampi_bsend_attach(struct ampi_comm *comm, struct ampi_bsend_buffer **slot, v
         wrong = "the buffer is NULL";
     if (wrong)
         return ampi_raise_on_comm(comm, size_bytes < 0 ? MPI_ERR_ARG : MPI_ERR_BUFFER, "%s", wrong);
-    /* The memory may have been part of another buffer that was released when its messages had arrived:
-     * other PEs have sent their last wake-ups for it, which may not have been handled yet. */
+    /* The memory may have belonged to a released buffer. Other PEs' last wake-ups for that buffer may not
+     * have been handled yet. */
     ult_progress();
     made = base_calloc(1, sizeof *made, "an attached buffer");
     made->user_address = buffer;

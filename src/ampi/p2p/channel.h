@@ -3,10 +3,9 @@
  * channel.h: channels: a persistent send and a persistent receive of ranks of one PE that have matched are
  * *bound* to each other (docs/decisions/0034-channels.md).
  *
- * A channel is a remembered match, not another way: whenever MPI's order could give the message of a Start
- * another receive, or the receive another message, the Start takes the ordinary path, and the requests stay
- * bound. There is no message in a channel: a Start of the send finds the receive posted and completes both,
- * or takes the ordinary path.
+ * A channel is a remembered match. If MPI's order could give the message of a Start to another receive, or another
+ * message to the receive, the Start takes the ordinary path. The requests stay bound. A channel has no message: a
+ * Start of the send completes both requests if the receive is posted, and else takes the ordinary path.
  *
  * Invariants:
  *   1. A bound receive's node is in its engine's table of bound receives (match.h) instead of the table of

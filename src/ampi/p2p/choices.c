@@ -2,16 +2,16 @@
  *
  * choices.c: see choices.h.
  *
- * The ranks of one PE run until all are blocked. Receives from any source have not been matched until then: they are posted, and
- * messages that they accept wait in the unexpected table. So all sources that a receive can get a message from, without a choice
- * of another receive, are known. One point of choice is decided, and the ranks run on.
+ * The ranks of one PE run until all are blocked. Receives from any source have not been matched until then: they are
+ * posted, and messages that they accept wait in the unexpected table. So all sources from which a receive can get a
+ * message without another choice are known. One point of choice is decided, and the ranks run on.
  *
  * A choice is among the sources of a receive or probe, or the complete requests of MPI_Waitany. It has one more alternative: to
  * wait, with these sources asleep, until other choices have brought another source. mpirun runs it only if such a source was seen
  * in a run (has_late). If nothing but sleeping alternatives is left, another run has the same matches in another order, and
  * this one ends.
  *
- * A poll finds nothing when no choice is left, or at once unless the rank's poll before it did.
+ * A poll finds nothing when no choice is left, or at once if the rank's previous poll has found something.
  *
  * Why all orders are seen: matches at different receivers are independent. Those at one receiver depend on each other only if
  * they take the same message or are the same receive, and at each point all sources of one receive are tried. A source that
@@ -88,7 +88,7 @@ static struct {
     struct any_wait *any_waits;
     struct poller *pollers;
     uint64_t n_changes;   /* decisions so far */
-    uint64_t n_looked_at; /* n_changes when the pollers looked last ... */
+    uint64_t n_looked_at; /* n_changes at the pollers' last poll ... */
     bool has_looked;      /* ... and nothing else has happened since, unless n_changes differs */
     int mode;             /* of sends; -1: not chosen yet */
     uint8_t *has_failed;  /* by rank: its last poll found nothing */
@@ -499,7 +499,7 @@ static void remove_prober(struct ampi_comm *comm, void *ult)
         *link = (*link)->next;
 }
 
-/* Lets all pollers look again, or find nothing. */
+/* Makes all pollers poll again, or find nothing. */
 static bool wake_pollers(bool looks_again)
 {
     bool has_any = run.pollers != NULL;

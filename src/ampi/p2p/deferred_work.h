@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * deferred_work.h: work that is deferred until the ready ranks have run once. It fetches a small message for
- * which no receive is posted, because a ready rank may be about to receive it. Often that is the sender of
- * the message that this one answers: the end of its own send and the answer are found by one poll, before it
- * calls its receive.
+ * deferred_work.h: work that is deferred until the ready ranks have run once. It fetches a small message without a
+ * posted receive, because a ready rank may be about to post one. Often that rank has sent the message that this one
+ * answers: one poll finds the end of its send and the answer, before it posts its receive.
  */
 #ifndef AMPI_P2P_LATER_H
 #define AMPI_P2P_LATER_H
@@ -26,7 +25,7 @@ static inline bool ampi_deferred_waits(const struct ampi_deferred *later)
     return later->n_polls >= 0;
 }
 
-/* Removes one that has not begun from the list: it will not begin. */
+/* Removes work that has not begun from the list. */
 void ampi_deferred_cancel(struct ampi_deferred *later);
 
 #endif

@@ -154,7 +154,7 @@ void ampi_message_scratch_free(struct ampi_message_pool *pool, void *scratch, si
         ampi_message_free(pool, BASE_CONTAINER(scratch, struct ampi_message, data));
 }
 
-/* Wakes the ranks that probe for the message, and reports it if the list ends so. */
+/* Wakes the ranks that probe for the message, and reports it if the list ends with ampi_prober_watch. */
 static BASE_COLD void wake_probers(struct ampi_comm *dest, const struct ampi_message *message, int source,
                                    int tag)
 {

@@ -51,7 +51,7 @@ int ampi_check_address(struct ampi_comm *comm, const void *buf, MPI_Count count,
 
 /* ---- Sending (send.c). Never switch. dest is not MPI_PROC_NULL. ---- */
 
-/* True: the send is complete. false: nothing has happened yet, call ampi_send_queue. */
+/* True: the send is complete. False: nothing has happened yet, call ampi_send_queue. */
 bool ampi_send_try(struct ampi_rank *self, const struct ampi_send_args *args);
 
 /* Queues the (ACTIVE) request, filled by ampi_send_fill, at the destination. */
@@ -104,8 +104,8 @@ bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MP
  * status. */
 bool ampi_recv_try_known(struct ampi_request *request, const struct ampi_recv_args *args);
 
-/* Handles a receive request if a message that has to be fetched was taken for it (comm->away), or if members
- * of the communicator have failed: then the request fails. False: post the request. */
+/* Handles a receive request whose message was taken and has to be fetched (comm->away). Fails the request if members
+ * of the communicator have failed. False: post the request. */
 bool ampi_recv_post_specially(struct ampi_request *request, int source) BASE_COLD;
 
 /* Posts the (ACTIVE) request, filled with the arguments. Never switches. */

@@ -9,11 +9,11 @@
 #include "ampi/p2p/route/remote.h"
 #include "base/log.h"
 
-/* A pending move into a receive, from a send request or from bytes; or into a message. Those that are over are kept for the
- * PE's next ones. */
+/* A pending move into a receive (from a send request or from bytes) or into a message. The PE reuses finished
+ * ones. */
 struct transfer {
     struct gpu_move move;
-    struct transfer *next;        /* link of those that are over */
+    struct transfer *next;        /* link of finished ones */
     struct ampi_request *recv;    /* completed at the end; for a fetch: the receive that awaits it, NULL: none
                                   * yet */
     struct ampi_request *sender;  /* completed at the end; NULL: none */

@@ -14,11 +14,12 @@
 /* In comm->away while events are wanted, so that persistent receives are not bound. */
 extern struct ampi_message ampi_message_watch_mark;
 
-/* What comm->away is while no message waits there. */
+/* The value of comm->away while no message waits there. */
 struct ampi_message *ampi_p2p_mark_of(const struct ampi_comm *comm);
 
-/* An operation starts: reports it. First starts enqueued operations to which the communicator's streams have come: these
- * precede it, because the program may have waited for the stream by a call that the library does not see. */
+/* Reports the start of an operation. Before that, starts enqueued operations that the communicator's streams have
+ * reached: they precede this one, because the program may have waited for the stream by a call that the library does
+ * not see. */
 void ampi_p2p_before_send(const struct ampi_send_args *args) BASE_COLD;
 void ampi_p2p_before_recv(const struct ampi_recv_args *args) BASE_COLD;
 void ampi_p2p_before_probed(const struct ampi_message *message, const struct ampi_recv_args *args) BASE_COLD;

@@ -40,7 +40,7 @@ static BASE_COLD int start_watched(struct ampi_request *object)
     return error;
 }
 
-/* Events are those of the program's requests: others start requests by their kind, on any stack. */
+/* Only the program's requests have events: the library starts its own through their kind, on any stack. */
 static inline int start(struct ampi_request *object)
 {
     return BASE_LIKELY(!(object->comm->at_post & AMPI_AT_POST_EVENTS)) ? object->kind->start(object)

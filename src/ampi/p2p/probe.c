@@ -80,7 +80,7 @@ static struct ampi_message *await(struct ampi_comm *comm, int source, int tag, b
     return message;
 }
 
-/* As poll, with +schedule: asks again as long as it has to. */
+/* As poll, with +schedule: polls as often as +schedule requires. */
 static BASE_COLD struct ampi_message *poll_specially(struct ampi_comm *comm, int source, int tag, bool take)
 {
     enum ampi_poll how = ampi_poll_begin();
@@ -110,7 +110,7 @@ static BASE_COLD struct ampi_message *poll_specially(struct ampi_comm *comm, int
     return message;
 }
 
-/* Of a call that does not wait. */
+/* For a call that does not wait. */
 static struct ampi_message *poll_once(struct ampi_comm *comm, int source, int tag, bool take)
 {
     return ampi_schedule_asks() ? poll_specially(comm, source, tag, take) : poll(comm, source, tag, take);
@@ -161,8 +161,7 @@ ULT_JUMPS_BACK int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MP
     return MPI_SUCCESS;
 }
 
-/* Returns a message that was removed from matching to the program. It keeps its communicator until it is
- * received. */
+/* Gives the program a message that was removed from matching. It holds its communicator until it is received. */
 static MPI_Message hand_out(struct ampi_message *message)
 {
     message->comm->n_pending++;

@@ -2,13 +2,14 @@
  *
  * record.c: see record.h.
  *
- * The file: a page with a header, then pages of one rank each. A rank's entries are in the order of its calls, except that a receive
- * is entered when it has its message: it says its number among the rank's receives with wildcards. Pages are mapped, so that an
- * entry costs no system call, and is in the file however the run ends. A job of several processes has one file for each, with the
- * number of the process behind the name.
+ * The file: a page with a header, then pages of one rank each. A rank's entries are in the order of its calls, but a
+ * receive is entered when it has its message, with its number among the rank's receives with wildcards. Pages are
+ * mapped, so that an entry costs no system call, and is in the file however the run ends. A job of several processes
+ * has one file for each, with the number of the process behind the name.
  *
- * In a replay, a receive with wildcards becomes one from the recorded source with the recorded tag. As messages of a source with one
- * tag keep their order, each receive gets its message. A receive that got none in the record gets none: its source is nobody.
+ * In a replay, a receive with wildcards becomes one from the recorded source with the recorded tag. As messages of a
+ * source with one tag keep their order, each receive gets its message. A receive without a message in the record gets
+ * none: its source matches no rank.
  */
 #include "ampi/p2p/record.h"
 
@@ -53,7 +54,7 @@ struct header {
     uint32_t proc_id;
     uint32_t n_procs;
     _Atomic uint32_t n_pages; /* including this one */
-    uint32_t is_complete; /* the run has ended in order; else ranks go on without the record behind its end */
+    uint32_t is_complete;     /* the run has ended normally; else ranks run freely behind the record's end */
     uint32_t zero;
 };
 
@@ -255,7 +256,7 @@ static void take_receive(struct rank_record *record, const struct entry *entry)
     record->receives[entry->number] = *entry;
 }
 
-/* Of the kinds that stand for calls: a SOME has its indices behind it, and no index stands alone. */
+/* For kinds that stand for calls: the indices of a SOME follow it, and no index is alone. */
 static void check_polls(const struct rank_record *record)
 {
     for (uint32_t i = 0; i < record->n_polls; i++) {
@@ -363,7 +364,7 @@ static void depart(const struct ampi_rank *rank, const struct entry *entry, cons
     abort();
 }
 
-/* The rank has come further than in the run that was recorded, which was ended: from here on it is free. */
+/* The recorded run was ended before this point: from here on the rank runs freely. */
 static bool is_beyond(const struct rank_record *record)
 {
     return !record || (record->at >= record->n_polls && !header->is_complete);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * record.h: writes what MPI leaves open, and repeats it (+schedule record:FILE, replay:FILE).
+ * record.h: records the choices that MPI leaves open, and repeats them (+schedule record:FILE, replay:FILE).
  */
 #ifndef AMPI_P2P_RECORD_H
 #define AMPI_P2P_RECORD_H
@@ -11,7 +11,7 @@
 void ampi_record_begin(const char *path);
 void ampi_replay_begin(const char *path);
 
-/* The run has ended in order. */
+/* The run has ended normally. */
 void ampi_record_end(void);
 
 /* The functions of schedule.h. */

@@ -99,7 +99,7 @@ void ampi_request_complete(struct ampi_request *request)
         request->on_complete(request, request->whole);
 }
 
-/* Where the action is that follows completion and its report. */
+/* The place of the action that follows completion and its report. */
 static ampi_request_complete_fn *action_of(struct ampi_request *request)
 {
     return request->on_complete == ampi_p2p_completed ? &request->then : &request->on_complete;
@@ -191,7 +191,7 @@ void ampi_request_destroy(struct ampi_request *request)
     if (request->kind->release)
         request->kind->release(request);
     request->magic = AMPI_MAGIC_DEAD;
-    request->state = AMPI_REQUEST_INACTIVE; /* for a call that has the handle twice */
+    request->state = AMPI_REQUEST_INACTIVE; /* if the call has the handle twice */
     request->next = request->owner->free_requests;
     request->owner->free_requests = request;
     request->owner->n_requests--;

@@ -10,8 +10,8 @@
  *
  * Invariants:
  *   1. Only the owner's PE touches a request's state; other PEs' completions come through the inbox.
- *   2. A ULT that waits is counted down: `awaited_by` of each request it waits for points to it, and
- *      completing one of these takes one off ult->wait_left; at zero the ULT becomes ready.
+ *   2. `awaited_by` of each request that a ULT waits for points to the ULT. Completing such a request decrements
+ *      ult->wait_left; at zero the ULT becomes ready.
  *   3. Further actions at completion are in `on_complete`: a request that the user freed while ACTIVE is
  *      destroyed, a part of a larger operation notifies it.
  *
@@ -45,8 +45,8 @@ struct ampi_request_kind {
     /* At Wait or Test, once complete: may fill the status and returns the request's error (generalized
      * requests). */
     int (*query)(struct ampi_request *request, MPI_Status *status);
-    /* When the program's last call for the request returns, before release: its error becomes the call's,
-     * if there is none yet (generalized requests). */
+    /* When the program's last call for the request returns, before release: its error becomes the call's
+     * unless there is one already (generalized requests). */
     int (*finish)(struct ampi_request *request);
     /* Before the request's memory is freed: drops its resources. */
     void (*release)(struct ampi_request *request);

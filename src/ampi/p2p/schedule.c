@@ -98,7 +98,7 @@ const char *ampi_schedule_open_call(const char *call, bool is_thread)
     return is_open ? call : NULL;
 }
 
-/* In a replay: says once that a result may differ from the record. */
+/* In a replay: warns once that a result may differ from the record. */
 static void warn_of_call(const char *call, bool is_thread)
 {
     static atomic_bool has_warned;
@@ -148,7 +148,7 @@ int ampi_schedule_receive(const struct ampi_comm *comm, int *source, int *tag)
                                                  : ampi_replay_receive(comm, source, tag);
 }
 
-/* Posting it writes the key into the node, which had kept the wildcards. */
+/* Posting writes the key into the node, which had the wildcards. */
 void ampi_schedule_start(struct ampi_request *request, struct ampi_recv_args *args)
 {
     struct ampi_p2p *p2p = &request->u.p2p;

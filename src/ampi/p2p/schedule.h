@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * schedule.h: +schedule: calls whose result MPI leaves open ask here. These are receives and probes with wildcards, calls that
- * do not wait (a poll: MPI_Test, MPI_Iprobe), and the index of MPI_Waitany.
+ * schedule.h: +schedule decides the calls whose result MPI leaves open: receives and probes with wildcards, calls
+ * that do not wait (a poll: MPI_Test, MPI_Iprobe), and the index of MPI_Waitany.
  *
  *      random    shuffle.h
  *      choices   each alternative in turn, in many runs: choices.c
  *      record    writes the results: record.c
  *      replay    gives the recorded results: record.c
  *
- * Off, a call that has to ask costs a load and a branch, and the fast paths of messages nothing: communicators are watched
- * (AMPI_AT_POST_EVENTS) with the last three.
+ * Without +schedule such a call costs a load and a branch. The fast paths of messages cost nothing: the last three
+ * watch communicators (AMPI_AT_POST_EVENTS).
  */
 #ifndef AMPI_P2P_SCHEDULE_H
 #define AMPI_P2P_SCHEDULE_H
@@ -42,7 +42,7 @@ bool ampi_schedule_describe(char *text, size_t size_bytes);
 /* The call begins with one of these words. */
 bool ampi_schedule_is_among(const char *call, const char *const *words, size_t n_words);
 
-/* What choices, record and replay leave open: the call, or "MPI from threads"; NULL: its result is theirs. */
+/* The call, or "MPI from threads", that choices, record and replay do not decide; NULL: they decide it. */
 const char *ampi_schedule_open_call(const char *call, bool is_thread);
 
 static inline bool ampi_schedule_asks(void)
@@ -77,7 +77,7 @@ void ampi_schedule_arrived(const struct ampi_comm *comm, int source, int tag) BA
 
 /* ---- Polls ---- */
 
-/* What a poll has to find. */
+/* The required result of a poll. */
 enum ampi_poll { AMPI_POLL_ANY, AMPI_POLL_NOTHING, AMPI_POLL_SUCCESS };
 
 enum ampi_poll ampi_schedule_poll(void) BASE_COLD;
@@ -90,14 +90,14 @@ static inline enum ampi_poll ampi_poll_begin(void)
     return ampi_schedule_asks() ? ampi_schedule_poll() : AMPI_POLL_ANY;
 }
 
-/* Makes progress after a poll has found nothing. True: it has to look again. May switch. */
+/* Makes progress after a poll has found nothing. True: poll again. May switch. */
 static inline bool ampi_poll_again(enum ampi_poll poll)
 {
     ult_progress();
     return ampi_schedule_asks() && ampi_schedule_polls_again(poll);
 }
 
-/* A poll ends with this result; one that has found something else than a single result reports it otherwise (below). */
+/* A poll ends with this result. Polls with several results report them below. */
 static inline void ampi_poll_end(bool has_found)
 {
     if (ampi_schedule_asks())
@@ -106,7 +106,7 @@ static inline void ampi_poll_end(bool has_found)
 
 /* ---- Several requests ---- */
 
-/* Before MPI_Waitany waits, or when MPI_Testany has found a complete request: the index at which it begins to look. It may wait
+/* Before MPI_Waitany waits, or when MPI_Testany has found a complete request: the first index to check. It may wait
  * until that request is complete. May switch. */
 int ampi_schedule_first(struct ampi_request *const *requests, int n_requests);
 

@@ -288,14 +288,14 @@ static inline __attribute__((always_inline)) struct ampi_request *start(struct a
     return request;
 }
 
-/* The arguments of a call that leaves the fast path, in registers: if it passed the address of its arguments, all of the
- * path would have to expect that they change. */
+/* The arguments of a call that leaves the fast path, in registers: their address would make the compiler assume that
+ * they change on the whole path. */
 #define IN_REGISTERS(args)                                                                             \
     (args)->buf, (args)->count, (args)->type, (args)->comm, (struct where){(args)->dest, (args)->tag}, \
         (args)->mode
 
-/* A standard send may wait for its receive. Programs rely on that it does not if the message is short. The seed chooses how many
- * do: none, some or all. */
+/* A standard send may wait for its receive. Programs rely on short messages not to wait. The seed chooses how many
+ * wait: none, some or all. */
 static void choose_mode(struct ampi_send_args *args)
 {
     static const uint32_t one_in[] = {UINT32_MAX, 4, 1};
@@ -307,7 +307,7 @@ static void choose_mode(struct ampi_send_args *args)
         args->mode = AMPI_SEND_SYNCHRONOUS;
 }
 
-/* +check usage: a request of its own for a send that is complete, so that its buffer is known until the program waits for it. */
+/* +check usage: gives a complete send its own request, so that its buffer is known until the program waits for it. */
 static struct ampi_request *create_done(const struct ampi_send_args *args)
 {
     struct ampi_request *request = ampi_request_create(args->comm->owner, &ampi_send_kind, args->comm, false);

@@ -298,7 +298,7 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
 
 /* ---- Some ---- */
 
-/* Retires every complete request, or of these those that are meant. The statuses' MPI_ERROR is set only if one failed. */
+/* Retires every complete request, or only those that are meant. The statuses' MPI_ERROR is set only if one failed. */
 static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
                        MPI_Status statuses[], const bool *is_meant)
 {

@@ -77,7 +77,7 @@ static void forget_pmix(void)
     taken.n = n;
 }
 
-/* What Heddle's mpirun says behind the job's name and a colon; NULL: it is not the launcher of this process. */
+/* The text of Heddle's mpirun behind the job's name and a colon; NULL: it is not the launcher of this process. */
 static const char *find_said(void)
 {
     const char *job = find("PMIX_NAMESPACE"), *said = find(BASE_LAUNCHED_SIZE_ENV);
@@ -189,7 +189,7 @@ void ampi_launched_refuse(void)
         const char *process; /* name of the launcher's process above each task */
         const char *size;    /* variable with the number of tasks */
         const char *rank;    /* variable with the task's number */
-        const char *name;    /* what the user has called */
+        const char *name;    /* the user's command */
         const char *remedy;  /* besides Heddle's mpirun */
     } launchers[] = {
         {"hydra_pmi_proxy", "PMI_SIZE", "PMI_RANK", "MPICH's mpirun", "Heddle's "},

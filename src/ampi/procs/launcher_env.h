@@ -28,7 +28,7 @@ void ampi_launched_refuse(void);
  * launcher. After ampi_launched_take. */
 const char *ampi_launched_programs(void);
 
-/* What Heddle's mpirun says to a spawned process, as in BASE_LAUNCHED_SPAWN_ENV; NULL: this process was not spawned. After
+/* The data of a spawned process, as in BASE_LAUNCHED_SPAWN_ENV; NULL: this process was not spawned. After
  * ampi_launched_take. */
 const char *ampi_launched_spawn(void);
 

@@ -88,9 +88,9 @@ static bool handle_termination(int pe_id, const struct ampi_am_header *am, const
 
 /* ---- Life ---- */
 
-/* All processes come here. They disconnect from the launcher together: one that ended while others still connect makes
- * Open MPI's mpirun wait for ever. That mpirun also ends the job with the first process that fails, and may lose the
- * output of the others: the message comes before the others end, and only the process that prints it fails. */
+/* All processes come here, and disconnect from the launcher together: if one ended while others still connect, Open
+ * MPI's mpirun would wait for ever. That mpirun also ends the job when the first process fails, and may lose the
+ * output of the others. So the message is printed before the others end, and only the printing process fails. */
 static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n_ranks,
                                            const struct machine_place *place)
 {

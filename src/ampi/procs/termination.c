@@ -63,15 +63,15 @@ struct words {
 };
 
 static struct {
-    struct counters counters; /* at the last look; n_switches: when it became quiet */
+    struct counters counters; /* at the last poll; n_switches: when it became quiet */
     uint64_t since_ns;        /* time when it became quiet */
     bool has_reported;        /* the report was sent */
-    uint64_t *n_armed;        /* by PE: times that it has armed UCX, at the last look */
+    uint64_t *n_armed;        /* by PE: times that it has armed UCX, at the last poll */
     bool is_waking;           /* the PEs have been woken to poll */
     uint64_t *n_armed_before; /* by PE: n_armed at that time */
     uint32_t question;        /* round to answer; 0: none */
     struct words *words;      /* by process */
-    bool *is_failed;          /* by process, at the last look */
+    bool *is_failed;          /* by process, at the last poll */
     bool *is_linked;          /* by process; not read */
     int collector;            /* the lowest process that had not failed then */
     int judge;                /* the process that has found the deadlock */

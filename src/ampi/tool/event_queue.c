@@ -68,7 +68,7 @@ static void call_all(struct ampi_events *events, struct MPI_ABI_T_event_instance
     event->magic = AMPI_MAGIC_DEAD;
 }
 
-/* Inside of an errand's callback, and in what that calls, nothing is less restricted. */
+/* An errand's callback, and the functions that it calls, keep the errand's restriction. */
 static void hand_out(struct ampi_events *events, enum ampi_event_place place)
 {
     enum ampi_event_place before = events->place;

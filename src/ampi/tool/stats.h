@@ -19,7 +19,8 @@ void ampi_stats_take(struct ampi_stats *stats, const struct ampi_rank *rank, enu
 /* In MPI_Finalize: rank 0 collects the sums of its MPI_COMM_WORLD and prints them. May switch. */
 void ampi_stats_end(struct ampi_rank *self);
 
-/* A session has ended: says so if nothing is summed up for the rank, which has called no MPI_Init. */
+/* A session has ended: prints a message if the rank has not called MPI_Init, because then nothing is summed up for
+ * it. */
 void ampi_stats_end_session(const struct ampi_rank *self);
 
 #endif

@@ -2,13 +2,15 @@
  *
  * trace.h: +trace: the timeline of a run: each PE's events (object/event.h) as a file for Perfetto and docs/timeline.html.
  *
- * Each PE has a ring of records. A full ring loses its oldest records, which are counted. A process adds its records to the file
- * when it ends, in any way in which code of it still runs (trace_write.c). Between two processes the file is always valid JSON.
+ * Each PE has a ring of records. A full ring loses its oldest records, which are counted. A process adds its records
+ * to the file when it ends, however it ends, if its code still runs (trace_write.c). Between two processes the file
+ * is always valid JSON.
  *
- * A message is an arrow from a send to a match. The n-th send from one rank to another with a context and a tag is the n-th match of
- * these there, because such messages do not overtake each other. So both ends have the same name without a word more in any message.
- * A ring that loses records counts lost sends and matches for that; when there is no room for more counts, arrows are left out. So
- * are all those of such a name if one of its sends has no match (SEND_UNMATCHED), and those of communicators with streams.
+ * A message is an arrow from a send to a match. The n-th send from one rank to another with a context and a tag is
+ * the n-th match of these there, because such messages do not overtake each other. So both ends have the same name,
+ * and messages carry nothing more. For that, a ring that loses records counts lost sends and matches. Arrows are left
+ * out if there is no room for more counts, if a send of their name has no match (SEND_UNMATCHED), and on
+ * communicators with streams.
  */
 #ifndef AMPI_TOOL_TRACE_H
 #define AMPI_TOOL_TRACE_H

@@ -434,7 +434,7 @@ static BASE_COLD void make_listed_orphan(const struct ampi_am_header *am, void *
     make_orphan(&again, bytes, n_bytes);
 }
 
-/* The sender waits until its data has been copied: not for a communicator that may never come. */
+/* The sender waits until its data has been copied. It must not wait for a communicator that may never come. */
 static BASE_COLD void make_direct_orphan(const struct ampi_am_header *am, struct ampi_exchange_direct *direct)
 {
     size_t n_bytes = (size_t)direct->n_bytes;

@@ -232,7 +232,7 @@ static void begin_vote(struct ampi_exchange *x)
     ampi_coll_between_begin(x);
 }
 
-/* The operation takes its usual path once this exchange is over. */
+/* The operation takes its usual path after this exchange. */
 static void refuse(struct ampi_exchange *x)
 {
     if (x->nccl->phase == AMPI_COLL_NCCL_WAITS) { /* nothing was started */

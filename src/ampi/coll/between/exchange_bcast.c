@@ -41,9 +41,8 @@ void ampi_exchange_bcast_linear(struct ampi_exchange *x)
     }
 }
 
-/* ---- Chain ----
- * From each process to the next one, in SEGMENTS that are passed on as soon as they have come: for few processes on several
- * nodes, whose links are slower than the processes. Each link carries the data once in each direction.
+/* ---- Chain ---- From each process to the next one, in SEGMENTS that are passed on as they arrive: for few processes
+ * on several nodes, whose links are slower than the processes. Each link carries the data once in each direction.
  * Cost: SEGMENTS messages, n bytes sent by each, one copy of n; the last process is p - 2 segments behind. */
 
 #define SEGMENTS 64

@@ -104,9 +104,9 @@ static bool has_one_rank_each(const struct ampi_exchange *x)
     return x->n < AMPI_COLL_FEW && x->n == x->slot->state->n_members;
 }
 
-/* Up to this size such processes send whole vectors up the tree, and each is combined while it is copied.
- * Above it is faster if all processes combine. The choice does not depend on the memory of the own buffers,
- * because all processes have to make the same. */
+/* Up to this size such processes send whole vectors up the tree, and combine each while they copy it. Above this size
+ * it is faster if all processes combine. All processes have to make the same choice, so it does not depend on a
+ * process's own buffers. */
 #define CLIMBING_BYTES ((size_t)512 << 10)
 
 static bool is_climbing(const struct ampi_exchange *x, size_t n_bytes)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_device.c: exchanges whose data stays on a GPU. If the machine supports GPU memory (UCX with
- * CUDA), a process whose members have buffers there keeps large parts and vectors in GPU memory, sends from
- * it and fetches to it. Messages are the same either way, so each process decides for itself. Small data,
- * and data that is accessed on the way, stays in host memory. If the machine does not support GPU memory,
- * parts and vectors are in pinned memory, which is pooled: so the CPU does not make copies from and to
- * GPUs, and its pages are never new.
+ * exchange_device.c: exchanges whose data stays on a GPU. If the machine supports GPU memory (UCX with CUDA), a
+ * process whose members have buffers there keeps large parts and vectors in GPU memory, sends from it and fetches to
+ * it. Messages are the same either way, so each process decides for itself. Small data, and data that is accessed on
+ * the way, stays in host memory. If the machine does not support GPU memory, parts and vectors are in pooled pinned
+ * memory: the CPU copies nothing from or to GPUs, and touches no new pages.
  */
 #include "ampi/coll/between/exchange.h"
 #include "ampi/coll/device/coll_device.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * exchange_reduce_pairwise.c: each participant combines a slice of the elements of all vectors, and gives the
- * result to all, to the root, or keeps it (MPI_Reduce_scatter, where slices are the blocks of its members). All
- * PEs of a process combine, a block at a time, which its members get while it is in the cache. Vectors and
- * results in node memory are read where they are.
- * Cost: 2 steps, 2 n (p - 1) / p bytes sent and n combined by each; half the bytes where the root alone gets the
- * result, or each its own.
+ * exchange_reduce_pairwise.c: each participant combines a slice of the elements of all vectors, and gives the result
+ * to all, to the root, or keeps it (MPI_Reduce_scatter, where slices are the blocks of its members). All PEs of a
+ * process combine, a block at a time, which its members get while it is in the cache. Vectors and results in node
+ * memory are read where they are. Cost: 2 steps, 2 n (p - 1) / p bytes sent and n combined by each; half the bytes if
+ * only the root gets the result, or each participant its own slice.
  */
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/between/reduction.h"

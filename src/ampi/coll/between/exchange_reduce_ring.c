@@ -4,9 +4,8 @@
  * slice with its own elements and passes it on; after p - 1 hops the slice is complete, and travels on to all
  * others (not in MPI_Reduce_scatter, where slices are the blocks of their last participant).
  *
- * A slice travels in SEGMENTS segments, each of which is passed on as soon as it has come, while later ones are still
- * under way: a participant's first p-th of the vector is queued at once, so its link out is busy while its link in
- * is, although participants start at different times.
+ * A slice travels in SEGMENTS segments, which are passed on as they arrive. A participant queues its first p-th of
+ * the vector at once. So its links out and in are busy together, although participants start at different times.
  * Cost: 2 SEGMENTS (p - 1) messages, 2 n (p - 1) / p bytes sent and n (p - 1) / p combined by each; half of them in
  * MPI_Reduce_scatter; traffic between neighbors only. Elements are combined in an order that begins with the rank
  * behind the slice's: for commutative operations.
@@ -20,8 +19,8 @@ static int n_hops(const struct ampi_exchange *x)
     return ampi_reduction_is_scattered(x) ? x->n - 1 : 2 * (x->n - 1);
 }
 
-/* The slice that a participant sends in a hop: in the last combining one to the slice's own participant, in
- * MPI_Reduce_scatter; else to the one before it. */
+/* The slice that a participant sends in a hop. The last combining hop goes to the slice's own participant in
+ * MPI_Reduce_scatter, else to the one before it. */
 static int slice_in(const struct ampi_exchange *x, int participant, int hop)
 {
     return (participant + 2 * x->n - hop - ampi_reduction_is_scattered(x)) % x->n;

@@ -162,8 +162,8 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
 
 /* ---- Listed parts ---- */
 
-/* Data is copied after the algorithm, and no process ends its exchange before. So listed parts are not for
- * algorithms whose steps wait until sent data has left; there are none between few processes. */
+/* Data is copied after the algorithm, and no process ends its exchange before that. So algorithms whose steps wait
+ * until sent data has left cannot use listed parts; few processes use no such algorithm. */
 static bool can_be_listed(const struct ampi_exchange *x, int proc, const struct ampi_coll_packer *out)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;

@@ -99,7 +99,7 @@ static void copy_share(struct ampi_coll_slot *slot, int part)
     }
 }
 
-/* Returns the number of parts that come once more. */
+/* Returns the number of parts that are sent a second time. */
 static int answer_all(struct ampi_exchange *x)
 {
     struct ampi_exchange_listing *listing = x->listing;

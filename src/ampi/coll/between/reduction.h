@@ -113,7 +113,7 @@ static inline bool ampi_reduction_is_scattered(const struct ampi_exchange *x)
 /* The elements that a participant combines: its members' blocks in MPI_Reduce_scatter, else its share; elems NULL. */
 struct ampi_reduction_piece ampi_reduction_slice(const struct ampi_exchange *x, int participant);
 
-/* Hands elements of the result, of which the first is number `from`, out to the members of this process. */
+/* Distributes elements of the result, from number `from` on, to the members of this process. */
 void ampi_reduction_give(const struct ampi_exchange *x, const struct ampi_reduction_piece *piece);
 
 /* Element `from` of a buffer. */

@@ -33,7 +33,7 @@ static void data_done(struct ampi_request *part, struct ampi_request *whole)
     }
     part->state = AMPI_REQUEST_INACTIVE;
     ampi_prequest_end_round(whole);
-    ampi_request_complete(whole); /* it may be freed by this, and part with it */
+    ampi_request_complete(whole); /* this may free it, and part with it */
 }
 
 /* The persistent request for the messages of all rounds. */

@@ -13,8 +13,8 @@
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "base/log.h"
 
-/* Moves of a prequest that are under way at a time. Partitions that are marked meanwhile are gathered: neighbors become one
- * move. */
+/* Maximum number of a prequest's moves in progress. Partitions that are marked meanwhile are gathered: neighbors
+ * become one move. */
 #define COPIES_MAX 8
 
 /* Partitions that the PE copies in a direct round. */
@@ -196,7 +196,7 @@ static void end_direct(struct ampi_prequest *prequest)
         end_receive(&pair->over);
     else
         ult_post_wakeup(recv_pe, &pair->over);
-    ampi_request_complete(send); /* it may be freed by this */
+    ampi_request_complete(send); /* this may free it */
 }
 
 void ampi_prequest_free_copies(struct ampi_prequest *prequest)
@@ -321,7 +321,7 @@ void ampi_prequest_learn(struct ampi_prequest *prequest)
     }
 }
 
-/* A partition has been marked, which is not ready yet. */
+/* A partition that was not ready has been marked. */
 static void note_ready(struct ampi_prequest *prequest, int partition, bool is_copied)
 {
     struct ampi_partitioned *send = prequest->request->u.extra;

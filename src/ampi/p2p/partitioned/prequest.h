@@ -19,13 +19,12 @@
  * pinned memory, or in the GPU's memory, from which the PE copies them. The info object of MPI_Psend_init
  * chooses: heddle_prequest_marks, heddle_prequest_memory.
  *
- * The words are in pinned memory, because both sides poll them without a call of the driver. Partitions
- * that the PE copies are gathered: neighbors are one move, of at most 64 KiB if the resident kernel is
- * there, because the program's kernels may fill the GPU and wait for the data. (108 parts of 8 KiB took 601
- * us with a move each.) An error of a kernel ends the round, because a partition that was marked wrongly
- * will not be marked rightly; in a round of messages the data is sent all the same, so that the receive
- * does not wait for ever. Words in the receiver's GPU memory were rejected: MPIX_Parrived also needs the
- * number of the round, which the host knows.
+ * The words are in pinned memory, because both sides poll them without a call of the driver. Partitions that the PE
+ * copies are gathered: neighbors are one move, of at most 64 KiB if the resident kernel is there, because the
+ * program's kernels may fill the GPU and wait for the data. (108 partitions of 8 KiB took 601 us with a move each.)
+ * An error of a kernel ends the round, because a wrongly marked partition would never be marked correctly. In a round
+ * of messages the data is still sent, so that the receive does not wait for ever. Words in the receiver's GPU memory
+ * were rejected: MPIX_Parrived also needs the number of the round, which the host knows.
  *
  * Measured on an H200 (docs/performance.md): flags and queue in pinned memory are equal within 8 %, in the
  * GPU's memory they cost 7 to 19 us more. 132 blocks of 8 warps that read one word of pinned memory took
@@ -54,7 +53,7 @@ struct ampi_marks_choice {
 /* A send's marks: private to prequest_marks.c. */
 struct ampi_marks {
     struct ampi_marks_choice is;
-    int next;            /* the flag, or the place in the queue, at which the PE looks next */
+    int next;            /* the next flag, or place in the queue, that the PE polls */
     void *device_memory; /* NULL: none */
     size_t device_bytes;
     char *copy; /* is_on_device: pinned memory for a copy of n_fetched of them */
@@ -90,7 +89,7 @@ struct ampi_prequest {
     bool *is_gathered; /* ... by partition; memory of the prequest */
     bool is_known;     /* the receive has chosen: */
     bool is_direct;    /* ... this */
-    bool is_watched;   /* the PE looks */
+    bool is_watched;   /* the PE polls */
 };
 
 /* State that the two ends of a channel in one process share. The last end to be freed frees it. */
@@ -121,7 +120,7 @@ bool ampi_pair_start_receive(struct ampi_request *recv);
  * have made a mistake since the last round: then the round must not start. */
 int ampi_prequest_check_start(struct ampi_request *request);
 
-/* The round has been counted. For a send: its PE looks at the marks from now on, and completes it. */
+/* The round has been counted. For a send: its PE polls the marks from now on, and completes it. */
 void ampi_prequest_start(struct ampi_request *request);
 
 /* MPI_Pready marks a partition of a send with a prequest. False: a kernel has marked it. flush: it was the last one of the

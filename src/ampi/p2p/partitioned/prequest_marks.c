@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "gpu/copy/pool.h"
 
-/* Marks that the PE reads in a turn. */
+/* Maximum number of marks that the PE reads in a poll. */
 #define MARKS_PER_LOOK 64
 
 int ampi_marks_choose(struct ampi_comm *comm, MPI_Info handle, struct ampi_marks_choice *choice)
@@ -129,7 +129,7 @@ void ampi_marks_start(struct ampi_prequest *prequest)
         prequest->shared[i].first = send->round << HEDDLE_PREQUEST_SHIFT;
 }
 
-/* ---- Looking ---- */
+/* ---- Polling ---- */
 
 static void fetched(struct gpu_move *move, int error)
 {

@@ -508,8 +508,8 @@ static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struc
     return deliver(ampi_remote_peer(remote, (int)am->src_proc, am->src_pe), shared, am, data);
 }
 
-/* Messages on different transports overtake each other, but hardly ever on the same one: most early
- * messages are the latest so far. */
+/* Messages overtake each other on different transports, but rarely on the same one: most early messages are the
+ * latest so far. */
 static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct ampi_am_header *am,
                                  const struct machine_data *data)
 {

@@ -7,10 +7,9 @@
 
 #include "ampi/procs/procs.h"
 
-/* Flow control: the messages of one PE that are on their way to another PE, or not yet received there, may
- * have a total size, the window. Each counts as its data plus this many bytes. Beyond the window a standard
- * send waits for its receive, as a synchronous one does. As receives take messages, the receiver returns the
- * window in large pieces. */
+/* Flow control: the window limits the total size of one PE's messages that another PE has not received yet. Each
+ * counts as its data plus this many bytes. Beyond the window a standard send waits for its receive, as a synchronous
+ * one does. As receives take messages, the receiver returns the window in large pieces. */
 #define AMPI_WINDOW_MESSAGE_BYTES 256u
 
 /* The window: smaller in a job of many processes, all of which may send to one. */

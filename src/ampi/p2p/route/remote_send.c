@@ -248,8 +248,8 @@ static void staging_sent(void *arg, int result)
     free(staging);
 }
 
-/* The data is in the library's memory: unless the send waits for its match it is complete now, whenever the
- * machine finishes. */
+/* The data is in the library's memory: unless the send waits for its match, it is complete now, even before the
+ * machine has finished. */
 static void send_staging(struct staging *staging)
 {
     struct ampi_request *request = staging->request;

@@ -17,7 +17,7 @@ const struct ampi_request_kind ampi_private_recv_kind = {.name = "receive"};
 
 _Atomic bool ampi_endpoints_exist;
 
-/* All endpoints. They are never freed, but used again. */
+/* All endpoints. They are never freed, but reused. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ampi_endpoint *all;
 

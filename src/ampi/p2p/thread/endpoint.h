@@ -2,11 +2,11 @@
  *
  * endpoint.h: endpoints: messages of threads that do not take the lock of their PE.
  *
- * The handle of a communicator with a stream of no GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE
- * and all members are in this process. The handle is *direct* at first: the endpoint's lock guards its
- * matching engine, which otherwise belongs to the PE, and the simple calls of direct.h take that lock only.
- * Before any other call uses the engine, the handle becomes ordinary, for ever: the engine and the order of
- * its messages stay, and from then on it belongs to the PE, as all other engines do.
+ * The handle of a communicator with a stream without a GPU has an endpoint if its rank has MPI_THREAD_MULTIPLE and
+ * all members are in this process. The handle is *direct* at first: the endpoint's lock guards its matching engine,
+ * which otherwise belongs to the PE, and the simple calls of direct.h take that lock only. Before any other call uses
+ * the engine, the handle becomes ordinary, for ever: the engine and the order of its messages stay, and from then on
+ * it belongs to the PE, as all other engines do.
  *
  *      direct  --ampi_endpoint_leave, of any thread-->  ordinary
  *
@@ -38,8 +38,8 @@
  * - An item and leaving: a sender that finds the endpoint left takes the lock. If its item is still in its
  *   ring, it takes it back and sends in the ordinary way. No later message of the same sender can have
  *   overtaken it.
- * - A private request completes in the PE, since its handle became ordinary: its thread may look at it and
- *   leave its stack at once, so ampi_request_complete touches nothing after the state.
+ * - A private request completes in the PE because its handle became ordinary: its thread may see that and leave its
+ *   stack at once, so ampi_request_complete touches nothing after the state.
  * - Publishing and completing: a completer holds one of the two locks. It sees a private request, and
  *   stores the state, or an ordinary one, and posts the wake-up.
  * - A large copy without the lock: the request is out of the engine; only its completion takes the lock
