@@ -70,8 +70,7 @@ static const struct gpu_range nowhere = {0, UINTPTR_MAX, 0, GPU_MEMORY_NOWHERE, 
 
 static __thread struct cache *cache_of_thread __attribute__((tls_model("initial-exec")));
 
-/* Of threads that have ended. They are not freed: an operation of theirs that is under way may still look at a
- * range. */
+/* Of threads that have ended. They are not freed: an unfinished operation may still read a range. */
 static struct cache *unused;
 static pthread_mutex_t unused_lock = PTHREAD_MUTEX_INITIALIZER;
 

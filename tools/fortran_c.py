@@ -150,7 +150,7 @@ class Body:
                 if kind == "op" and any(p.kind == "request" and p.intent == "out" for p in function.params):
                     self.before.append(f"fort_op_keep(*{name});")
                 if function.base.startswith("Request_get_status"):
-                    self.after.append(f"fort_requests_look({name}, 1);")
+                    self.after.append(f"fort_requests_poll({name}, 1);")
                 return
             self.locals.append(f"{type_} c_{name} = fort_{kind}(*{name});")
             self.args.append(f"&c_{name}")
@@ -184,7 +184,7 @@ class Body:
         self.locals.append(f"{type_} *c_{name} = {call};")
         self.args.append(f"c_{name}")
         if function.base.startswith("Request_get_status"):
-            self.after.append(f"fort_requests_look({name}, {n});")
+            self.after.append(f"fort_requests_poll({name}, {n});")
         if function.base == "Startall":
             self.before.append(f"fort_pending_start({name}, {n});")
         if outlives:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * choices_log.h: what a run with +schedule choices:... tells mpirun --explore all. Both map the file, whose path is in the
- * environment variable HEDDLE_CHOICES_LOG, so that it survives any end of the run.
+ * choices_log.h: the log of a run with +schedule choices:... for mpirun --explore all. Both map the file, whose path
+ * is in the environment variable HEDDLE_CHOICES_LOG, so that it survives any end of the run.
  */
 #ifndef BASE_CHOICES_LOG_H
 #define BASE_CHOICES_LOG_H

@@ -53,10 +53,11 @@
  * not do for programs that use MPI (ampi/job/late_host.c). */
 #define BASE_LAUNCHED_PARENT_ENV "HEDDLE_PARENT"
 
-/* A SOCK_SEQPACKET socket in the job's folder (PMIX_SERVER_TMPDIR), for requests to start processes (MPI_Comm_spawn). A
- * request is a packet of words, each with its 0 at the end: the number of ranks at the job's start, the port where the parents
- * accept, the number of programs, and for each program its ranks, file, folder, number of arguments (argv[0] is one), and
- * these. Ranks of a program of this library share a process if it can be virtualized. The answer is a packet of text: "=66,4" (the first new process, and their number), or why not. */
+/* A SOCK_SEQPACKET socket in the job's folder (PMIX_SERVER_TMPDIR), for requests to start processes (MPI_Comm_spawn).
+ * A request is a packet of words, each with its 0 at the end: the number of ranks at the job's start, the port where
+ * the parents accept, the number of programs, and for each program its ranks, file, folder, number of arguments
+ * (argv[0] is one), and these. Ranks of a program of this library share a process if it can be virtualized. The
+ * answer is a packet of text: "=66,4" (the first new process, and their number), or the reason of a failure. */
 #define BASE_LAUNCHED_REQUEST_MAX ((size_t)128 << 10)
 
 /* Its address, however long the folder's name is; folder: a descriptor. */
@@ -66,8 +67,8 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
     snprintf(address_out->sun_path, sizeof address_out->sun_path, "/proc/self/fd/%d/control", folder);
 }
 
-/* What a spawned process has to know: the number of ranks at the job's start, the first process of its spawn, the number of
- * the spawn, the ranks and processes of each program, and the parents' port: "8,66,1,4x1,8x8;heddle-port:..." */
+/* The data of a spawned process: the number of ranks at the job's start, the first process of its spawn, the number
+ * of the spawn, the ranks and processes of each program, and the parents' port: "8,66,1,4x1,8x8;heddle-port:..." */
 #define BASE_LAUNCHED_SPAWN_ENV "HEDDLE_SPAWN"
 
 /* The processes of a job, or of a universe: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their

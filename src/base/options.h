@@ -51,8 +51,8 @@ bool base_options_parse_argv(const struct base_option *table, int n_options, int
 /* Prints the table: the output of +help and the content of docs/options.md. */
 void base_options_print(const struct base_option *table, int n_options);
 
-/* Number of letters to change, insert, delete or swap to get from a word to an option's name; INT_MAX: more than two, or
- * more than half of the word's letters, so that the name is no suggestion for it. */
+/* Number of letters to change, insert, delete or swap to get from a word to an option's name; INT_MAX: more than two,
+ * or more than half of the word's letters, so that the name is not suggested. */
 int base_spelling_distance(const char *word, const char *name);
 
 /* Parses a number with an optional suffix K, M or G (powers of 1024). Returns false if it is not a number

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * progress.h: what the ranks do, in memory that mpirun --progress shares with the job's processes. These write it twice a second
- * (ampi/job/progress.c), mpirun draws it (launch/show_progress.c). A text may change while it is read; its last byte is always 0.
+ * progress.h: the ranks' activities, in memory that mpirun --progress shares with the job's processes. These write it
+ * twice a second (ampi/job/progress.c), mpirun draws it (launch/show_progress.c). A text may change while it is read;
+ * its last byte is always 0.
  */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H

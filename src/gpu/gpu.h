@@ -212,18 +212,18 @@ void gpu_inbox_put(struct gpu_inbox *inbox);
 /* True if the inbox's GPU can read the slot. */
 bool gpu_inbox_can(const struct gpu_inbox *inbox, const struct gpu_slot *slot);
 
-/* Tell the stream's kernel, once, what it receives: n_bytes of the slot, which may not be full yet; or
- * nothing, because the PE has received the message. On the inbox's PE. Never switch. */
+/* Announce to the stream's kernel, once, the data that it receives: n_bytes of the slot, which may not be full yet;
+ * or none, because the PE has received the message. On the inbox's PE. Never switch. */
 void gpu_inbox_tell(struct gpu_inbox *inbox, const struct gpu_slot *slot, size_t n_bytes);
 void gpu_inbox_release(struct gpu_inbox *inbox);
 
-/* Adds to the stream: the point `arrived` (NULL: none), a wait until all inboxes are told and their slots
- * are full, the copies of the data, and the point `done`. After an error nothing is added. May switch. */
+/* Adds to the stream: the point `arrived` (NULL: none), a wait until all inboxes have their announcements and full
+ * slots, the copies of the data, and the point `done`. After an error nothing is added. May switch. */
 int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int n, struct gpu_point *arrived,
                     struct gpu_point *done) BASE_MUST_CHECK;
 
-/* The stream cannot reach the point `done` before the PE has told an inbox. Until gpu_point_expect the point
- * does not count as an operation in progress, so that a deadlock is reported. On the stream's PE. */
+/* The stream cannot reach the point `done` before the PE has announced the data of an inbox. Until gpu_point_expect
+ * the point does not count as an operation in progress, so that a deadlock is reported. On the stream's PE. */
 void gpu_point_rest(struct gpu_point *point);
 void gpu_point_expect(struct gpu_point *point);
 
@@ -438,10 +438,10 @@ extern gpu_copy_host_fn gpu_copy_host;
 typedef void *(*gpu_block_at_fn)(const struct gpu_data *data, size_t offset, size_t *n_bytes_out);
 extern gpu_block_at_fn gpu_block_at;
 
-/* Told of each move when it starts and when it is done, on its PE; NULL: nobody. May not switch. */
+/* Called for each move when it starts and when it is done, on its PE; may be NULL. May not switch. */
 extern void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 
-/* Told of each kernel that a rank launches, on any of its threads; NULL: nobody. May not switch. */
+/* Called for each kernel that a rank launches, on any of its threads; may be NULL. May not switch. */
 extern void (*gpu_launch_watcher)(const void *function);
 
 /* Starts a move between any kinds of memory. Never switches, never blocks on the GPU. On a PE. */
@@ -572,9 +572,8 @@ int gpu_combine_now(const struct gpu_combine *combine) BASE_MUST_CHECK;
 
 /* ---- One element (swap.c) ---- */
 
-/* Compare and swap: `old` gets the element at `target`, which becomes the one at `desired` if it equals the
- * one at `expected`. The four do not overlap, and are in any memory. Nobody else may change the target
- * meanwhile. */
+/* Compare and swap: `old` gets the element at `target`. If that equals the one at `expected`, the target becomes the
+ * one at `desired`. The four do not overlap, and are in any memory. Nothing else may change the target meanwhile. */
 #define GPU_SWAP_BYTES_MAX 16
 struct gpu_swap {
     void *target;

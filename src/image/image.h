@@ -217,8 +217,8 @@ void image_rebind_add(const struct image_rebinding *table, size_t count);
  * handle: from dlopen, or RTLD_NEXT, RTLD_DEFAULT. */
 void *image_dlsym(void *handle, const char *name, const void *caller);
 
-/* Names a folder in which the job's processes on this node tell each other for which file locks their ranks wait, so
- * that circles of ranks of several processes are found. Before the first copy; NULL: there is none. */
+/* Sets a folder in which the job's processes on this node publish the file locks that their ranks wait for, so that
+ * circles of ranks of several processes are found. Before the first copy; NULL: there is none. */
 void image_set_lock_folder(const char *path);
 
 /* True (the default): getpid gives each rank a number of its own (rebind_pid.c). False: the process's. Before the first copy. */
@@ -252,8 +252,8 @@ struct image_rebind_client {
     void (*report)(const char *text); /* prints a line prefixed with the rank's name */
     /* True once a rank of the process has called MPI. */
     bool (*has_begun)(void);
-    /* If a program that the code at caller's address starts now gets another entry in its environment: writes it and returns
-     * true. Also in children, of vfork too. NULL: it gets none. */
+    /* Writes an entry for the environment of a program that the code at caller's address starts now; false:
+     * it gets none. Also in children, of vfork too. NULL: it gets none. */
     bool (*child_entry)(const void *caller, char *entry, size_t size);
     /* Called in a process that was just forked: from now on current() is NULL, and calling MPI is an
      * error. */
@@ -271,7 +271,7 @@ struct image_rebind_client {
 };
 extern const struct image_rebind_client image_rebind_client;
 
-/* Who takes the ranks' output. */
+/* The receiver of the ranks' output. */
 struct image_output {
     /* Writes to stdout or stderr; false: another descriptor. */
     bool (*write)(int fd, const void *bytes, size_t n_bytes, ssize_t *written_out);

@@ -91,7 +91,7 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     place.max_procs = place.spawn_n_procs = place.n_procs;
     if (launcher.is_mpirun && (error = ucxm_members_attach(&place)))
         return error;
-    if (place.proc_id >= place.n_procs) { /* mpirun says nothing else about processes that are spawned */
+    if (place.proc_id >= place.n_procs) { /* mpirun publishes nothing else about spawned processes */
         place.node_index = (place.proc_id - place.job_first) % place.n_procs;
         place.node_n_procs = place.n_procs;
         return make_processes(&place, place_out);

@@ -45,7 +45,7 @@ static const char *map_table(const char *folder)
     return table ? NULL : "mpirun's table of processes cannot be read";
 }
 
-/* In a universe, replaces the numbers within the job. Returns false if mpirun does not say them. */
+/* In a universe, replaces the numbers within the job. Returns false if mpirun does not publish them. */
 static bool enter_universe(struct machine_place *place, const char *folder)
 {
     const char *said = strstr(getenv(BASE_LAUNCHED_SIZE_ENV), BASE_LAUNCHED_UNIVERSE);

@@ -27,14 +27,14 @@
 /* Seconds without an answer before the report; HEDDLE_SILENCE_LIMIT overrides it. */
 #define LIMIT_S 30
 
-/* Number of looks in that time. */
-#define LOOKS 10
+/* Number of polls in that time. */
+#define POLLS 10
 
 /* The state of a node, kept with the first process there that this process knows. */
 struct node {
-    int n_silent;     /* successive looks without an answer; at LOOKS it is reported */
-    bool is_silent;   /* in this look: a connection gets no answer */
-    bool is_answered; /* in this look: a connection has got one */
+    int n_silent;     /* successive polls without an answer; at POLLS it is reported */
+    bool is_silent;   /* in this poll: a connection gets no answer */
+    bool is_answered; /* in this poll: a connection has got one */
 };
 
 static struct {
@@ -97,10 +97,10 @@ static struct node *find_node(int fd)
     return found;
 }
 
-/* ---- Looking ---- */
+/* ---- Polling ---- */
 
 /* Zero windows are no silence: their probes are answered, which sets the number of probes to 0. */
-static void look_at(int fd)
+static void poll_connection(int fd)
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
@@ -109,7 +109,7 @@ static void look_at(int fd)
 
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return;
-    is_answered = info.tcpi_last_ack_recv < (uint32_t)silence.limit_s * 1000 / LOOKS;
+    is_answered = info.tcpi_last_ack_recv < (uint32_t)silence.limit_s * 1000 / POLLS;
     is_silent = !is_answered && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0);
     if (!is_silent && !(is_answered && silence.n_reported > 0))
         return;
@@ -139,9 +139,9 @@ static void describe(int first, char *text_out, size_t size)
 static void judge(int proc_id, struct node *node)
 {
     char who[UCXM_HOST_BYTES + 256];
-    bool is_reported = node->n_silent >= LOOKS;
+    bool is_reported = node->n_silent >= POLLS;
 
-    if (node->is_silent && !is_reported && ++node->n_silent == LOOKS) {
+    if (node->is_silent && !is_reported && ++node->n_silent == POLLS) {
         describe(proc_id, who, sizeof who);
         base_log("process %d: no answer for %d s from %s: its node or the network may have failed; the job "
                  "goes on when it answers",
@@ -157,16 +157,16 @@ static void judge(int proc_id, struct node *node)
     node->is_silent = node->is_answered = false;
 }
 
-/* Waits until the next look; false: the end. Counts looks instead of reading the clock: a stopped process
- * has not waited. */
-static bool pause_look(void)
+/* Waits until the next poll; false: the end. Counts polls instead of reading the clock: a stopped process has not
+ * waited. */
+static bool pause_poll(void)
 {
     struct timespec until;
     bool is_over;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(silence.limit_s % LOOKS) * (1000000000 / LOOKS);
-    until.tv_sec += silence.limit_s / LOOKS + until.tv_nsec / 1000000000;
+    until.tv_nsec += (long)(silence.limit_s % POLLS) * (1000000000 / POLLS);
+    until.tv_sec += silence.limit_s / POLLS + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&silence.lock);
     while (!silence.is_over && pthread_cond_timedwait(&silence.ended, &silence.lock, &until) == 0)
@@ -179,15 +179,15 @@ static bool pause_look(void)
 static void *watch(void *arg)
 {
     pthread_setname_np(pthread_self(), "heddle silence");
-    while (pause_look()) {
-        ucxm_descriptors_each(look_at);
+    while (pause_poll()) {
+        ucxm_descriptors_each(poll_connection);
         silence.n_reported = 0;
         for (int i = 0; i < ucxm.place.n_procs; i++) {
             if (ucxm_is_failed(i))
                 silence.nodes[i].n_silent = 0;
             else
                 judge(i, &silence.nodes[i]);
-            silence.n_reported += silence.nodes[i].n_silent >= LOOKS;
+            silence.n_reported += silence.nodes[i].n_silent >= POLLS;
         }
     }
     return arg;

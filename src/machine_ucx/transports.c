@@ -14,12 +14,11 @@
  * An interface leads to other nodes if the kernel's routes to the names that the launcher has for them go
  * through it. If none is found that way, all interfaces except loopback are used.
  *
- * UCX's wake-up sockets stay: Unix datagram sockets in the abstract name space, one for each worker with
- * shared memory, to which every user of the network namespace can send. UCX 1.13 has no option against
- * them, and a wake-up of our own would miss the messages that UCX sends by itself in a rendezvous. They
- * carry no information: the receiver reads up to 32 bytes, ignores them, looks into shared memory, and
- * takes no descriptors. Both ends are nonblocking, and a full queue loses no wake-up, because the receiver
- * is readable then.
+ * UCX's wake-up sockets stay: Unix datagram sockets in the abstract name space, one for each worker with shared
+ * memory, to which every user of the network namespace can send. UCX 1.13 has no option against them, and Heddle's
+ * own wake-up would miss the messages that UCX sends by itself in a rendezvous. They carry no information: the
+ * receiver reads up to 32 bytes, ignores them, looks into shared memory, and takes no descriptors. Both ends are
+ * nonblocking, and a full queue loses no wake-up, because the receiver is readable then.
  *
  * Without TCP a process in another PID namespace than its neighbours on the node cannot be reached.
  * UCX_TLS=all brings it back. UCX_VFS_ENABLE=n: otherwise a UCX with FUSE has a thread that waits for a

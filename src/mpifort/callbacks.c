@@ -3,11 +3,11 @@
  * callbacks.c: reduction operations, error handlers, generalized requests and data representations written
  * in Fortran.
  *
- * C calls operations and error handlers without a state argument that could identify the procedure, so
- * there is a C function per procedure: one of a fixed number of slots. The same procedure gets the same slot again. When
- * all slots are used, the one whose operations were freed first is used again, unless a nonblocking or persistent
- * call has used one of them: that call may need the procedure later. Slots of error handlers are never released, because they
- * may be in use after they are freed. Generalized requests and data representations have a state.
+ * C calls operations and error handlers without a state argument that could identify the procedure. So there is a C
+ * function per procedure: one of a fixed number of slots. The same procedure gets the same slot again. When all slots
+ * are used, the slot whose operations were freed first is reused, unless a nonblocking or persistent call has used
+ * one of them: that call may need the procedure later. Slots of error handlers are never released, because they may
+ * be in use after they are freed. Generalized requests and data representations have a state.
  */
 #include "fort.h"
 
@@ -126,7 +126,7 @@ static void add_op(struct op *op)
     pthread_mutex_unlock(&lock);
 }
 
-/* An operation that was taken does not exist any more. */
+/* A removed operation does not exist any more. */
 static void forget_op(struct op *op)
 {
     if (op && !op->is_kept) {

@@ -220,7 +220,7 @@ void fort_pending_add(MPI_Fint request, struct fort_pending *pending);
  * another thread may have got a new request with the same integer since. */
 void fort_pending_finish(MPI_Fint request, uint64_t last_pending);
 /* Runs the actions of this request if its operation has ended. */
-void fort_pending_look(MPI_Fint request);
+void fort_pending_poll(MPI_Fint request);
 /* Runs the actions for the start of n requests, before they start. */
 void fort_pending_start(const MPI_Fint *requests, MPI_Count n);
 /* Frees the memory when the request ends. */
@@ -235,16 +235,16 @@ static inline void fort_request_out(MPI_Fint *handle, MPI_Request request, uint6
     if (!fort_n_pending)
         return;
     if (request != MPI_REQUEST_NULL)
-        fort_pending_look(*handle);
+        fort_pending_poll(*handle);
     else if (before != *handle)
         fort_pending_finish(before, last_pending);
 }
 
-/* After a call that tells the state of requests and leaves them as they are. */
-static inline void fort_requests_look(const MPI_Fint *requests, MPI_Count n)
+/* After a call that returns the state of requests and does not change them. */
+static inline void fort_requests_poll(const MPI_Fint *requests, MPI_Count n)
 {
     for (MPI_Count i = 0; fort_n_pending && i < n; i++)
-        fort_pending_look(requests[i]);
+        fort_pending_poll(requests[i]);
 }
 
 /* ---- Array sections of mpi_f08 (section.c) ---- */

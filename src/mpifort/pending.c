@@ -69,7 +69,7 @@ void fort_pending_start(const MPI_Fint *requests, MPI_Count n)
             }
 }
 
-void fort_pending_look(MPI_Fint request)
+void fort_pending_poll(MPI_Fint request)
 {
     for (struct fort_pending *at = next_of(request, NULL); at; at = next_of(request, at)) {
         int is_complete = 0;
@@ -150,7 +150,7 @@ static void fort_Request_free(MPI_Fint *request, MPI_Fint *ierror)
     int error;
 
     if (fort_n_pending)
-        fort_pending_look(before);
+        fort_pending_poll(before);
     if (fort_n_pending && writes_copy(before)) {
         fort_return(
             ierror,

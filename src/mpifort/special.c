@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* The library's blocks, under each name that a COMMON block can have. They are initialized, so they lie in .data: GNU ld then
- * takes the COMMON blocks of Fortran objects as references to them, and every library of the program has the same
- * addresses, even one that is opened with RTLD_LOCAL or exports nothing. A program that is linked otherwise has a block of its own,
- * which replaces the library's. Programs have copies of that size: the blocks cannot grow. */
+/* The library's blocks, under each name that a COMMON block can have. They are initialized, so they lie in .data: GNU
+ * ld then takes the COMMON blocks of Fortran objects as references to them, and every library of the program has the
+ * same addresses, even one that is opened with RTLD_LOCAL or exports nothing. A program that is linked in another way
+ * has its own block, which replaces the library's. Programs have copies of this size, so the blocks cannot grow. */
 static struct fort_special own __attribute__((aligned(64))) = {.bottom = 1};
 static struct fort_special_text own_text __attribute__((aligned(64))) = {.argv_null = 1};
 FORT_NAME(heddlef_, own);

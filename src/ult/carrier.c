@@ -3,10 +3,10 @@
  * carrier.c: a shared PE gets another carrier if its carrier stays in the program's code while other ULTs are ready: its ULT
  * keeps the OS thread. See sharing.h.
  *
- * Each shared PE with several ULTs has a thread that looks for this, the *watcher*, because there may be no thread in the
- * library while the carrier is outside of it. In that case it polls, too. It looks often while ULTs wait for the carrier,
- * less often if the carrier comes and goes, and sleeps while the carrier is in the library. The carrier's return to the
- * program, and ULTs that become ready, end a long sleep.
+ * Each shared PE with several ULTs has a thread that looks for this, the *watcher*, because there may be no thread in
+ * the library while the carrier is outside of it. In that case it polls, too. It polls often while ULTs wait for the
+ * carrier, less often if the carrier comes and goes, and sleeps while the carrier is in the library. The carrier's
+ * return to the program, and ULTs that become ready, end a long sleep.
  *
  * The watcher creates the new carrier, which inherits the watcher's CPUs and priority: those that the carrier had when the
  * watcher began. A thread of the program, which may have others, would pass on its own.
@@ -22,19 +22,19 @@
 #include "base/log.h"
 #include "ult/pe.h"
 
-/* Most time between two looks. */
+/* Maximum time between two polls. */
 #define LONGEST_PAUSE_NS (8 * ULT_KEEP_AFTER_NS)
 
 /* States of the watcher's bell. SLEEPS: changes have to be reported. */
-enum watcher_bell { LOOKS, SLEEPS, ENDS };
+enum watcher_bell { POLLS, SLEEPS, ENDS };
 
 struct ult_watcher {
     struct ult ult; /* its own, bound; it enters the PE without being counted */
     pthread_t thread;
     _Atomic uint32_t bell; /* enum watcher_bell; a futex */
-    uint64_t pause_ns;     /* until the next look; 0: until the bell rings */
-    uint64_t seen_returns; /* the PE's n_returns at the last look */
-    bool has_seen_ready;   /* ULTs waited for the carrier at the last look */
+    uint64_t pause_ns;     /* until the next poll; 0: until the bell rings */
+    uint64_t seen_returns; /* the PE's n_returns at the last poll */
+    bool has_seen_ready;   /* ULTs waited for the carrier at the last poll */
     bool wants_report;     /* it has set its bell to SLEEPS */
 };
 
@@ -90,9 +90,9 @@ static bool may_keep(const struct ult_pe *pe)
 /* With the lock: its next holder reports the changes. */
 static void want_report(struct ult_watcher *watcher)
 {
-    uint32_t looks = LOOKS;
+    uint32_t polls = POLLS;
 
-    watcher->wants_report = atomic_compare_exchange_strong(&watcher->bell, &looks, SLEEPS);
+    watcher->wants_report = atomic_compare_exchange_strong(&watcher->bell, &polls, SLEEPS);
 }
 
 static void lengthen_pause(struct ult_watcher *watcher)
@@ -101,7 +101,7 @@ static void lengthen_pause(struct ult_watcher *watcher)
 }
 
 /* The carrier is outside. */
-static void look_outside(struct ult_watcher *watcher)
+static void poll_outside(struct ult_watcher *watcher)
 {
     struct ult_pe *pe = watcher->ult.pe;
     struct ult_sharing *sharing = &pe->sharing;
@@ -127,7 +127,7 @@ static void look_outside(struct ult_watcher *watcher)
 }
 
 /* The carrier is in the library. */
-static void look_inside(struct ult_watcher *watcher)
+static void poll_inside(struct ult_watcher *watcher)
 {
     const struct ult_sharing *sharing = &watcher->ult.pe->sharing;
 
@@ -141,7 +141,7 @@ static void look_inside(struct ult_watcher *watcher)
     lengthen_pause(watcher);
 }
 
-static void look(struct ult_watcher *watcher)
+static void poll_carrier(struct ult_watcher *watcher)
 {
     struct ult_pe *pe = watcher->ult.pe;
 
@@ -153,21 +153,21 @@ static void look(struct ult_watcher *watcher)
     ult_current = &watcher->ult;
     watcher->ult.depth = 1;
     if (pe->sharing.outside && !pe->sharing.is_carrier_idle)
-        look_outside(watcher);
+        poll_outside(watcher);
     else
-        look_inside(watcher);
+        poll_inside(watcher);
     ult_leave_bound(&watcher->ult);
 }
 
-/* Waits until the next look. */
+/* Waits until the next poll. */
 static void pause_watching(struct ult_watcher *watcher)
 {
     const struct timespec pause = {.tv_nsec = (long)watcher->pause_ns};
-    uint32_t bell = watcher->wants_report ? SLEEPS : LOOKS;
+    uint32_t bell = watcher->wants_report ? SLEEPS : POLLS;
 
     syscall(SYS_futex, (uint32_t *)&watcher->bell, FUTEX_WAIT_PRIVATE, bell,
             watcher->pause_ns ? &pause : NULL, NULL, 0);
-    if (watcher->wants_report && !atomic_compare_exchange_strong(&watcher->bell, &bell, LOOKS))
+    if (watcher->wants_report && !atomic_compare_exchange_strong(&watcher->bell, &bell, POLLS))
         watcher->pause_ns = ULT_KEEP_AFTER_NS;
     watcher->wants_report = false;
 }
@@ -190,7 +190,7 @@ static void *watch(void *arg)
     if (ult_job.hooks.carrier_start)
         ult_job.hooks.carrier_start();
     while (atomic_load(&watcher->bell) != ENDS) {
-        look(watcher);
+        poll_carrier(watcher);
         pause_watching(watcher);
     }
     return NULL;
@@ -227,7 +227,7 @@ void ult_watcher_notify(const struct ult_pe *pe)
     uint32_t bell = SLEEPS;
 
     if (BASE_LIKELY(!watcher || atomic_load_explicit(&watcher->bell, memory_order_relaxed) != SLEEPS) ||
-        !atomic_compare_exchange_strong(&watcher->bell, &bell, LOOKS))
+        !atomic_compare_exchange_strong(&watcher->bell, &bell, POLLS))
         return;
     syscall(SYS_futex, (uint32_t *)&watcher->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

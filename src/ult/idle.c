@@ -42,10 +42,10 @@
  *          every thread of the process. If the kernel lacks this call (or a filter forbids it), both sides use a fence:
  *          sequentially consistent accesses alone do not order the plain ones around them. If the call fails later (a
  *          filter of the program, or the kernel is short of memory), a wake-up may be missed, so the PE polls.
- *      (b) Sequentially consistent accesses on both sides.
- *      (c) As (a), for all processes that map rings: shm_ring.c. If membarrier fails the PE does not sleep.
- *      (d) The attempt takes UCX's note of a message even if it fails: UCX is polled before the next one (port.c).
- *      (e) The lock is the fence. The sleeper releases it after it has announced itself; event_fd keeps a wake-up that
+ *      (b) Sequentially consistent accesses on both sides. (c) As (a), for all processes that map rings: shm_ring.c.
+ *      If membarrier fails the PE does not sleep. (d) The attempt consumes UCX's notification even if it fails: UCX
+ *      is polled before the next one (port.c). (e) The lock is the fence. The sleeper releases it after it has
+ *      announced itself; event_fd keeps a wake-up that
  *          comes before ppoll, and a bell that has been rung does not become SLEEPS.
  *
  * After every sleep, and after every attempt, the PE polls all sources. event_fd is read before is_asleep is cleared and the

@@ -257,7 +257,7 @@ void ult_suspend(void)
 void ult_ready(struct ult *u)
 {
     if (BASE_UNLIKELY(u->is_watched))
-        ult_tell_ready(u);
+        ult_report_ready(u);
     if (BASE_UNLIKELY(u->state != ULT_BLOCKED)) {
         if (u->state == ULT_PARKED) {
             ult_sharing_ready(u);

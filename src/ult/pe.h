@@ -136,8 +136,8 @@ void ult_exclusive_leave(struct ult *self);
 /* Runs all errands of the caller, on its stack. (pe.c) */
 void ult_errands_run(struct ult *self);
 
-/* Tells ult_watchers that the wait of a ULT is over. (watchers.c) */
-void ult_tell_ready(struct ult *u) BASE_COLD;
+/* Reports to ult_watchers that the wait of a ULT is over. (watchers.c) */
+void ult_report_ready(struct ult *u) BASE_COLD;
 
 /* Runs the other ready ULTs of the PE first; false: none is ready. Does not run errands. (pe.c) */
 bool ult_pe_let_others_run(struct ult *self);
@@ -152,7 +152,8 @@ void ult_pe_run(struct ult_carrier *carrier);
 /* Names the calling OS thread, one of this PE's, for perf, top and gdb: "PE 3" for the role "PE". (os_thread.c) */
 void ult_pe_name_thread(const struct ult_pe *pe, const char *role);
 
-/* Notes the cores of this process for the threads of offload_threads.c, before a PE is pinned. (offload_threads.c) */
+/* Records the cores of this process for the threads of offload_threads.c, before a PE is pinned.
+ * (offload_threads.c) */
 void ult_offload_init(void);
 
 /* Starts an OS thread of this library's own; returns an error number. (os_thread.c) */
@@ -194,11 +195,11 @@ void ult_sharing_lock(struct ult_pe *pe);
 /* Time that ready ULTs wait for a carrier in the program's code before they get another one. */
 #define ULT_KEEP_AFTER_NS 500000
 
-/* Starts the thread that gives the ULTs of a shared PE another carrier if the carrier stays in the program's code. u: one of
- * the ULTs. On the carrier, or with the lock. Without a thread to be had it only prints a message. */
+/* Starts the thread that gives the ULTs of a shared PE another carrier if the carrier stays in the program's code. u:
+ * one of the ULTs. On the carrier, or with the lock. If no thread can be started, only prints a message. */
 void ult_watcher_start(const struct ult *u);
 
-/* The carrier is in the program's code, and has just returned to it, or a ULT is ready. */
+/* The carrier is in the program's code: it has just returned there, or a ULT is ready. */
 void ult_watcher_notify(const struct ult_pe *pe);
 
 /* Ends the watchers of all PEs; no ULT runs any more. */

@@ -15,7 +15,7 @@
 enum { FREE, HELD, WANTED, GRANTED };
 
 /* Number of attempts before a thread sleeps: some microseconds. */
-#define LOOKS 200
+#define POLLS 200
 
 /* A thread that has waited this long gets the lock next. */
 #define LONG_NS 200000
@@ -71,7 +71,7 @@ void ult_lock_take(struct ult_lock *lock)
 {
     if (BASE_LIKELY(change(lock, FREE, HELD)))
         return;
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < POLLS; i++) {
         if (ult_lock_try(lock))
             return;
         ult_arch_relax();

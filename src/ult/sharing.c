@@ -35,9 +35,8 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
-/* Pauses of the processor (40 ns each) between two looks of a waiting thread at its PE while other threads
- * use the PE: of a thread that waits for an operation; of a carrier without ready ULTs and of the progress
- * thread. */
+/* Pauses of the processor (40 ns each) between two polls of a waiting thread while other threads use the PE: of a
+ * thread that waits for an operation; of a carrier without ready ULTs and of the progress thread. */
 #define CALLER_PAUSES 16
 #define IDLE_PAUSES 256
 
@@ -174,10 +173,10 @@ static inline void notify_sleeper(struct ult_pe *pe)
 struct spinner {
     const struct wait *wait;
     bool is_crowded;
-    unsigned n_pauses;  /* between looks, while other threads use the PE */
-    uint64_t n_polls;   /* the PE's at the last look */
+    unsigned n_pauses;  /* between polls, while other threads use the PE */
+    uint64_t n_polls;   /* the PE's at the last poll */
     unsigned n_entries; /* the same */
-    bool has_news;      /* the last look has found events */
+    bool has_news;      /* the last poll has found events */
 };
 
 static struct spinner begin_spinning(const struct wait *wait)
@@ -190,7 +189,7 @@ static struct spinner begin_spinning(const struct wait *wait)
     return spinner;
 }
 
-/* Takes the turn to poll if no thread has it, and none has polled since this thread's last look. */
+/* Takes the turn to poll if no thread has it, and none has polled since this thread's last poll. */
 static void take_turn(struct spinner *spinner)
 {
     struct ult_sharing *sharing = &spinner->wait->pe->sharing;
@@ -209,8 +208,8 @@ static void end_turn(const struct spinner *spinner)
     atomic_compare_exchange_strong(&spinner->wait->pe->sharing.poller, &self, NULL);
 }
 
-/* Polls if it is this thread's turn. Returns the number of pauses before the next look: each look takes cache lines away from a
- * thread that is in the library. */
+/* Polls if it is this thread's turn. Returns the number of pauses before the next poll: each poll takes cache lines
+ * away from a thread that is in the library. */
 static unsigned look(struct spinner *spinner)
 {
     struct ult_pe *pe = spinner->wait->pe;

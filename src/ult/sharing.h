@@ -12,9 +12,10 @@
  * Waiting threads take turns: one polls; when no event comes, one sleeps until an event comes (the *sleeper*), and the
  * others sleep on their own bells, which are rung when their ULTs are ready.
  *
- * If the carrier stays in the program's code (its rank waits for its own threads) while ULTs of other ranks are ready on
- * the PE, its ULT keeps that OS thread and becomes bound, and a new OS thread becomes the PE's carrier. The running code
- * is not interrupted: all other ULTs of the PE are inside the library. A thread of the PE, the watcher, sees to this (carrier.c).
+ * If the carrier stays in the program's code (its rank waits for its own threads) while ULTs of other ranks are ready
+ * on the PE, its ULT keeps that OS thread and becomes bound, and a new OS thread becomes the PE's carrier. The
+ * running code is not interrupted: all other ULTs of the PE are inside the library. The watcher, a thread of the PE,
+ * does this (carrier.c).
  *
  * Included by ult.h only.
  *
@@ -35,8 +36,9 @@
  * - Senders and is_asleep. A polling thread clears it and notifies the sleeper, which then polls every 0.1
  *   ms until no other thread has polled in between. It sets is_asleep again, passes the barrier, and reads
  *   the inbox once more.
- * - The watcher falls asleep. It sets its bell while it holds the lock. The carrier returns to the program, and ULTs become
- *   ready, while the lock is held, and then ring it. Where the watcher does not get the lock, it looks again soon.
+ * - The watcher falls asleep. It sets its bell while it holds the lock. The carrier returns to the program, and ULTs
+ *   become ready, while the lock is held, and then ring it. If the watcher does not get the lock, it polls again
+ *   soon.
  * - The last ULT ends while the progress thread is the sleeper. The thread that ends it rings the bells of
  *   all carriers. A carrier checks for the end again after it has set is_asleep.
  * - The carrier returns to the library while its OS thread is given away. The keeper holds the lock, so the
@@ -97,8 +99,8 @@ void ult_unbind(struct ult *u);
 void ult_enter_bound(struct ult *u);
 void ult_leave_bound(struct ult *u);
 
-/* For a thread that is outside of its PE: calls is_done until that returns true, about as long as a thread that waits for
- * its PE polls before it sleeps. False: it is not over yet. */
+/* For a thread outside its PE: calls is_done until that returns true, for about as long as a thread that waits for
+ * its PE polls before it sleeps. False: it has not returned true. */
 bool ult_spin_outside(bool (*is_done)(const void *arg), const void *arg);
 
 /* Starts a thread that polls the PE of the running ULT, or sleeps until events come, while the carrier is in the

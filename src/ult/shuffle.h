@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * shuffle.h: schedules at random, by which errors are found that few schedules show (+schedule random:SEED).
+ * shuffle.h: random schedules, which find errors that few schedules show (+schedule random:SEED).
  *
- * Each PE has its own sequence of numbers. With one PE, and without threads of the program or the clock's influence, the same
- * seed gives the same run. Off, it costs nothing: ULTs that are not marked (ULT_SHUFFLED) take the usual path.
+ * Each PE has its own sequence of numbers. With one PE, and without threads of the program or the clock's influence,
+ * the same seed gives the same run. When off, it costs nothing: ULTs that are not marked (ULT_SHUFFLED) take the
+ * usual path.
  */
 #ifndef ULT_SHUFFLE_H
 #define ULT_SHUFFLE_H
@@ -15,8 +16,8 @@ struct ult_pe;
 /* Schedules are at random. */
 extern bool ult_shuffles;
 
-/* Turns it on, before ult_job_init. list: the numbers of a PE that have an effect, such as 3+17-20, for a short explanation of a
- * failure; what other numbers decide is as usual. NULL: all have. */
+/* Turns it on, before ult_job_init. list: the numbers of a PE that have an effect, such as 3+17-20, for a short
+ * explanation of a failure; other numbers decide as usual. NULL: all have. */
 void ult_shuffle(uint64_t seed, const char *list);
 uint64_t ult_shuffle_seed(void);
 const char *ult_shuffle_list(void);

@@ -13,7 +13,7 @@ void ult_watch_switches(void (*switches)(const struct ult *from, const struct ul
     __atomic_fetch_or(&ult_switch_extras, ULT_EXTRA_WATCHED, __ATOMIC_RELEASE);
 }
 
-void ult_tell_ready(struct ult *u)
+void ult_report_ready(struct ult *u)
 {
     const struct ult *self = ult_self();
 

@@ -283,7 +283,7 @@ struct ampi_comm_shared *ampi_comm_hidden_shared(struct ampi_comm_shared *shared
         /* PEs that handled a failure meanwhile did not find it. */
         atomic_thread_fence(memory_order_seq_cst);
         if (BASE_UNLIKELY(ampi_comm_has_failed(shared))) {
-            ampi_failed_look_again();
+            ampi_failed_check_again();
             ult_wake_all();
         }
     }

@@ -70,7 +70,7 @@ int PMPI_Comm_get_info(MPI_Comm comm, MPI_Info *info_used)
     if (!info_used)
         return ampi_raise(object, MPI_ERR_ARG, "info_used is NULL");
     used = ampi_info_dup(object->info);
-    ampi_program_memory_tell(used);
+    ampi_program_memory_add_kinds(used);
     *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }

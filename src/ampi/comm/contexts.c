@@ -80,7 +80,7 @@ void ampi_contexts_add(struct ampi_comm_shared *shared)
     add_locked(shared);
     unlock();
     if (ampi_comm_has_failed(shared))
-        ampi_failed_look_again();
+        ampi_failed_check_again();
     if (ampi_job.n_pes > 1)
         ult_wake_all(); /* messages to it may be waiting on other PEs */
 }

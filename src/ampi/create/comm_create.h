@@ -23,9 +23,8 @@ extern const struct ampi_coll_plan
  * the error handler, copies attributes if requested, and sets *newcomm. */
 int ampi_comm_adopt(struct ampi_comm *old, struct ampi_comm *made, bool copy_attrs, MPI_Comm *newcomm);
 
-/* Collective over old, like MPI_Comm_split, with the same errors. The new communicator gets the topology
- * (NULL: none; takes over the reference; all its members pass equal ones) and the hints (NULL: none). May
- * switch. */
+/* Collective over old, as MPI_Comm_split, with the same errors. The new communicator gets the topology (NULL: none;
+ * takes over the reference; all its members pass equal ones) and the hints (NULL: none). May switch. */
 int ampi_comm_create_split(struct ampi_comm *old, int color, int key, struct ampi_topo *topo,
                            const struct ampi_info *hints, MPI_Comm *newcomm);
 

@@ -97,7 +97,7 @@ static void add_supported(char list[MPI_MAX_INFO_VAL], const char *from)
     }
 }
 
-void ampi_program_memory_tell(struct ampi_info *info)
+void ampi_program_memory_add_kinds(struct ampi_info *info)
 {
     char list[MPI_MAX_INFO_VAL] = "";
 

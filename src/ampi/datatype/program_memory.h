@@ -20,7 +20,7 @@ bool ampi_program_memory_are_kinds(const char *value);
 /* Sets the hint to the supported kinds, for MPI_INFO_ENV and the info of a session, a communicator or a window in use: first
  * those of its present value and of mpirun's -memory-alloc-kinds, the requests, then all others. The list is the same before
  * and after the program's first call of CUDA. */
-void ampi_program_memory_tell(struct ampi_info *info);
+void ampi_program_memory_add_kinds(struct ampi_info *info);
 
 /* Allocates n_bytes > 0; alignment_bytes, a power of two, concerns host memory. NULL: out of memory. */
 void *ampi_program_memory_alloc(enum gpu_memory kind, size_t alignment_bytes, size_t n_bytes);

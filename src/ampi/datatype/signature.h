@@ -12,7 +12,7 @@
 #include "ampi/datatype/type.h"
 
 struct ampi_signature_run {
-    const struct ampi_type *leaf; /* predefined, and no pair */
+    const struct ampi_type *leaf; /* predefined, and not a pair */
     MPI_Count n;
 };
 

@@ -2,10 +2,11 @@
  *
  * comm_join.c: MPI_Comm_join: two ranks that share a socket create an intercommunicator (MPI 5.0, section 12.10.6).
  *
- * Each rank opens a port and sends its name through the socket, in a block of fixed size. Then it sends one byte: whether
- * the other's port belongs to this job, or its universe. If both ports do, the rank with the lower name accepts at its port,
- * and the other one connects there. A name cannot be guessed, so knowing one proves that the other side is there. Ranks of
- * jobs that cannot connect get MPI_COMM_NULL. The socket is empty again afterwards, and its flags are unchanged.
+ * Each rank opens a port and sends its name through the socket, in a block of fixed size. Then it sends one byte:
+ * whether the other's port belongs to this job, or its universe. If both ports do, the rank with the lower name
+ * accepts at its port, and the other one connects there. A name cannot be guessed, so a side that knows one has got
+ * it through the socket. Ranks of jobs that cannot connect get MPI_COMM_NULL. The socket is empty again afterwards,
+ * and its flags are unchanged.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "ampi/dynamic/registry.h"
 #include "base/log.h"
 
-/* How often a rank looks whether the socket is ready, in ns: first and at most. Other ranks run meanwhile. */
+/* Interval at which a rank polls the socket, in ns: first and at most. Other ranks run meanwhile. */
 #define LOOK_NS_MIN 20000
 #define LOOK_NS_MAX 2000000
 
@@ -63,7 +64,7 @@ struct joining {
     struct ampi_registry_call call;
 };
 
-/* Learns the other side's port. *is_joined_out: both sides can connect. Returns 0, or errno. */
+/* Gets the other side's port. *is_joined_out: both sides can connect. Returns 0, or errno. */
 static int introduce(int fd, struct joining *state, bool *is_joined_out)
 {
     char is_own_right, is_other_right = 0;

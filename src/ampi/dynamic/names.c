@@ -3,9 +3,9 @@
  * names.c: published names in a universe (mpirun --universe): a file for each, in a folder that only this user can open. It
  * needs no daemon. See registry.h.
  *
- * A file's name is a hash of the published name; it holds the port and the name, each with a 0 at its end. It is complete when it
- * appears (rename). Whoever publishes or unpublishes holds the folder's lock. A name whose port belongs to a process that has
- * ended is not published any more.
+ * A file's name is a hash of the published name; it holds the port and the name, each with a 0 at its end. It is
+ * complete when it appears (rename). A process that publishes or unpublishes holds the folder's lock. When the
+ * process of a port ends, the port's names are no longer published.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,7 +14,7 @@
 #include "ampi/dynamic/registry.h"
 #include "ampi/object/info.h"
 
-/* How long others may hold up a call that publishes or unpublishes a name in a universe. They need microseconds. */
+/* Time limit of a call that waits for others to publish or unpublish a name in a universe. They need microseconds. */
 #define LOCK_S 10
 
 static int raise_null(const char *argument)

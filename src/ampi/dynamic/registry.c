@@ -20,7 +20,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* How often a call with a time limit looks for its answer, in ns: first and at most. */
+/* Interval at which a call with a time limit polls for its answer, in ns: first and at most. */
 #define LOOK_NS_MIN 50000
 #define LOOK_NS_MAX 2000000
 
@@ -62,7 +62,7 @@ static struct {
 /* Invariant 3, by PE. */
 static struct ampi_registry_call *awaited[AMPI_PES_MAX];
 
-/* Calls that wait, and connections that are being made. */
+/* Waiting calls, and connections in progress. */
 static _Atomic int n_waiting;
 
 /* Names of ports begin with this: a port of a universe is not one of a job outside. */
@@ -350,8 +350,8 @@ static bool take_awaited(int pe_id, const struct ampi_registry_call *call)
     return true;
 }
 
-/* Waits for the answer, at most as long as the call says: then withdraws it, and waits for the answer to that. A process of
- * another job may end without an answer. */
+/* Waits for the answer until the call's time limit; then withdraws the call, and waits for the answer to that. A
+ * process of another job may end without an answer. */
 static void await_limited(struct ampi_registry_call *call, bool is_limited)
 {
     uint64_t end_ns = is_limited ? ult_now_ns() + (uint64_t)(call->timeout_s * 1e9) : UINT64_MAX;

@@ -53,7 +53,7 @@ int ampi_registry_run(struct ampi_registry_call *call);
 bool ampi_registry_begin_wait(enum ampi_registry_op op, const char *port) BASE_MUST_CHECK;
 void ampi_registry_end_wait(bool is_waiting);
 
-/* Says why a port is not open: "... is not an open port of this job". */
+/* The reason why a port is not open: "... is not an open port of this job". */
 void ampi_registry_explain(const char *port, char *text, size_t text_bytes);
 
 /* ---- Between registry.c and names.c ---- */

@@ -27,7 +27,7 @@ struct ampi_spawn_part {
     struct image_program *program;
     char *const *argv; /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
-    int max_ranks; /* that were asked for */
+    int max_ranks; /* the requested ones */
     char *path;    /* its file, absolute; malloc'ed */
     char *dir;     /* its folder, absolute; malloc'ed */
     char *line;    /* of a script: its first line, which command and argv use; malloc'ed */

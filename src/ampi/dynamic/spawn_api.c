@@ -32,7 +32,7 @@ struct commands {
     const MPI_Info *infos;
 };
 
-/* What the root tells all ranks. */
+/* The outcome at the root, for all ranks. */
 struct outcome {
     int error;      /* error class */
     char text[400]; /* its reason */
@@ -120,7 +120,7 @@ static const char *rank_path(void)
     return image ? image_env_value(image, "PATH") : secure_getenv("PATH");
 }
 
-/* A name without a slash is looked for in the folders of the info key path, in PATH, and in the current folder. */
+/* A name without a slash is searched for in the folders of the info key path, in PATH, and in the current folder. */
 static bool find_program(const char *command, const struct ampi_info *info, char *path_out)
 {
     if (strchr(command, '/'))
@@ -261,7 +261,7 @@ static int read_command(struct outcome *outcome, const char *command, const stru
     return MPI_SUCCESS;
 }
 
-/* Why this process cannot run the parts' ranks; NULL: it can, and the parts have their programs. */
+/* The reason why this process cannot run the parts' ranks; NULL: it can, and the parts have their programs. */
 static const char *find_obstacle(struct ampi_spawn_part *parts, int n_parts)
 {
     const char *why = NULL;

@@ -23,7 +23,7 @@
 #include "base/launched.h"
 #include "base/log.h"
 
-/* How often the spawning rank looks for mpirun's answer, in ns: first and at most. */
+/* Interval at which the spawning rank polls for mpirun's answer, in ns: first and at most. */
 #define LOOK_NS_MIN 50000
 #define LOOK_NS_MAX 2000000
 

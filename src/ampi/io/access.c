@@ -2,7 +2,8 @@
  *
  * access.c: all forms of data access: checks, file pointers, requests (MPI 5.0, section 14.4). See access.h.
  *
- * A file pointer moves on by the requested amount when the access begins, as the standard says, whatever is read.
+ * A file pointer moves by the requested amount when the access begins, as the standard requires, even if less is
+ * read.
  */
 #include "ampi/io/access.h"
 
@@ -205,7 +206,7 @@ static int start(const struct ampi_io_access *described, struct ampi_io_access *
     return error;
 }
 
-/* Checks what the program passes. A rank whose data is wrong takes part in a collective access nevertheless, without data. */
+/* Checks the program's arguments. A rank with wrong data still takes part in a collective access, without data. */
 static int prepare(struct ampi_io_access *access, const struct ampi_io_args *args)
 {
     int error = check_file(access->file, access->call);

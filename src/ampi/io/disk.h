@@ -97,7 +97,7 @@ struct ampi_disk_transfer {
     bool is_write;
     const struct ampi_disk_piece *pieces; /* in host memory */
     size_t n_pieces;
-    /* Holes in the file up to this size are read with the data; when writing, they are also written back. 0: none. */
+    /* Holes in the file up to this size are read with the data; a write also writes them back. 0: none. */
     size_t bridge_bytes;
     size_t buffer_bytes; /* size of the buffer for small pieces and holes */
     size_t done;         /* result: bytes transferred, in the order of the data */

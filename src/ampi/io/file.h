@@ -77,7 +77,7 @@ int ampi_file_raise(struct ampi_file *file, int error_code, const char *fmt, ...
 /* The same with the handler of MPI_FILE_NULL; name: the file's, NULL: none. */
 int ampi_file_raise_null(const char *name, int error_code, const char *fmt, ...) BASE_PRINTF(3, 4) BASE_COLD;
 
-/* MPI's class for an errno; raising it on a file, with what was done: "reading". */
+/* MPI's class for an errno; raises it on a file. what: the action, "reading". */
 int ampi_file_class(int error_number) BASE_COLD;
 int ampi_file_raise_errno(struct ampi_file *file, int error_number, const char *what) BASE_COLD;
 
@@ -106,7 +106,8 @@ int ampi_file_check_writable(struct ampi_file *file) BASE_MUST_CHECK;
 /* The highest of the members' error classes (0: none), or MPI_ERR_NOT_SAME if not all pass the same value. */
 int ampi_file_agree(struct ampi_file *file, int error, MPI_Offset value);
 
-/* The same, and raises the result: own_error has been raised already. what: the argument that has to be the same. */
+/* The same, and raises the result, except own_error, which has been raised. what: the argument that has to be the
+ * same. */
 int ampi_file_agree_or_raise(struct ampi_file *file, int own_error, MPI_Offset value, const char *what);
 
 /* Adds up a count: the sum of the lower ranks', and of all. Returns an error class. */

@@ -2,9 +2,9 @@
  *
  * open.c: MPI_File_open, MPI_File_close and MPI_File_delete (MPI 5.0, section 14.2).
  *
- * Rank 0 opens the file first, alone, so that MPI_MODE_EXCL concerns the call, not each of its ranks. Then one collective with
- * its own plan takes the ranks' modes and errors to all processes, and in each the last member to arrive creates the handles.
- * The other processes then open the file that exists now, each once for all its members.
+ * Rank 0 first opens the file alone, so that MPI_MODE_EXCL concerns the call, not each rank. Then one collective with
+ * its own plan takes the ranks' modes and errors to all processes, and in each the last member to arrive creates the
+ * handles. The other processes then open the file that exists now, each once for all its members.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -232,7 +232,7 @@ static void open_first(const char *path, struct payload *payload)
     }
 }
 
-/* Sets what the members know from now on. */
+/* Sets the common fields of the members. */
 static void begin(struct ampi_file *file, const struct ampi_info *info)
 {
     struct ampi_rank *self = file->owner;

@@ -83,7 +83,7 @@ int PMPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence)
     if ((error = ampi_file_agree_or_raise(file, error, offset, "the offset")) ||
         (error = ampi_file_agree_or_raise(file, MPI_SUCCESS, whence, "whence")))
         return error;
-    if (file->rank == 0) { /* all have arrived: what they wrote is in the size and in the pointer */
+    if (file->rank == 0) { /* all have arrived: their writes are in the size and in the pointer */
         ampi_file_pointer_add(file, 0, &current);
         if (!(error = find_target(file, offset, whence, current, &target)))
             ampi_file_pointer_set(file, target);

@@ -160,7 +160,7 @@ void ampi_io_transfer_fini(struct ampi_io_access *access)
     ampi_type_unref(access->type);
 }
 
-/* Counts what an operation has moved; true: there is more to do. */
+/* Counts the bytes that an operation has moved; true: there is more to do. */
 static bool count_done(struct ampi_io_access *access)
 {
     size_t wanted = 0;
@@ -246,7 +246,7 @@ void ampi_io_transfer_start(struct ampi_io_access *access)
     }
 }
 
-/* Converts data that was read, as far as it was. */
+/* Converts the data that was read. */
 static int convert_after(struct ampi_io_access *access)
 {
     struct ampi_host_copy data;

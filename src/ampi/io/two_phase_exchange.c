@@ -35,7 +35,7 @@ enum step_tag { TAG_RANGE, TAG_SIZE, TAG_PARCEL, TAG_REPLY, TAG_RESULT, TAGS };
 
 static const char memory_what[] = "a collective access to a file";
 
-/* What leaders send each other first. */
+/* The first message of leaders to each other. */
 struct range {
     MPI_Offset from; /* of all pieces; from >= to: none */
     MPI_Offset to;
@@ -125,7 +125,7 @@ struct ampi_two_phase_procs *ampi_two_phase_find_procs(const struct ampi_comm_sh
 
 /* ---- Steps ---- */
 
-/* One thing that the step waits for is done. */
+/* An event that the step waits for has happened. */
 static void step_done(struct exchange *x)
 {
     if (--x->n_waiting == 0)

@@ -7,7 +7,7 @@
 
 #include "ampi/io/disk.h"
 
-/* Most threads of a merge. */
+/* Maximum number of threads of a merge. */
 #define AMPI_MERGE_THREADS_MAX 8
 
 /* A list of pieces whose offsets ascend and do not overlap; none is empty. */

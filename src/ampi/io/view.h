@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * view.h: views (MPI 5.0, section 14.3): which bytes of a file a rank sees.
+ * view.h: views (MPI 5.0, section 14.3): the bytes of a file that a rank sees.
  *
  * The data of a view is the data of its filetype, repeated from the displacement on. Data bytes are numbered; the cursor of
  * datatypes (type.h) finds the place of a data byte, with the displacement in the file in place of an address. So a view costs

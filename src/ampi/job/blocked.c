@@ -203,7 +203,7 @@ static void add_missing(struct ampi_line *line, const struct entered *entered)
 
 /* ---- Near misses ---- */
 
-/* A pending receive, probe or send, and what is nearly right for it. */
+/* A pending receive, probe or send, and its nearest miss. */
 struct wanted {
     const struct ampi_comm *comm;
     int source, tag;

@@ -2,13 +2,13 @@
  *
  * crash.c: reports the rank and the location when a signal ends the process.
  *
- * The handler runs on the thread's signal stack and leaves the rank's stack untouched. The crash may have
- * interrupted malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library
- * (base/text.h, image/copy/describe.c, backtrace.c). Then the default action ends the process with the signal.
+ * The handler runs on the thread's signal stack and does not touch the rank's stack. The crash may have interrupted
+ * malloc, ld.so or printf: nothing here takes a lock, allocates or formats with the C library (base/text.h,
+ * image/copy/describe.c, backtrace.c). Then the default action ends the process with the signal.
  *
- * One thread reports; others that crash meanwhile wait for the end of the process. First the stack is read, which faults if it is
- * damaged; the report goes on with the frames up to there. If it crashes or does not end for another reason, the process ends with the
- * part of the first line that is known. After that line come the frames.
+ * One thread reports; others that crash meanwhile wait for the end of the process. First it reads the stack, which
+ * faults if it is damaged; then the report continues with the frames read so far. If it crashes or does not end for
+ * another reason, the process ends with the part of the first line that is known. After that line come the frames.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -59,7 +59,7 @@ static struct {
     char bytes[2000];             /* of it */
     struct ampi_backtrace frames; /* of the code that crashed */
     const void *caller;           /* found in another way if no frame is in the program; NULL: not found */
-    sigjmp_buf after_stack;       /* where the report goes on after a fault, while is_on_stack */
+    sigjmp_buf after_stack;       /* where the report continues after a fault, while is_on_stack */
     volatile sig_atomic_t is_on_stack; /* the stack of the crashed code is being read */
 } report;
 
@@ -273,7 +273,7 @@ static void end_by(int signal_number)
     _exit(128 + signal_number);
 }
 
-/* Writes what is known of the first line, unless it was written. */
+/* Writes the known part of the first line, unless the line was written. */
 static void write_first_line(void)
 {
     if (atomic_exchange(&report.is_line_open, false))

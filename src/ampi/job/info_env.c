@@ -78,7 +78,7 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
         set(info, "arch", machine.machine);
     if (getcwd(path, sizeof path))
         set(info, "wdir", path);
-    ampi_program_memory_tell(info);
+    ampi_program_memory_add_kinds(info);
     if (rank)
         set(info, "thread_level", thread_level_name(rank->thread_level));
     return info;

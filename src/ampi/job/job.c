@@ -323,7 +323,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
     ult_job_init(n_pes, hooks);
     gpu_detect_init();
     gpu_streams_begin(is_virtual ? n_local + (n_local == 1 && ampi_job.spawn_room) : 1);
-    ampi_procs_tell_begin();
+    ampi_procs_call_begin();
     create_world();
     if (ampi_machine)
         ampi_procs_open();

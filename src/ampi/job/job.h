@@ -156,7 +156,7 @@ void ampi_job_watch_main(struct ampi_rank *rank);
 
 /* All ranks are blocked: prints their calls, and ends the job. Returns if a rank is ready now (p2p/choices.h). */
 void ampi_report_deadlock(void);
-void ampi_report_blocked(void); /* only the lines about the ranks */
+void ampi_report_blocked(void); /* the lines about the ranks alone */
 
 /* Prints where the ranks of the calling PE are. In its progress. */
 void ampi_report_pe(int pe_id);
@@ -164,7 +164,7 @@ void ampi_report_pe(int pe_id);
 /* From now on SIGQUIT prints that for all PEs, unless the process ignores or handles it. (quit.c) */
 void ampi_quit_install(void);
 
-/* Writes what the ranks do for mpirun --progress, from now on. (progress.c) */
+/* From now on, writes the ranks' activities for mpirun --progress. (progress.c) */
 void ampi_progress_publish(void);
 
 /* Prints that a user's operation waits for other ranks in the midst of its rank's own wait, and ends the job. */
@@ -173,7 +173,8 @@ void ampi_report_errand(const struct ult *u) BASE_NORETURN;
 /* Prints which two threads of a rank are in MPI at the same time, at the level MPI_THREAD_SERIALIZED: the second to come, and the first. */
 void ampi_report_overlap(const struct ult *second, const struct ult *first);
 
-/* Before the process ends at once: writes what its ranks have printed. Takes half a second if a Fortran runtime does not answer. (output.c) */
+/* Before the process ends at once: writes the ranks' buffered output. Takes half a second if a Fortran runtime does
+ * not answer. (output.c) */
 void ampi_job_flush_output(void);
 
 /* The exit code for the shell, from a rank's or MPI_Abort's. Never 0 for a failure. */
@@ -187,7 +188,7 @@ void ampi_library_env_set_for_streams(void);
 
 /* ---- other_programs.c: further programs of a job in one process ---- */
 
-/* Reads what mpirun passes. Called once, before the number of ranks is used. */
+/* Reads mpirun's list of programs. Called once, before the number of ranks is used. */
 void ampi_programs_take(void);
 
 /* True if one of them may call a function that spawns ranks. */
@@ -235,8 +236,9 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
  * program has loaded another MPI. */
 int ampi_late_host_check(int exit_code);
 
-/* An interpreter that is one rank of several, alone in its process, starts: the environment is as without MPI, until MPI_Init
- * calls ampi_late_host_join. Makes the check at the exit. options: what was in HEDDLE_OPTIONS; NULL: nothing. */
+/* An interpreter that is one rank of several, alone in its process, starts: the environment is as without MPI, until
+ * MPI_Init calls ampi_late_host_join. Makes the check at the exit. options: the value of HEDDLE_OPTIONS; NULL:
+ * unset. */
 void ampi_late_host_wait(const char *options);
 void ampi_late_host_join(void);
 

@@ -58,7 +58,7 @@ int ampi_late_host_check(int exit_code)
 /* This process is an interpreter that has not called MPI_Init, and its only rank. */
 static bool is_waiting;
 
-/* Grows with each child that this process has waited for; what has executed the interpreter may have done so, too. */
+/* Grows with each child that this process has waited for, also before the interpreter was executed. */
 static long count_children(void)
 {
     struct rusage children = {0};
@@ -69,7 +69,8 @@ static long count_children(void)
 
 static long n_children_before;
 
-/* A script that uses no MPI is as good as any program, but one that has started other programs may have been asked for ranks. */
+/* A script that uses no MPI is an ordinary program. If it has started other programs, those may have been the
+ * ranks. */
 static void check_at_exit(int code, void *arg)
 {
     (void)arg;

@@ -25,7 +25,7 @@
 
 #define CHAINS_MIN 64
 
-/* Lines that a rank reports; messages that it looks at. */
+/* Maximum numbers of lines that a rank reports, and of messages that it examines. */
 #define LINES_MAX 64
 #define MESSAGES_MAX 1000
 
@@ -227,7 +227,7 @@ MPI_Count ampi_leaks_contents(MPI_Datatype handle)
     return type && type->recipe ? type->recipe->n_types : 0;
 }
 
-/* ---- What a rank has not freed ---- */
+/* ---- Handles that a rank has not freed ---- */
 
 /* Adds a line, or counts it in an equal one. */
 static void add_line(struct lines *out, const struct ampi_line *line)
@@ -428,7 +428,7 @@ void ampi_leaks_finalize(struct ampi_rank *self)
     free(own.lines);
 }
 
-/* Adds what a rank still holds. */
+/* Adds the handles that a rank still holds. */
 static void add_rank(struct ampi_lines *groups, struct ampi_rank *rank, enum ampi_leak begin,
                      enum ampi_leak end)
 {

@@ -2,8 +2,8 @@
  *
  * leaks.h: +check leaks: handles that a program never frees, and messages that it never receives.
  *
- * The gates (tools/gen_gates.py) note each handle that a function of MPI gives to the program or takes back, so objects that the
- * library makes for itself never appear. Without +check leaks nothing is called.
+ * The gates (tools/gen_gates.py) record each handle that a function of MPI gives to the program or takes back, so the
+ * library's own objects never appear. Without +check leaks nothing is called.
  */
 #ifndef AMPI_JOB_LEAKS_H
 #define AMPI_JOB_LEAKS_H
@@ -24,17 +24,18 @@ void ampi_leaks_made(enum ampi_leak kind, const char *call, const void *from, MP
 /* The number of handles that MPI_Type_get_contents returns. */
 MPI_Count ampi_leaks_contents(MPI_Datatype type);
 
-/* In MPI_Finalize: rank 0 collects what the ranks of its MPI_COMM_WORLD have not freed, and prints it. What may be freed later is
- * left for the end of the process. May switch. */
+/* In MPI_Finalize: rank 0 collects and prints the handles that the ranks of its MPI_COMM_WORLD have not freed. Those
+ * that may be freed later are left for the end of the process. May switch. */
 void ampi_leaks_finalize(struct ampi_rank *self);
 
 /* A rank has ended with open sessions: prints the calls that opened them. */
 void ampi_leaks_report_sessions(struct ampi_rank *rank);
 
-/* When no rank runs any more: prints what is left. Returns the exit code of the process, which is 1 instead of 0 after a report. */
+/* When no rank runs any more: prints the remaining handles. Returns the exit code of the process, which is 1 instead
+ * of 0 after a report. */
 int ampi_leaks_end(int exit_code);
 
-/* At the start: does that at the exit of a process whose ranks are no copies. */
+/* At the start: arranges that at the exit of a process whose ranks are not copies. */
 void ampi_leaks_watch_exit(void);
 
 #endif

@@ -89,7 +89,7 @@ static void print(long limit_s)
     ampi_lines_print(&lines);
 }
 
-void ampi_livelock_look(int n_looks, long limit_s)
+void ampi_livelock_check(int n_polls, long limit_s)
 {
     static unsigned progress_before;
     static int n_quiet;
@@ -111,7 +111,7 @@ void ampi_livelock_look(int n_looks, long limit_s)
         else if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED && !is_blocked(rank))
             return;
     }
-    if (n_polling == 0 || n_quiet < n_looks)
+    if (n_polling == 0 || n_quiet < n_polls)
         return;
     is_said = true;
     print(limit_s);

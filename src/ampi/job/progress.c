@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * progress.c: mpirun --progress: a thread writes what the ranks do into memory that mpirun reads.
+ * progress.c: mpirun --progress: a thread writes the ranks' activities into memory that mpirun reads.
  *
- * A thread, because the ranks pay nothing then: it reads what reports read (quit.c), twice a second, without locks. mpirun could
- * read the process's memory instead, but not in containers that forbid it.
+ * So the ranks pay nothing: it reads the data of reports (quit.c) twice a second, without locks. mpirun could read
+ * the process's memory instead, but not in containers that forbid it.
  */
 #include <fcntl.h>
 #include <pthread.h>

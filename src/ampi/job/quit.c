@@ -2,8 +2,9 @@
  *
  * quit.c: SIGQUIT (Ctrl-\) prints where the ranks are, and the job goes on.
  *
- * Only a PE may look at its ranks. The signal's handler prints the ranks that run, and sends each PE a wake-up: a PE that is idle,
- * or next polls in a call of MPI, prints its other ranks. A program's own handler replaces this one.
+ * Only a PE may read the state of its ranks. The signal's handler prints the ranks that run, and sends each PE a
+ * wake-up: a PE that is idle, or next polls in a call of MPI, prints its other ranks. A program's own handler
+ * replaces this one.
  */
 #include <errno.h>
 #include <signal.h>

@@ -2,8 +2,9 @@
  *
  * rank_lines.c: see report.h.
  *
- * A line joins the first group that it fits. A group of one rank fits all relations, so the second rank decides how its numbers
- * are shown: of rank 0 with 1 and rank 2 with 3, as rank+1. Cost: the number of groups per line, which is limited.
+ * A line joins the first group that it fits. A group of one rank fits all relations, so the second rank decides the
+ * form of its numbers: rank 0 with 1 and rank 2 with 3 become rank+1. Cost: the number of groups per line, which is
+ * limited.
  */
 #include "ampi/job/report.h"
 

@@ -19,7 +19,7 @@
 /* Up to this many blocked ranks have a line each; more are grouped. */
 #define RANKS_APART 8
 
-/* What a rank waits for may take a look at all others: ranks are described as long as they take no more looks than this. */
+/* Finding what a rank waits for may visit all other ranks: ranks are described within this number of visits. */
 #define LOOKS_MAX 100000000
 
 /* Maximum number of ranks of a cycle that are printed. */

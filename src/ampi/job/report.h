@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * report.h: what reports about ranks consist of: lines, places in the program, and what ranks wait for.
+ * report.h: the contents of reports about ranks: lines, places in the program, and the objects that ranks wait for.
  *
  * Lines (rank_lines.c) are grouped: a thousand ranks with the same line are one. A line is a text and some numbers, which stand where the text has AMPI_LINE_NUMBER. Lines with the same text are one group if
  * each number is the same in all, or depends on the rank in the same way: rank+1, or (rank+1) modulo the size.
@@ -24,7 +24,7 @@ struct ampi_line_number {
 
 struct ampi_line {
     int rank;  /* as in reports */
-    int count; /* things that the rank has with this line */
+    int count; /* the rank's objects with this line */
     int n_numbers;
     struct ampi_line_number numbers[AMPI_LINE_NUMBERS_MAX];
     char text[AMPI_LINE_BYTES];
@@ -108,9 +108,9 @@ void ampi_livelock_progress(void);
 /* Starts to count, before ranks run. */
 void ampi_livelock_watch(void);
 
-/* One of n_looks equal looks within the limit: prints a report, once, if in the last limit_s seconds each rank was blocked in MPI
+/* One of n_polls equal looks within the limit: prints a report, once, if in the last limit_s seconds each rank was blocked in MPI
  * or has polled, none has made another call, and nothing was found. */
-void ampi_livelock_look(int n_looks, long limit_s);
+void ampi_livelock_check(int n_polls, long limit_s);
 
 /* ---- The frames of code that a signal has interrupted (backtrace.c) ---- */
 

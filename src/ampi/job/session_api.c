@@ -92,7 +92,7 @@ static int create_session(struct ampi_rank *self, MPI_Info info, MPI_Errhandler 
     ampi_info_set(object->info, "thread_level", levels[level].name);
     if (ampi_info_get(hints, "mpi_memory_alloc_kinds"))
         ampi_info_set(object->info, "mpi_memory_alloc_kinds", ampi_info_get(hints, "mpi_memory_alloc_kinds"));
-    ampi_program_memory_tell(object->info);
+    ampi_program_memory_add_kinds(object->info);
     ampi_gate_set_level(self, object->thread_level);
     ampi_rank_open_session(self);
     *session = (MPI_Session)object;

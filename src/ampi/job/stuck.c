@@ -8,16 +8,16 @@
  * message) leaves it locked, and the next rank of the PE that needs it waits for ever. In none of these
  * cases does the PE sleep, so no deadlock is reported.
  *
- * Only an observer outside the PEs can detect that: a separate thread. It reads the PEs' switch counters a
- * few times within the limit. For a PE whose counter has not changed it asks /proc for the system call of
- * the PE's thread and whether the thread has run since, so PEs do nothing for it. Locks have a shorter
- * limit, as long as the ranks share libraries that may hold a lock while a rank's code runs. The thread
- * does not exist if every rank has its own PE, unless +check stuck:S is set: then it also looks for a livelock (livelock.c).
+ * Only an observer outside the PEs can detect that: a separate thread. It reads the PEs' switch counters a few times
+ * within the limit. For a PE whose counter has not changed it asks /proc for the system call of the PE's thread and
+ * whether the thread has run since, so PEs do nothing for it. Locks have a shorter limit, as long as the ranks share
+ * libraries that may hold a lock while a rank's code runs. The thread does not exist if every rank has its own PE,
+ * unless +check stuck:S is set: then it also detects a livelock (livelock.c).
  *
- * FUTEX_WAIT in the thread's system call is a lock; conditions, joins and semaphores use FUTEX_WAIT_BITSET
- * and may take long. The library is found by the lock's address or by the calls on the rank's stack. Other
- * calls are reported only if call, arguments, stack pointer and the number of context switches are the same
- * at every look, so a rank that makes many short calls is not reported.
+ * FUTEX_WAIT in the thread's system call is a lock; conditions, joins and semaphores use FUTEX_WAIT_BITSET and may
+ * take long. The library is found by the lock's address or by the calls on the rank's stack. Other calls are reported
+ * only if call, arguments, stack pointer and the number of context switches are the same at every poll, so a rank
+ * that makes many short calls is not reported.
  */
 #include "ampi/job/job.h"
 
@@ -39,7 +39,7 @@
 
 #define LOCK_LIMIT_S 10
 #define CALL_LIMIT_S 60
-#define LOOKS_PER_LIMIT 4
+#define POLLS_PER_LIMIT 4
 #define STACK_BYTES ((size_t)128 << 10)
 
 /* Maximum number of words of a blocked rank's stack that are examined. */
@@ -53,18 +53,18 @@ struct blocked {
     unsigned long n_runs; /* number of context switches of the thread */
 };
 
-/* The state of a PE at the thread's last look. */
+/* The state of a PE at the thread's last poll. */
 struct seen {
     uint64_t n_switches;
     struct blocked blocked;
-    int n_looks; /* later looks that found it unchanged */
+    int n_polls; /* later polls that found it unchanged */
     bool is_said;
 };
 
 static struct {
-    long period_ms; /* time between two looks */
-    int lock_looks; /* looks within the limit for locks; 0: no special limit for locks */
-    int call_looks; /* the same for other calls */
+    long period_ms; /* time between two polls */
+    int lock_polls; /* polls within the limit for locks; 0: no special limit for locks */
+    int call_polls; /* the same for other calls */
     long call_limit_s;
     struct seen *seen; /* by PE */
 } watched;
@@ -251,7 +251,7 @@ static void say_call(int pe_id, int local_rank, const struct blocked *blocked)
 
 /* ---- The thread ---- */
 
-/* True if the PE's thread is in the same call as at the last look, without having run meanwhile. */
+/* True if the PE's thread is in the same call as at the last poll, and has not run since. */
 static bool is_still_there(struct ult_pe *pe, struct seen *seen)
 {
     uint64_t n_switches = ult_pe_switches_seen(pe);
@@ -260,20 +260,20 @@ static bool is_still_there(struct ult_pe *pe, struct seen *seen)
     if (n_switches != seen->n_switches)
         *seen = (struct seen){.n_switches = n_switches};
     if (ult_pe_is_asleep(pe) || !where_blocked(ult_pe_tid(pe), &now)) {
-        seen->n_looks = 0;
+        seen->n_polls = 0;
         seen->blocked = (struct blocked){0};
         return false;
     }
     if (memcmp(&now, &seen->blocked, sizeof now) != 0) {
-        seen->n_looks = 0;
+        seen->n_polls = 0;
         seen->blocked = now;
         return false;
     }
-    seen->n_looks++;
+    seen->n_polls++;
     return !seen->is_said;
 }
 
-static void look_at(int pe_id, struct seen *seen)
+static void poll_pe(int pe_id, struct seen *seen)
 {
     struct ult_pe *pe = ult_pe_get(pe_id);
     const struct blocked *blocked = &seen->blocked;
@@ -282,8 +282,8 @@ static void look_at(int pe_id, struct seen *seen)
 
     if (!is_still_there(pe, seen))
         return;
-    is_lock_late = watched.lock_looks > 0 && is_lock(blocked) && seen->n_looks >= watched.lock_looks;
-    is_call_late = seen->n_looks >= watched.call_looks;
+    is_lock_late = watched.lock_polls > 0 && is_lock(blocked) && seen->n_polls >= watched.lock_polls;
+    is_call_late = seen->n_polls >= watched.call_polls;
     local_rank = ampi_memory_region_of((const void *)blocked->stack);
     if ((!is_lock_late && !is_call_late) || local_rank < 0 || ult_pe_switches_seen(pe) != seen->n_switches)
         return;
@@ -304,8 +304,8 @@ static void *watch(void *arg)
     for (;;) {
         nanosleep(&pause, NULL);
         for (int i = 0; i < ult_pe_count(); i++)
-            look_at(i, &watched.seen[i]);
-        ampi_livelock_look(watched.call_looks, watched.call_limit_s);
+            poll_pe(i, &watched.seen[i]);
+        ampi_livelock_check(watched.call_polls, watched.call_limit_s);
     }
     return NULL;
 }
@@ -318,9 +318,9 @@ static void choose_limits(void)
     long lock_limit_s = base_settings.stuck_s > 0 ? base_settings.stuck_s : LOCK_LIMIT_S;
 
     watched.call_limit_s = base_settings.stuck_s > 0 ? base_settings.stuck_s : CALL_LIMIT_S;
-    watched.period_ms = 1000 * (watches_locks ? lock_limit_s : watched.call_limit_s) / LOOKS_PER_LIMIT;
-    watched.lock_looks = watches_locks ? LOOKS_PER_LIMIT : 0;
-    watched.call_looks = (int)(1000 * watched.call_limit_s / watched.period_ms);
+    watched.period_ms = 1000 * (watches_locks ? lock_limit_s : watched.call_limit_s) / POLLS_PER_LIMIT;
+    watched.lock_polls = watches_locks ? POLLS_PER_LIMIT : 0;
+    watched.call_polls = (int)(1000 * watched.call_limit_s / watched.period_ms);
 }
 
 void ampi_stuck_watch(void)

@@ -278,7 +278,7 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
     return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
 }
 
-/* How often a main thread that has ended looks for the end of the program's other threads. */
+/* Interval at which a main thread that has ended checks for the end of the program's other threads. */
 #define OTHERS_NS 10000000
 
 void ampi_thread_await_others(const struct ampi_rank *rank)

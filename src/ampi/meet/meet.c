@@ -72,8 +72,8 @@ static struct meeting *open_meeting(struct meeting **chain, const struct ampi_me
     return meeting;
 }
 
-/* Enters the caller; returns the meeting, removed from the table, if it was the last to arrive.
- * *is_failed_out: it was not entered, because not all members can arrive. */
+/* Enters the caller. If it was the last to arrive, removes the meeting from the table and returns it. *is_failed_out:
+ * the caller was not entered, because not all members can arrive. */
 static struct meeting *arrive(struct ampi_meet *me, bool *is_failed_out)
 {
     struct meeting **link = chain_of(me);

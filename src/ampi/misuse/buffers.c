@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that starts one to the
- * call by which the program learns that it is complete, whenever the library completes it.
+ * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that
+ * starts one to the call that reports its completion to the program, even if the library completes it earlier.
  *
- * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations, in which a
- * new operation must find none but those of sends if it sends itself. Blocking calls are compared with it, too. Data in GPU memory
- * is not checked, and data of more than BLOCKS_MAX blocks not for overlaps.
+ * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations.
+ * A new operation must not overlap any of them; a send may overlap those of sends. Blocking calls are compared with
+ * it, too. Data in GPU memory is not checked, and data of more than BLOCKS_MAX blocks not for overlaps.
  */
 #include "ampi/misuse/misuse.h"
 
@@ -133,7 +133,7 @@ static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
     return true;
 }
 
-/* With MPI_PROC_NULL: the buffer is not used, so it may be invalid or that of other operations. */
+/* With MPI_PROC_NULL the buffer is not used, so it may be invalid, or belong to other operations. */
 static bool has_no_peer(const struct ampi_request *request)
 {
     if (ampi_request_is_send(request))

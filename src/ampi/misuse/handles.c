@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * handles.c: +check usage: handles that are used after they have been freed, and what the gates see of requests.
+ * handles.c: +check usage: handles that are used after they have been freed, and requests as the gates see them.
  *
- * Each rank remembers its last FREED_MAX freed handles, with the calls that freed them, until a new object has the same address. So
- * that it has not at once, completed requests return to the rank's pool only when REQUESTS_KEPT more have been completed.
+ * Each rank remembers its last FREED_MAX freed handles, with the calls that freed them, until a new object has the
+ * same address. To delay that, completed requests return to the rank's pool only when REQUESTS_KEPT more have been
+ * completed.
  */
 #include "ampi/misuse/misuse.h"
 

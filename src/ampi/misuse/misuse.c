@@ -24,7 +24,7 @@ struct ampi_misuse *ampi_misuse_of(struct ampi_rank *rank)
     return rank->misuse;
 }
 
-/* Looking an address up takes a while. */
+/* The look-up of an address takes a while. */
 const void *ampi_misuse_site(const void *from)
 {
     const struct ampi_rank *rank = ampi_self();

@@ -10,8 +10,8 @@
  * Collectives are in coll/engine/usage.c. Reports name both sides with their calls, and end the job, except that of a freed handle:
  * there MPI raises an error.
  *
- * With the option all communicators are watched like those of programs that want events (object/event.h), so messages leave their
- * fast paths; the rest is noted by the gates (tools/gen_gates.py). Without it nothing here is called.
+ * With the option all communicators are watched like those of programs that want events (object/event.h), so messages
+ * leave their fast paths; the gates record the rest (tools/gen_gates.py). Without it nothing here is called.
  */
 #ifndef AMPI_MISUSE_H
 #define AMPI_MISUSE_H
@@ -60,7 +60,7 @@ struct ampi_misuse_pending {
     struct ampi_misuse_call call; /* that started it */
     void *buf;                    /* of a send or receive */
     MPI_Count count;
-    struct ampi_type *type; /* holds a reference; NULL: it is no send or receive */
+    struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
     bool is_recv;
     uint64_t sum;                 /* of a send's data at the start */
     struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many, or a GPU's */
@@ -126,7 +126,7 @@ void ampi_misuse_freed(enum ampi_leak kind, const char *name, const void *from, 
 void ampi_misuse_used(enum ampi_leak kind, const char *name, const void *from, MPI_Count n,
                       const void *handles);
 
-/* Operations start, complete as far as the program has seen, or are given up. */
+/* Operations start, complete as far as the program knows, or are given up. */
 void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
                        const struct ampi_request *request);
 void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,

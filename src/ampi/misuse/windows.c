@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#define BLOCKS_MAX 1024    /* of an operation that is noted */
-#define ACCESSES_MAX 65536 /* of an origin that are noted */
+#define BLOCKS_MAX 1024    /* of an operation that is recorded */
+#define ACCESSES_MAX 65536 /* of an origin that are recorded */
 #define LOOKS_MAX 4096     /* blocks that a new one is compared with */
 
 /* A block that an operation accesses. */
@@ -147,7 +147,7 @@ struct operation {
     bool is_noted;
 };
 
-/* True if an equal access is there: the new one need not be noted. */
+/* True if an equal access is there: the new one need not be recorded. */
 static bool is_same(const struct ampi_interval *interval, const void *arg)
 {
     const struct access *a = interval->owner, *b = arg;
@@ -179,7 +179,7 @@ static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
     return ++operation->n < BLOCKS_MAX;
 }
 
-/* True if the operation of a request form may be complete before a synchronisation, by its request. */
+/* True if the operation has a request, which may complete it before a synchronisation. */
 static bool is_request_form(const char *name)
 {
     return name[4] == 'R';

@@ -20,8 +20,8 @@
 #include "ampi/object/rank.h"
 #include "base/log.h"
 
-void (*ampi_op_put_aside)(struct ampi_op_aside *aside_out);
-void (*ampi_op_take_up)(const struct ampi_op_aside *aside);
+void (*ampi_op_save_stage)(struct ampi_op_stage *stage_out);
+void (*ampi_op_restore_stage)(const struct ampi_op_stage *saved);
 
 #define PREDEFINED(constant, kind)                                                                     \
     {                                                                                                  \
@@ -95,7 +95,7 @@ static void call_user(const struct ampi_op *op, const void *in, void *inout, MPI
     }
 }
 
-/* Reports name the operation's function while it runs. After it, they name the collective again, even if the
+/* While the operation's function runs, reports name it. Afterwards they name the collective again, even if the
  * function has called MPI. */
 static void apply_user(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                        struct ampi_type *type)
@@ -148,12 +148,12 @@ void ampi_op_apply(const struct ampi_op *op, const void *in, void *inout, MPI_Co
     if (count <= 0 || op->predefined == MPI_NO_OP)
         return;
     if (is_user(op)) {
-        struct ampi_op_aside aside;
-        if (ampi_op_put_aside)
-            ampi_op_put_aside(&aside);
+        struct ampi_op_stage saved;
+        if (ampi_op_save_stage)
+            ampi_op_save_stage(&saved);
         apply_user(op, in, inout, count, type); /* may switch */
-        if (ampi_op_take_up)
-            ampi_op_take_up(&aside);
+        if (ampi_op_restore_stage)
+            ampi_op_restore_stage(&saved);
     } else if (op->predefined == MPI_REPLACE) {
         ampi_type_copy(inout, count, type, in, count, type);
     } else if (ampi_op_is_pair(type->basic) || ampi_type_is_block(type, count)) {

@@ -87,11 +87,11 @@ static inline struct ampi_op *ampi_op_of(MPI_Op handle)
 /* A user's function may let other ranks run. So the state that an unfinished operation keeps for its PE is
  * saved before the call and restored after it. The collectives set these two functions; NULL: there is no
  * such state. */
-struct ampi_op_aside {
+struct ampi_op_stage {
     void *words[3];
 };
-extern void (*ampi_op_put_aside)(struct ampi_op_aside *aside_out);
-extern void (*ampi_op_take_up)(const struct ampi_op_aside *aside);
+extern void (*ampi_op_save_stage)(struct ampi_op_stage *stage_out);
+extern void (*ampi_op_restore_stage)(const struct ampi_op_stage *saved);
 
 void ampi_op_destroy(struct ampi_op *op);
 

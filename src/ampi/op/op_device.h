@@ -24,8 +24,8 @@ void ampi_op_set_gpu_kernel(const struct ampi_op *op, const struct ampi_type *ty
 int ampi_op_apply_device(const struct ampi_op *op, const void *in, void *inout, MPI_Count count,
                          struct ampi_type *type) BASE_MUST_CHECK;
 
-/* The same, and copies the previous elements of inout to `old`, which does not overlap it (NULL: not
- * wanted). MPI_NO_OP does not read `in`. */
+/* The same, and copies the previous elements of inout to `old`, which does not overlap it (NULL: not wanted). For
+ * MPI_NO_OP `in` is not read. */
 int ampi_op_fetch_device(const struct ampi_op *op, const void *in, void *inout, void *old, MPI_Count count,
                          struct ampi_type *type) BASE_MUST_CHECK;
 

@@ -153,9 +153,9 @@ static BASE_COLD int handle(int pe_id)
             end_job(i);
         (*forgotten)[i] = true;
         ampi_machine->forget(pe_id, i);
-        ampi_procs_tell_failure(pe_id, i);
+        ampi_procs_call_forget(pe_id, i);
     }
-    ampi_procs_tell_look_again(pe_id);
+    ampi_procs_call_check(pe_id);
     return 1;
 }
 
@@ -167,7 +167,7 @@ int ampi_failed_handle(int pe_id)
                : handle(pe_id);
 }
 
-void ampi_failed_look_again(void)
+void ampi_failed_check_again(void)
 {
     atomic_fetch_add(&failures.epoch, 1);
 }

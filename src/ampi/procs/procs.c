@@ -38,21 +38,21 @@ void ampi_procs_set_handler(enum ampi_am_kind kind, ampi_am_handler_fn handler)
     handlers[kind] = handler;
 }
 
-void ampi_procs_tell_begin(void)
+void ampi_procs_call_begin(void)
 {
     for (int i = 0; i < n_clients && ampi_machine; i++)
         if (clients[i]->begin)
             clients[i]->begin();
 }
 
-void ampi_procs_tell_failure(int pe_id, int proc_id)
+void ampi_procs_call_forget(int pe_id, int proc_id)
 {
     for (int i = 0; i < n_clients; i++)
         if (clients[i]->forget)
             clients[i]->forget(pe_id, proc_id);
 }
 
-void ampi_procs_tell_look_again(int pe_id)
+void ampi_procs_call_check(int pe_id)
 {
     for (int i = 0; i < n_clients; i++)
         if (clients[i]->look_again)
@@ -69,7 +69,7 @@ bool ampi_procs_are_linked(bool *is_linked)
     return has_links;
 }
 
-int ampi_procs_tell_ask_for_report(void)
+int ampi_procs_call_ask(void)
 {
     int n_asked = 0;
 

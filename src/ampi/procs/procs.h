@@ -196,7 +196,7 @@ int ampi_failed_handle(int pe_id);
 bool ampi_failed_must_handle(int pe_id);
 
 /* Makes the PEs check all communicators again, because one with failed members was created. */
-void ampi_failed_look_again(void);
+void ampi_failed_check_again(void);
 
 /* ---- Received messages (procs.c) ---- */
 
@@ -238,7 +238,7 @@ struct ampi_procs_client {
 void ampi_procs_add_client(const struct ampi_procs_client *client);
 
 /* Calls the clients' begin, if this process is one of several. Before the first communicator. */
-void ampi_procs_tell_begin(void);
+void ampi_procs_call_begin(void);
 
 /* Calls the clients' is_linked. */
 bool ampi_procs_are_linked(bool *is_linked);
@@ -249,9 +249,9 @@ void ampi_procs_answered(void);
 /* ---- Within this room ---- */
 
 /* Call the clients' functions. */
-void ampi_procs_tell_failure(int pe_id, int proc_id);
-void ampi_procs_tell_look_again(int pe_id);
-int ampi_procs_tell_ask_for_report(void); /* the sum of the results */
+void ampi_procs_call_forget(int pe_id, int proc_id);
+void ampi_procs_call_check(int pe_id);
+int ampi_procs_call_ask(void); /* the sum of the results */
 
 /* Sets ampi_job.first_ranks and n_ranks from ampi_launched_programs; ends the process if that does not fit the number of
  * processes. (job_programs.c) */

@@ -208,7 +208,7 @@ static void begin_report(int judge)
 {
     own.judge = judge;
     own.failed = ampi_failed_fingerprint(own.is_failed);
-    own.n_unanswered = ampi_procs_tell_ask_for_report();
+    own.n_unanswered = ampi_procs_call_ask();
     if (own.n_unanswered == 0)
         report();
 }

@@ -38,7 +38,7 @@ static inline int check_types(struct ampi_rma *rma)
     if (rma->op->predefined == MPI_REPLACE || rma->op->predefined == MPI_NO_OP)
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(ampi_rma_bytes(&rma->target) == 0 && ampi_rma_bytes(&rma->origin) == 0))
-        return MPI_SUCCESS; /* no elements: programs test in this way whether a function works */
+        return MPI_SUCCESS; /* no elements: programs use this to test whether a function works */
     if (BASE_UNLIKELY(to->size_bytes == 0 || from->size_bytes == 0))
         return MPI_SUCCESS;
     if (BASE_UNLIKELY(

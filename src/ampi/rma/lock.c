@@ -10,12 +10,12 @@
  *                                then the target's, exclusive
  *      MPI_Win_lock_all          each process's, shared
  *
- * MPI_Win_lock_all waits for one process and then asks all others at once; if one of them cannot grant the lock at once, it
- * releases all and waits for this one. Exclusive holders could keep it trying for ever. So after TRIES_MAX failures it closes
- * the gates of all processes, each a lock that it takes exclusively, and tries on. Meanwhile a rank that begins to lock waits
- * at its own process's gate, so the holders become fewer until none is left. A rank that holds a lock does not wait there; it
- * pauses before further requests for exclusive locks, and waits there when it has released all. Cost of the gates: one round
- * trip for each process.
+ * MPI_Win_lock_all waits for one process and then asks all others at once; if one of them cannot grant the lock at
+ * once, it releases all locks and waits for this process. Exclusive holders could keep it trying for ever. So after
+ * TRIES_MAX failures it closes the gates of all processes, each a lock that it takes exclusively, and tries again.
+ * Meanwhile a rank without a lock waits at its own process's gate before it locks, so the number of holders falls to
+ * 0. A rank that holds a lock passes the gate, but pauses before further requests for exclusive locks. Cost of the
+ * gates: one round trip for each process.
  *
  * Invariant: ranks wait in a circle only if the program demands it, because a rank waits only for ranks further down:
  *   1. ranks that wait at a gate. They hold no lock of any window. MPI_Win_lock_all may hold gates: those before it, in the order of the
@@ -192,8 +192,8 @@ static int lock_target(struct ampi_win *win, int rank, enum ampi_win_lock_as as)
 
 #define PAUSE_SHIFT_MAX 12
 
-/* Before a request of a rank that has passed a waiter too often: win_lock.h. The pause doubles, because all holders have
- * to be in one at the same time, and it is not known how long they hold the lock. May switch. */
+/* Before a request of a rank that has passed a waiter too often: win_lock.h. The pause doubles, because all holders
+ * have to pause at the same time, and they may hold the lock for any time. May switch. */
 static BASE_COLD void pause_for_waiters(struct ampi_win *win)
 {
     uint32_t n_turns = 1u << win->n_pauses;
@@ -331,9 +331,9 @@ static BASE_NOINLINE void unlock_processes(struct ampi_win *win)
     unlock_process(win, OWN_PROCESS);
 }
 
-/* Locks all processes but that of `first`, whose lock is held, if all grant it at once. True: all are held.
- * False: none is held any more; *busy_out is the process that did not grant it, by its first member or
- * OWN_PROCESS, or *error_out is set. */
+/* Holds the lock of the process of `first`, and locks all others if all grant it at once. True: all are held. False:
+ * none is held any more; *busy_out is the process that refused, by its first member or OWN_PROCESS, or *error_out is
+ * set. */
 static bool try_others(struct ampi_win *win, int first, int *busy_out, int *error_out)
 {
     struct ampi_win_lock *own = &win->shared->everybody;

@@ -57,7 +57,7 @@ int ampi_rma_raise_form(struct ampi_win *win) BASE_COLD;
 int ampi_rma_raise_side(struct ampi_win *win, const char *what, const struct ampi_rma_side *side) BASE_COLD;
 int ampi_rma_raise_truncated(struct ampi_win *win, MPI_Count bytes, MPI_Count room) BASE_COLD;
 
-/* The address of a request form's request. The other checks report an invalid window. */
+/* Checks the address of a request form's request. The other checks report an invalid window. */
 int ampi_rma_check_request(MPI_Win handle, const MPI_Request *request);
 
 /* True if the owner's epoch allows operations on the target. */
@@ -130,8 +130,8 @@ static inline int ampi_rma_locate(struct ampi_rma *rma)
 /* Bytes that are combined while the target's flag is held. */
 #define AMPI_RMA_GUARDED_BYTES (16 << 10)
 
-/* Ends a call. Programs repeat operations with requests until another rank has changed the target: one that
- * is complete at once would never let that rank run. */
+/* Ends a call. Programs repeat operations with requests until another rank has changed the target. If such an
+ * operation is complete at once, this call lets that rank run. */
 static inline int ampi_rma_end(const struct ampi_rma *rma, int error)
 {
     if (rma->request && BASE_LIKELY(!error))

@@ -3,8 +3,7 @@
  * rma_access.c: put and get on memory of other processes by the machine (struct machine_rma), without a message to
  * the target. The two kinds of access:
  *
- *      DIRECT   the machine copies: an operation is complete at both sides when its call returns. For large data only,
- *               because a message is faster for small data
+ *      DIRECT   the machine copies: an operation is complete at both sides when its call returns. Large data only: a message is faster for small data
  *      KEYED    needs a key of the target's memory. A PE requests it with its first operation on the target, which is
  *               itself a message, and uses it once it has arrived. Operations are complete at the target when the
  *               connection has been flushed: the ends of epochs and MPI_Win_flush do that
@@ -24,7 +23,7 @@
 #define DIRECT_BYTES_MIN ((MPI_Count)16 << 10)
 #define DIRECT_PIECE_BYTES_MIN 4096
 
-/* Stand in the place of a key: the key was requested; the target has none. */
+/* Placeholders for a key: the key was requested; the target has none. */
 static char requested, none;
 #define KEY_REQUESTED ((void *)&requested)
 #define KEY_NONE ((void *)&none)

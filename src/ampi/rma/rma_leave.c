@@ -2,11 +2,11 @@
  *
  * rma_leave.c: MPI_Win_free after the loss of a process.
  *
- * MPI_Win_free is a barrier: afterwards no member accesses the others' memory. When a process has failed, the barrier fails at
- * once, at some members or at all, while others still access memory. A member whose barrier fails asks each process, its
- * own included, for leave, which is granted when all members there have called MPI_Win_free. A process that has freed the
- * window grants it at once, so members whose barrier did not fail need not take part. A process that fails is not
- * waited for (ampi_rma_fail_grants). Cost: one round trip per process, and only then.
+ * MPI_Win_free is a barrier: afterwards no member accesses the others' memory. When a process has failed, the barrier
+ * fails at once at some or all members, while others still access memory. A member whose barrier fails asks each
+ * process, its own included, for leave, which is granted when all members there have called MPI_Win_free. A process
+ * that has freed the window grants it at once, so members whose barrier did not fail need not take part. A process
+ * that fails is not waited for (ampi_rma_fail_grants). Cost: one round trip per process, and only then.
  */
 #include "ampi/rma/rma_remote_header.h"
 

@@ -5,8 +5,8 @@
  * stays in the processor's cache, and combines it from there: one copy instead of three, and the combination is as atomic
  * as every other one. The origin's buffer stays in use until the answer comes.
  *
- * The kernel refuses to copy some memory that the origin can access (rma_access.c). Then the answer says how much is done,
- * and the origin sends the rest.
+ * The kernel refuses to copy some memory that the origin can access (rma_access.c). Then the answer has the number of
+ * bytes that are done, and the origin sends the rest.
  */
 #include "ampi/rma/rma_remote.h"
 

@@ -16,7 +16,7 @@
 /* Maximum number of ranges in a message. */
 #define MESSAGE_PIECES 512
 
-/* The same if the target pulls it. The target's PE does nothing else meanwhile. */
+/* The same if the target pulls the data. The target's PE does nothing else meanwhile. */
 #define PULLED_BYTES ((size_t)1 << 20)
 
 /* An operation of the program, split into as many messages as its data needs. */
@@ -359,7 +359,7 @@ static void send_addresses(struct operation *operation, const struct ampi_rma *r
     end_sending(operation);
 }
 
-/* Sends the data of a part behind its first `done` bytes, which were all that the target could copy. */
+/* Sends the data of a part behind the first `done` bytes, which the target has copied. */
 static void send_rest(struct ampi_rma_part *part, size_t done)
 {
     struct operation *operation = part->operation;
@@ -401,8 +401,8 @@ int ampi_rma_remote_get(struct ampi_rma *rma)
     return MPI_SUCCESS;
 }
 
-/* Keeps accumulates on one target in order: see rma_remote.h. Those of a window without order are noted, too, as
- * MPI_Win_set_info may demand an order for the next ones. */
+/* Keeps accumulates on one target in order: see rma_remote.h. Those of a window without order are recorded, too,
+ * because MPI_Win_set_info may demand an order for the next ones. */
 static int keep_order(struct ampi_rma *rma)
 {
     struct ampi_win *win = rma->win;

@@ -12,7 +12,7 @@
  *      OP      window, target, pieces, data  -->  combines pieces and data
  *                                            <--  ANSWER  an error, or the old data
  *      OP      ..., the data's address       -->  copies and combines it (rma_pull.c)
- *                                            <--  ANSWER  done, or how much of it
+ *                                            <--  ANSWER  done, or the bytes done
  *      LOCK    shared or exclusive           -->  stands in the target's queue
  *                                            <--  GRANT
  *      UNLOCK                                -->  releases the lock

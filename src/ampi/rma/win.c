@@ -375,9 +375,9 @@ static void release(struct ampi_win *win)
 
 /* ---- Creating ---- */
 
-/* Across processes: allocates shared memory; no message about the window may reach a process that has not
- * created it. If a process fails now, others may have the window already and access the program's memory: so it exists here,
- * too, and calls that involve the failed process return errors. */
+/* Across processes: allocates shared memory; no message about the window may reach a process that has not created it.
+ * If a process fails now, others may already have the window and access the program's memory. So the window exists
+ * here, too, and calls that involve the failed process return errors. */
 static int settle(struct ampi_win *win, const struct ampi_win_payload *payload)
 {
     int error;

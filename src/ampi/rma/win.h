@@ -81,7 +81,8 @@ struct ampi_win_shared {
     size_t alignment_bytes;         /* the largest that a member has asked for */
     struct ampi_win_lock everybody; /* the process's lock: MPI_Win_lock_all excludes exclusive locks of its
                                      * members */
-    struct ampi_win_lock gate;      /* ranks wait here while a MPI_Win_lock_all needs quiet: lock.c */
+    struct ampi_win_lock
+        gate; /* ranks wait here while an MPI_Win_lock_all waits for the last holder: lock.c */
     struct ampi_win_shared *next, **link; /* in the list of windows across processes */
     pthread_mutex_t members_lock;         /* guards the next three */
     struct ampi_remote_holder *holders;   /* of locks, in other processes: rma_remote_target.c */
@@ -103,26 +104,26 @@ struct ampi_win {
     struct ampi_comm *comm; /* the owner's handle of the window's communicator */
 
     /* As origin; used only by the owner. */
-    uint8_t access;         /* enum ampi_access */
-    bool has_accessed;      /* FENCE: an operation was issued in this epoch */
-    bool is_exposed;        /* between MPI_Win_post and the MPI_Win_wait for it */
-    bool has_no_locks;      /* hint no_locks */
-    bool is_unchecked;      /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
-    bool has_passed;        /* LOCK: a waiter too often, with the last locks: win_lock.h; or a closed gate */
-    uint8_t n_pauses;       /* LOCK: pauses because of that, since it last did without */
-    bool is_unordered;      /* hint accumulate_ordering = none */
-    uint32_t n_polls;       /* synchronisation calls, some of which let others run: ampi_win_take_turns */
-    uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */
-    uint64_t *exclusive;    /* LOCK: a bit for each target locked exclusively */
-    uint64_t *unchecked;    /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
-    uint64_t *posted;       /* a bit for each target whose post has arrived before the start */
-    uint64_t *awaited;      /* a bit for each target whose post MPI_Win_start waits for */
+    uint8_t access;      /* enum ampi_access */
+    bool has_accessed;   /* FENCE: an operation was issued in this epoch */
+    bool is_exposed;     /* between MPI_Win_post and the MPI_Win_wait for it */
+    bool has_no_locks;   /* hint no_locks */
+    bool is_unchecked;   /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
+    bool has_passed;     /* LOCK: the last locks passed a waiter too often (win_lock.h), or a closed gate */
+    uint8_t n_pauses;    /* LOCK: consecutive pauses because of that */
+    bool is_unordered;   /* hint accumulate_ordering = none */
+    uint32_t n_polls;    /* synchronisation calls, some of which let others run: ampi_win_take_turns */
+    uint64_t *open_to;   /* START, LOCK: a bit for each target; NULL: not needed yet */
+    uint64_t *exclusive; /* LOCK: a bit for each target locked exclusively */
+    uint64_t *unchecked; /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
+    uint64_t *posted;    /* a bit for each target whose post has arrived before the start */
+    uint64_t *awaited;   /* a bit for each target whose post MPI_Win_start waits for */
     uint64_t *combining_at; /* targets in other processes with pending accumulates */
     int n_open;             /* LOCK: number of targets */
     uint32_t n_awaited;     /* number of bits in awaited */
     uint32_t n_under_way;   /* unanswered messages to other processes */
     uint64_t n_begun;       /* messages to other processes so far; each has its number */
-    int error; /* of such a message, if no call waited for it; raised by the next call that completes some */
+    int error; /* of such a message, if no call waited for it; the next completing call raises it */
     uint32_t n_torn_reported; /* ampi_win_count_torn when the owner last raised an error for it */
     uint32_t n_locks;         /* calls that asked other processes for locks; each has its number */
     uint64_t *asked;    /* MPI_Win_lock_all, MPI_Win_free: a bit for each rank that a grant is awaited from */

@@ -91,8 +91,8 @@ static bool is_over_processes(const struct ampi_comm *comm)
 /* No process can address more bytes: a sanitizer's allocator would end a program that asks for them. */
 #define ADDRESSES_MAX ((MPI_Aint)1 << 48)
 
-/* Sets the member's own memory, unless the processes of a node are to share it, or its error, which all
- * members have to know. */
+/* Sets the member's own memory, unless the processes of a node will share it, or its error, which all members
+ * need. */
 static void *bring_memory(const struct create *create, struct ampi_win_payload *payload)
 {
     enum gpu_memory kind;

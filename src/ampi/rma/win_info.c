@@ -118,7 +118,7 @@ int PMPI_Win_get_info(MPI_Win win, MPI_Info *info_used)
     used = ampi_info_dup(object->info);
     if (object->shared->flavor == MPI_WIN_FLAVOR_SHARED && !ampi_info_get(used, "alloc_shared_noncontig"))
         ampi_info_set(used, "alloc_shared_noncontig", "false");
-    ampi_program_memory_tell(used);
+    ampi_program_memory_add_kinds(used);
     *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }

@@ -6,14 +6,15 @@
  * first served, and are notified when they hold the lock: a rank is suspended meanwhile; a rank in another
  * process gets a message.
  *
- * A waiter that holds other locks, of this window or another one, passes the queue whenever the holders allow another one,
- * since waiters before it may wait for its locks, directly or not. Ranks that request a lock again and again while they hold another one
- * would keep the first waiter out for ever. So a rank that has passed it AMPI_WIN_LOCK_PASSES_MAX times pauses before
- * further requests, longer each time (lock.c), until there is a moment without a holder. It never has to stand behind the
- * waiter, which would be a deadlock if a holder waits for the rank's other lock.
+ * A waiter that holds other locks, of this window or another one, passes the queue whenever the holders allow another
+ * one, since waiters before it may wait for its locks, directly or not. Ranks that request a lock again and again
+ * while they hold another one would keep the first waiter out for ever. So a rank that has passed the first waiter
+ * AMPI_WIN_LOCK_PASSES_MAX times pauses before further requests, longer each time (lock.c), until the lock has no
+ * holder for a moment. The rank never has to queue behind the waiter: that would be a deadlock if a holder waits for
+ * the rank's other lock.
  *
- * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So
- * each rank is refused once: waiting ranks at once, the others at their next attempt.
+ * A lock whose exclusive holder has failed is broken: it is free again, but its data may be half written. So each
+ * rank is refused once: waiting ranks now, the others at their next attempt.
  *
  * A lock that is closed is refused to shared holders for ever: MPI_Win_lock_all cannot lock a window with a failed
  * member.

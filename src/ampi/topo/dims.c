@@ -2,11 +2,11 @@
  *
  * dims.c: MPI_Dims_create (MPI 5.0, section 8.5.2).
  *
- * The factors are as close to each other as possible: the difference between the largest and the smallest
- * is minimal; among the non-increasing sequences with that difference, the result is the lexicographically
- * smallest. The search tries all divisors as the largest factor, from the root upwards, each with the
- * smallest factor from the root downwards, until the difference to the root alone is no better. No factor
- * can be less than a prime factor of the remaining product, which prunes nearly all fruitless branches.
+ * The factors are as close to each other as possible: the difference between the largest and the smallest is minimal;
+ * among the non-increasing sequences with that difference, the result is the lexicographically smallest. The search
+ * tries all divisors as the largest factor, from the root upwards, each with the smallest factor from the root
+ * downwards, until the difference to the root alone is no better. No factor can be less than a prime factor of the
+ * remaining product; this prunes nearly all useless branches.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -116,8 +116,8 @@ CUcontext gpu_context_of(int device);
 bool gpu_context_is_held(int device);
 bool gpu_context_is_kept(CUcontext context);
 
-/* The program is about to destroy a context; it has created one with this handle, or is_same: not destroyed it. Any thread.
- * (context_ends.c) */
+/* The first: the program is about to destroy a context. The second: it has created one with this handle, or, is_same,
+ * has not destroyed it. Any thread. (context_ends.c) */
 void gpu_context_ends(CUcontext context);
 void gpu_context_begins(CUcontext context, bool is_same);
 

@@ -25,7 +25,7 @@ void gpu_monitor_begin(void);
 /* True if the driver was in use before gpu_monitor_begin, by code that may already have its functions. */
 bool gpu_monitor_is_late(void);
 
-/* Looks for the driver and uses it from then on. Returns whether it is present. Any thread. */
+/* Searches for the driver and uses it from then on. Returns whether it is present. Any thread. */
 bool gpu_monitor_watch(void) BASE_COLD;
 
 /* True if the driver's mappings are monitored; otherwise addresses unknown to the driver must not be

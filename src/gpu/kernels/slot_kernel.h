@@ -6,8 +6,9 @@
  * PE has announced the slot.
  *
  * Memory order. Stores and loads of 8 bytes are not divided, so a word with the right turn has its data, and needs no
- * fence. The receiver has used what it has read when its threads meet before `reached`: the PE that sees that gives the
- * slot to the next message. The plain copy of the data is ordered before `reached` by a barrier and a fence, as in exchange_kernel.h.
+ * fence. The receiver has used its data when its threads meet before `reached`: the PE that sees `reached` gives the
+ * slot to the next message. The plain copy of the data is ordered before `reached` by a barrier and a fence, as in
+ * exchange_kernel.h.
  */
 #ifndef GPU_KERNELS_SLOT_KERNEL_H
 #define GPU_KERNELS_SLOT_KERNEL_H

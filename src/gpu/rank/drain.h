@@ -22,10 +22,9 @@
 #include "base/base.h"
 #include "gpu/driver/pe_state.h"
 
-/* Number of times that a context is closed before a call that waits for the GPU, and before one that seldom
- * does. If the GPU is still busy then, the call is made all the same: it may return at once, and the GPU's
- * work may depend on that. GPU_DRAIN_NOT: for a call that submits work itself; the context is closed, but
- * need not be idle. */
+/* Number of times that a context is closed before a call that waits for the GPU, and before one that seldom does. If
+ * the GPU is still busy then, the call is made anyway: it may return at once, and the GPU's work may depend on that.
+ * GPU_DRAIN_NOT: for a call that submits work itself; the context is closed, but need not be idle. */
 #define GPU_DRAIN_OFTEN 8   /* half a second, and as long open */
 #define GPU_DRAIN_BRIEFLY 3 /* 14 ms */
 #define GPU_DRAIN_NOT (-1)

@@ -72,7 +72,7 @@ static inline struct ult *gpu_rank_of_self(void)
 /* The state of the rank with this ULT of its own, created at the first call. */
 struct gpu_rank_context *gpu_rank_context_of(struct ult *u);
 
-/* Notes what becomes current. */
+/* Records the context that becomes current. */
 void gpu_rank_note_current(struct gpu_rank_context *rank, CUcontext context);
 
 /* The rank's view of these functions; on any thread. Calls on threads of no rank go to the driver, except
@@ -127,8 +127,8 @@ void gpu_current_begin(void) BASE_COLD;
 /* Initializes the driver, which is present: ranks that begin later start with the device of their PE. */
 void gpu_current_prepare(void) BASE_COLD;
 
-/* The running rank sees other devices than those of the process, on its own ULT: unless its code has chosen a context, it
- * starts again, with the first of them. */
+/* The running rank sees other devices than those of the process, on its own ULT: unless its code has chosen a
+ * context, its current device becomes the first of them. */
 void gpu_current_restart(struct gpu_rank_context *rank) BASE_COLD;
 
 /* True if this is a device's primary context that has been retained. Any thread. */

@@ -136,16 +136,16 @@ static inline CUresult gpu_call_begin(struct gpu_call *call, CUstream stream, bo
     return gpu_streams_are_private ? gpu_streams_order(call, is_per_thread, kind, caller) : CUDA_SUCCESS;
 }
 
-/* Notes work that has been submitted to a stream of the rank (by the driver's handle). Never switches. */
+/* Records work that has been submitted to a stream of the rank (by the driver's handle). Never switches. */
 void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream);
 
 /* The parts of gpu_call_reach and gpu_call_end for ranks that use several devices. Never switch. (peers.c) */
 CUresult gpu_peers_begin(struct gpu_call *call, CUdeviceptr to, CUdeviceptr from) BASE_COLD;
 void gpu_peers_end(const struct gpu_call *call) BASE_COLD;
 
-/* Called when a submission has been made, by the thread that made it: streams that are ordered with this one wait for it
- * from now on. Not earlier: what other threads of the rank submit between gpu_call_begin and the driver's call would be
- * taken for later work that has waited. Never switches. */
+/* Called when a submission has been made, by the thread that made it: streams that are ordered with this one wait for
+ * it from now on. Not earlier: work of other threads of the rank between gpu_call_begin and the driver's call would
+ * be taken for later work that has waited. Never switches. */
 static inline void gpu_call_end(const struct gpu_call *call)
 {
     if (call->orders)

@@ -49,9 +49,9 @@ bool image_group_add_program(const struct image_module *modules, size_t count,
 /* True if there is more than one program. */
 bool image_groups_have_programs(void);
 
-/* Finds the modules that a group needs for the library with this handle of ld.so: it and its dependencies, those that ranks of
- * the program root (NULL: a program that does not exist yet) do not have, but that are private: loaded[] just now, or for ranks
- * of other programs. *modules_out: free() it. */
+/* Finds the modules that a group needs for the library with this handle of ld.so: the library and its dependencies
+ * that are private (loaded[] just now, or for ranks of other programs) and that ranks of the program root (NULL: a
+ * program that does not exist yet) do not have. *modules_out: free() it. */
 void image_groups_collect(const struct image_program *root, const struct link_map *map,
                           const struct image_module *loaded, size_t n_loaded,
                           struct image_module **modules_out, size_t *count_out);
@@ -72,7 +72,7 @@ bool image_has_group(const struct image *image, size_t number);
  * memory is exhausted. */
 void image_group_enter(struct image *image, size_t number, const struct image_module *global);
 
-/* What the rank has opened; without entries if that is nothing. */
+/* The libraries that the rank has opened; may be empty. */
 const struct image_scope *image_group_scope(const struct image *image);
 
 /* Runs the destructors of all groups but 0, the newest first, each destructor once. May switch. */

@@ -42,13 +42,13 @@
 
 enum { START_STACK_BYTES = 64 * 1024 };
 
-/* A program that was asked for; under base_loader_lock. */
+/* A requested program; under base_loader_lock. */
 struct known {
     dev_t device; /* the file */
     ino_t inode;
     struct timespec changed;
     struct image_program *program; /* NULL: it cannot be loaded */
-    char *error;                   /* then: why */
+    char *error;                   /* then: the reason */
     struct known *next;            /* link of the list */
 };
 static struct known *known_programs;

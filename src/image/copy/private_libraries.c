@@ -118,7 +118,7 @@ static bool next_item(const char **list, struct item *item_out)
 }
 
 /* The decision of a list about a file: 1 private, -1 shared, 0 none. The last matching item counts. */
-static int list_says(const char *list, const char *file)
+static int list_decision(const char *list, const char *file)
 {
     struct item item;
     int answer = 0;
@@ -232,7 +232,7 @@ static struct decision decide(struct image_module *module, const char *preload,
     const char *file = file_name(module->name);
     const struct image_shared_library *listed = image_shared_library_find(file);
     struct decision decision = {.is_alone = listed && (listed->flags & IMAGE_SHARED_ALONE)};
-    int says = list_says(user_list, file);
+    int says = list_decision(user_list, file);
 
     if (!module->symtab || !module->name[0])
         decision.why = "it is not a file";
@@ -242,7 +242,7 @@ static struct decision decide(struct image_module *module, const char *preload,
         decision.why = "the option +private says so";
     else if (says == 0 && listed)
         decision.why = listed->why;
-    else if (says == 0 && list_says(preload, file) > 0 && !(own && image_module_needs(module, own)))
+    else if (says == 0 && list_decision(preload, file) > 0 && !(own && image_module_needs(module, own)))
         decision.why = "it is preloaded";
     else if (!image_module_can_copy(module, &decision.why, &decision.damage))
         decision.is_said = false;
@@ -256,7 +256,7 @@ static void own_wrappers(struct image_module *modules, size_t count, struct deci
                          const char *preload)
 {
     for (size_t i = 1; i < count; i++)
-        for (size_t j = 1; list_says(preload, file_name(modules[i].name)) > 0 && j < count; j++)
+        for (size_t j = 1; list_decision(preload, file_name(modules[i].name)) > 0 && j < count; j++)
             if (decisions[i].why && i != j && !decisions[j].why &&
                 image_symbols_wrap(&modules[i], &modules[j]))
                 decisions[i] = decide(&modules[i], "", NULL);
@@ -291,7 +291,7 @@ static void share_unneeded(const struct image_module *modules, size_t count, str
     bool *is_needed = base_calloc(count, sizeof *is_needed, "the list of libraries");
 
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || decisions[i].is_said || list_says(preload, file_name(modules[i].name)) > 0)
+        if (i == 0 || decisions[i].is_said || list_decision(preload, file_name(modules[i].name)) > 0)
             mark_private_needed(modules, count, i, decisions, is_needed);
     for (size_t i = 1; i < count; i++)
         if (!decisions[i].why && !is_needed[i] && (is_ours[i] || is_in_system_folder(modules[i].name)))
@@ -374,7 +374,7 @@ void image_private_libraries_mark_late(struct image_module *modules, size_t coun
         is_late[i] = !decisions[i].why;
         base_log_verbose(2, "%s: %s%s", modules[i].name,
                          is_late[i] ? "each rank's own" : "shared: ", is_late[i] ? "" : decisions[i].why);
-        if (!is_late[i] && !image_shared_library_find(file) && list_says(user_list, file) == 0)
+        if (!is_late[i] && !image_shared_library_find(file) && list_decision(user_list, file) == 0)
             base_log("the ranks share the variables of %s, which a rank has opened: %s", modules[i].name,
                      decisions[i].why);
     }

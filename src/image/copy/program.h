@@ -216,7 +216,7 @@ bool image_program_plan(struct image_program *program, const char **error_out) B
 /* The library's __libc_start_main (takeover.c), which calls image_start_end first; NULL in unit tests. */
 extern void *image_start_function;
 
-/* If the start of a loaded program is being looked for, main is what was found, and this function does not return. */
+/* If a loaded program's main is being searched for, takes this main, and does not return. */
 void image_start_end(image_main_fn main);
 
 /* Constructs the C++ streams in the prototypes that the program's copies are filled from. */

@@ -2,8 +2,8 @@
  *
  * lock_folder.c: waits for file locks, published in the job's folder on this node. See lock_waits.h.
  *
- * The launcher removes the folder with the job. The file of a killed process stays until then and does no harm:
- * the kernel says of its descriptors that they hold nothing.
+ * The launcher removes the folder with the job. The file of a killed process stays until then and does no harm: the
+ * kernel reports that its descriptors hold nothing.
  */
 #include "image/image.h"
 #include "image/libc/lock_waits.h"

@@ -196,7 +196,7 @@ void image_child_env_drop(char *const *env, char *const *made);
 
 /* The rank sends descriptor fd to this file; other descriptors than 1 and 2 do not matter. Reports, once per process, that two
  * ranks have sent one to different files. Never switches. */
-void image_libc_note_redirection(int fd, const struct stat *file);
+void image_libc_check_redirection(int fd, const struct stat *file);
 
 /* The same as libc's functions do: true if the time has come, or the arguments are wrong. */
 bool image_is_over(clockid_t clock, const struct timespec *end);

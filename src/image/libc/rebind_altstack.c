@@ -2,9 +2,10 @@
  *
  * rebind_altstack.c: sigaltstack per rank.
  *
- * The kernel has one alternate stack per OS thread, and ranks take turns on a PE's. That one is Heddle's, for reports. A
- * rank's is noted here; the handler of a rank's fault is called on it if the rank asked for that (SA_ONSTACK). Handlers of
- * other signals concern the process and run on Heddle's. A rank's other threads have the kernel's.
+ * The kernel has one alternate stack per OS thread, and ranks take turns on a PE's. That one is Heddle's, for
+ * reports. A rank's is stored here; the handler of a rank's fault is called on it if the rank asked for that
+ * (SA_ONSTACK). Handlers of other signals concern the process and run on Heddle's. A rank's other threads have the
+ * kernel's.
  */
 #include "image/arch/image_arch.h"
 #include "image/libc/rebind.h"

@@ -527,7 +527,7 @@ static int image_libc_dup3(int fd, int new_fd, int flags)
     int result;
 
     if (new_fd <= STDERR_FILENO && fd != new_fd && fstat(fd, &new_file) == 0)
-        image_libc_note_redirection(new_fd, &new_file);
+        image_libc_check_redirection(new_fd, &new_file);
     result = dup3(fd, new_fd, flags);
     if (is_locked && result >= 0)
         release(libc, &file);

@@ -2,9 +2,9 @@
  *
  * rebind_mmap.c: mappings at addresses that ranks choose.
  *
- * A process has its addresses alone, the ranks of a process share them. If two ranks map memory at the same fixed address, the
- * second mapping replaces the first, and both ranks use the same bytes. That cannot be cured, so it is reported. Only ranges
- * mapped with MAP_FIXED are noted; they are few.
+ * A process has its addresses alone, the ranks of a process share them. If two ranks map memory at the same fixed
+ * address, the second mapping replaces the first, and both ranks use the same bytes. That cannot be cured, so it is
+ * reported. Only ranges mapped with MAP_FIXED are recorded; they are few.
  */
 #include "image/libc/rebind.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* More ranges are not noted. */
+/* More ranges are not recorded. */
 #define RANGES_MAX 1000
 
 /* Addresses that a rank has mapped with MAP_FIXED. */
@@ -28,7 +28,7 @@ static struct {
     atomic_size_t n; /* read without the lock: usually 0 */
 } noted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Notes a range. Returns true if part of it is another rank's. */
+/* Records a range. Returns true if part of it is another rank's. */
 static bool note(struct range range)
 {
     bool is_merged = false, is_others = false;
@@ -49,7 +49,7 @@ static bool note(struct range range)
     return is_others;
 }
 
-/* The middle of a noted range stays noted. */
+/* The middle of a recorded range stays recorded. */
 static void forget(uintptr_t from, uintptr_t to)
 {
     for (size_t i = noted.n; i-- > 0;) {

@@ -19,8 +19,8 @@ int __openat_2(int folder, const char *path, int flags);
 
 /* ---- A call on a thread of its own ---- */
 
-struct aside {
-    void (*run)(struct aside *aside);
+struct offload {
+    void (*run)(struct offload *offload);
     int folder, flags, result; /* of openat */
     mode_t mode;
     const char *path, *stream_mode;
@@ -29,19 +29,19 @@ struct aside {
     _Atomic bool is_done;
 };
 
-static void *run_aside(void *arg)
+static void *run_offload(void *arg)
 {
-    struct aside *aside = arg;
+    struct offload *offload = arg;
 
     errno = 0;
-    aside->run(aside);
-    aside->error = errno;
-    atomic_store_explicit(&aside->is_done, true, memory_order_release);
+    offload->run(offload);
+    offload->error = errno;
+    atomic_store_explicit(&offload->is_done, true, memory_order_release);
     return NULL;
 }
 
 /* Runs it, on the caller's thread if there is no other. */
-static void run_and_wait(struct aside *aside)
+static void run_and_wait(struct offload *offload)
 {
     struct image_wait wait = {0};
     sigset_t all, before;
@@ -50,23 +50,23 @@ static void run_and_wait(struct aside *aside)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, NULL, run_aside, aside);
+    error = pthread_create(&thread, NULL, run_offload, offload);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
-        aside->run(aside);
+        offload->run(offload);
         return;
     }
-    while (!atomic_load_explicit(&aside->is_done, memory_order_acquire))
+    while (!atomic_load_explicit(&offload->is_done, memory_order_acquire))
         image_wait_pause(&wait);
     pthread_join(thread, NULL);
-    errno = aside->error;
+    errno = offload->error;
 }
 
 /* ---- open ---- */
 
-static void open_aside(struct aside *aside)
+static void open_offload(struct offload *offload)
 {
-    aside->result = openat(aside->folder, aside->path, aside->flags, aside->mode);
+    offload->result = openat(offload->folder, offload->path, offload->flags, offload->mode);
 }
 
 static bool is_fifo(int folder, const char *path)
@@ -81,13 +81,14 @@ static bool is_fifo(int folder, const char *path)
 
 static int open_file(int folder, const char *path, int flags, mode_t mode)
 {
-    struct aside aside = {.run = open_aside, .folder = folder, .path = path, .flags = flags, .mode = mode};
+    struct offload offload = {
+        .run = open_offload, .folder = folder, .path = path, .flags = flags, .mode = mode};
 
     image_cancel_point();
     if ((flags & (O_NONBLOCK | O_PATH)) || (flags & O_ACCMODE) == O_RDWR || !is_fifo(folder, path))
         return openat(folder, path, flags, mode);
-    run_and_wait(&aside);
-    return aside.result;
+    run_and_wait(&offload);
+    return offload.result;
 }
 
 /* The third argument of open exists with these flags only. */
@@ -142,25 +143,25 @@ IMAGE_REBINDS(image_libc_creat, "creat", "creat64");
 
 /* ---- fopen ---- */
 
-static void fopen_aside(struct aside *aside)
+static void fopen_offload(struct offload *offload)
 {
-    aside->stream = fopen(aside->path, aside->stream_mode);
+    offload->stream = fopen(offload->path, offload->stream_mode);
 }
 
 static FILE *image_libc_fopen(const char *path, const char *mode)
 {
-    struct aside aside = {.run = fopen_aside, .path = path, .stream_mode = mode};
+    struct offload offload = {.run = fopen_offload, .path = path, .stream_mode = mode};
 
     if (!is_fifo(AT_FDCWD, path))
         return fopen(path, mode);
-    run_and_wait(&aside);
-    return aside.stream;
+    run_and_wait(&offload);
+    return offload.stream;
 }
 IMAGE_REBINDS(image_libc_fopen, "fopen", "fopen64", "_IO_fopen");
 
-static void freopen_aside(struct aside *aside)
+static void freopen_offload(struct offload *offload)
 {
-    aside->stream = freopen(aside->path, aside->stream_mode, aside->stream);
+    offload->stream = freopen(offload->path, offload->stream_mode, offload->stream);
 }
 
 /* The stream writes to mpirun as long as the descriptor is the file of the start (image_output): the descriptor is replaced, because
@@ -176,14 +177,14 @@ static FILE *reopen_output(int fd, const char *path, const char *mode, FILE *str
     if (dup2(fileno(file), fd) < 0)
         stream = NULL;
     else if (fstat(fd, &status) == 0)
-        image_libc_note_redirection(fd, &status);
+        image_libc_check_redirection(fd, &status);
     fclose(file);
     return stream;
 }
 
 static FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream)
 {
-    struct aside aside = {.run = freopen_aside, .path = path, .stream_mode = mode, .stream = stream};
+    struct offload offload = {.run = freopen_offload, .path = path, .stream_mode = mode, .stream = stream};
     int fd = image_output ? image_output->number(stream) : -1;
     struct stat file;
 
@@ -192,11 +193,11 @@ static FILE *image_libc_freopen(const char *path, const char *mode, FILE *stream
     if (!path || !is_fifo(AT_FDCWD, path)) {
         stream = freopen(path, mode, stream);
         if (path && stream && fileno(stream) <= STDERR_FILENO && fstat(fileno(stream), &file) == 0)
-            image_libc_note_redirection(fileno(stream), &file);
+            image_libc_check_redirection(fileno(stream), &file);
         return stream;
     }
-    run_and_wait(&aside);
-    return aside.stream;
+    run_and_wait(&offload);
+    return offload.stream;
 }
 IMAGE_REBINDS(image_libc_freopen, "freopen", "freopen64");
 

@@ -34,7 +34,7 @@ static void report(int fd)
     image_rebind_client.report(text);
 }
 
-void image_libc_note_redirection(int fd, const struct stat *file)
+void image_libc_check_redirection(int fd, const struct stat *file)
 {
     const struct image_libc *owner = image_libc_current();
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

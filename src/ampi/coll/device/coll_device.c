@@ -259,6 +259,6 @@ void ampi_coll_device_connect(void)
     };
 
     ampi_coll_device = &ops;
-    ampi_op_put_aside = ampi_coll_device_put_aside;
-    ampi_op_take_up = ampi_coll_device_take_up;
+    ampi_op_save_stage = ampi_coll_device_save_stage;
+    ampi_op_restore_stage = ampi_coll_device_restore_stage;
 }

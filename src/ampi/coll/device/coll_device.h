@@ -17,17 +17,17 @@
 #include "ampi/coll/engine/device_ops.h"
 
 struct ampi_op;
-struct ampi_op_aside;
+struct ampi_op_stage;
 
-/* Sets ampi_coll_device, and registers put_aside for users' operations (job/connect.c). */
+/* Sets ampi_coll_device, and registers save_stage for users' operations (job/connect.c). */
 void ampi_coll_device_connect(void);
 
 /* ---- Stages (device_moves.c) ---- */
 
 /* Saves the stage that this PE is in while a user's function runs, which may let other ranks run whose
- * collectives have stages on this PE, too (ampi_op_put_aside). */
-void ampi_coll_device_put_aside(struct ampi_op_aside *aside_out);
-void ampi_coll_device_take_up(const struct ampi_op_aside *aside);
+ * collectives have stages on this PE, too (ampi_op_save_stage). */
+void ampi_coll_device_save_stage(struct ampi_op_stage *stage_out);
+void ampi_coll_device_restore_stage(const struct ampi_op_stage *saved);
 
 void ampi_coll_gpu_begin(struct ampi_coll_pe *part);
 void ampi_coll_gpu_flush(void);

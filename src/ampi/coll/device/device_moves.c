@@ -14,11 +14,11 @@
  *
  * - All others: one move each.
  *
- * Measured on four H200s, 64 MiB, us: alltoall and allgather 171 by a kernel, 290 by copies in the order of
- * ranks, 165 by copies that begin with the next GPU, which nothing keeps in step (545 and 868 for 256 MiB,
- * 625 by the kernel). A kernel that pushes is 10 % faster than one that pulls, but would have to be started
- * on all sending GPUs, by PEs that do not know of it. A block to three other ranks of a GPU takes 88 in
- * four pieces, 115 by three copies. A single block to a peer takes 182 by the copy engine, 197 by a kernel.
+ * Measured on four H200s, 64 MiB, us: alltoall and allgather 171 by a kernel, 290 by copies in the order of ranks,
+ * 165 by copies that begin with the next GPU, which are not synchronised (545 and 868 for 256 MiB, 625 by the
+ * kernel). A kernel that pushes is 10 % faster than one that pulls, but would have to be started on all sending GPUs,
+ * by PEs that do not know of it. A block to three other ranks of a GPU takes 88 in four pieces, 115 by three copies.
+ * A single block to a peer takes 182 by the copy engine, 197 by a kernel.
  */
 #include "ampi/coll/device/coll_device.h"
 #include "ampi/coll/engine/coll.h"
@@ -67,22 +67,22 @@ void ampi_coll_gpu_begin(struct ampi_coll_pe *part)
     own_stage()->part = part;
 }
 
-void ampi_coll_device_put_aside(struct ampi_op_aside *aside_out)
+void ampi_coll_device_save_stage(struct ampi_op_stage *stage_out)
 {
     struct stage *stage;
 
-    *aside_out = (struct ampi_op_aside){{0}};
+    *stage_out = (struct ampi_op_stage){{0}};
     if (!gpu_is_used() || !ult_self())
         return;
     stage = own_stage();
-    *aside_out = (struct ampi_op_aside){{stage->part, stage->first, stage->last}};
+    *stage_out = (struct ampi_op_stage){{stage->part, stage->first, stage->last}};
     *stage = (struct stage){0};
 }
 
-void ampi_coll_device_take_up(const struct ampi_op_aside *aside)
+void ampi_coll_device_restore_stage(const struct ampi_op_stage *saved)
 {
     if (gpu_is_used() && ult_self())
-        *own_stage() = (struct stage){aside->words[0], aside->words[1], aside->words[2]};
+        *own_stage() = (struct stage){saved->words[0], saved->words[1], saved->words[2]};
 }
 
 struct ampi_coll_pe *ampi_coll_device_stage(void)

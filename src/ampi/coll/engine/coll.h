@@ -153,11 +153,11 @@ static inline void ampi_coll_set_w(struct ampi_coll_buf *side, const void *buf, 
     side->has_large_displs = has_large_displs;
 }
 
-/* ---- What persistent collectives remember (known.c) ---- */
+/* ---- The memory of persistent collectives' buffers (known.c) ---- */
 
-/* Looks up the memory of the buffers, if it may have changed since the last start. Called before a start, on
+/* Updates the facts about the buffers' memory if it may have changed since the last start. Called before a start, on
  * the member's PE. Never switches. */
-void ampi_coll_memory_look(struct ampi_coll_args *args);
+void ampi_coll_memory_update(struct ampi_coll_args *args);
 
 void ampi_coll_memory_free(struct ampi_coll_args *args);
 
@@ -207,8 +207,8 @@ int ampi_coll_check_root(struct ampi_coll_args *args, int root) BASE_MUST_CHECK;
 /* Checks the operation, once the type of a reduction is known. Sets args->op. */
 int ampi_coll_check_op(struct ampi_coll_args *args, MPI_Op op, const struct ampi_type *type) BASE_MUST_CHECK;
 
-/* Raises an error of a call that then does not take part in the collective. If calls of other ranks do, the
- * ranks' operations no longer match; the report of that mentions this error. */
+/* Raises an error of a call that then does not take part in the collective. If other ranks' calls take part, the
+ * ranks' operations no longer match; that report mentions this error. */
 int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ...)
     BASE_PRINTF(3, 4) BASE_COLD;
 
@@ -429,8 +429,8 @@ static inline const struct ampi_coll_result *ampi_coll_result(const struct ampi_
     return &slot->parts[part].result;
 }
 
-/* Runs the share stage. All PEs take part if the table says so for this many bytes, or if they start work on
- * GPUs, which takes longer than notifying a PE; otherwise this PE does the work of all, before it returns. */
+/* Runs the share stage. All PEs take part if the table demands it for this many bytes, or if they start work on GPUs,
+ * which takes longer than notifying a PE. Otherwise this PE does the work of all before it returns. */
 static inline void ampi_coll_share_or_do(struct ampi_coll_slot *slot, enum ampi_coll_kind kind,
                                          size_t total_bytes)
 {
@@ -450,8 +450,8 @@ static inline bool ampi_coll_is_there(struct ampi_coll_block dst, struct ampi_co
             dst.type->true_lb_bytes == src.type->true_lb_bytes);
 }
 
-/* A block that a member receives has not the size that its arguments give: is_longer, or shorter. An error of the member; the v and w forms
- * accept shorter blocks, as other MPI libraries do. */
+/* A member receives a block that is longer (is_longer) or shorter than its arguments say: an error of the member. The
+ * v and w forms accept shorter blocks, as other MPI libraries do. */
 void ampi_coll_refuse_length(struct ampi_coll_args *to, bool is_longer) BASE_COLD;
 
 /* Copies a block to another; sizes that differ are an error of the member `to`. A block is never copied onto

@@ -16,8 +16,8 @@ struct ampi_coll_args;
 struct ampi_coll_pe;
 struct ampi_coll_slot;
 
-/* What a persistent collective remembers from start to start about the memory of a block. The member's PE
- * collects it before the member arrives; all PEs read it until the operation is over. */
+/* Facts that a persistent collective keeps from start to start about the memory of a block. The member's PE collects
+ * it before the member arrives; all PEs read it until the operation is over. */
 struct ampi_coll_known {
     struct gpu_facts facts;    /* about the first byte of data */
     struct gpu_move_memo memo; /* of the moves into the block, for the PE that makes them */
@@ -26,8 +26,7 @@ struct ampi_coll_known {
 
 /* The same for a buffer. */
 struct ampi_coll_memory {
-    uint64_t changes;  /* gpu_change_count when everything was known; 0: something has to be looked up
-                        * again */
+    uint64_t changes;  /* gpu_change_count when all facts were known; 0: some are out of date */
     bool is_on_device; /* the first byte of a block is in GPU memory */
     int n;
     /* One entry per block; or one for a whole buffer, whose blocks share it. */
@@ -107,7 +106,7 @@ static inline bool ampi_coll_device_has_data(const void *buf, MPI_Count count, c
     return ampi_device_has(buf, count, type);
 }
 
-/* The range of memory at an address of the block, from what is known or from the PE's cache. */
+/* The range of memory at an address of the block, from the known facts or from the PE's cache. */
 static inline const struct gpu_range *ampi_coll_range_at(const struct ampi_coll_known *known,
                                                          const void *addr)
 {

@@ -51,7 +51,7 @@ static inline void *ampi_coll_input(const struct ampi_coll_args *args)
     return ampi_coll_is_in_place(&args->send) ? args->recv.buf : args->send.buf;
 }
 
-/* What is known about the memory of that buffer; NULL: nothing. */
+/* The known facts about the memory of that buffer; NULL: none. */
 static inline struct ampi_coll_known *ampi_coll_input_known(const struct ampi_coll_args *args)
 {
     const struct ampi_coll_memory *memory =

@@ -123,7 +123,7 @@ static void start_held(struct ampi_request *request, bool is_own_call)
     ampi_status_set_empty(&request->status);
     args->error = args->is_short ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
     if (held->series) {
-        ampi_coll_memory_look(args);
+        ampi_coll_memory_update(args);
         ampi_coll_start_series(args, request, held->series, held->n_starts++, is_own_call);
     } else if (is_own_call) {
         ampi_coll_start(args, request);

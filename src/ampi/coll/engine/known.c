@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * known.c: what a persistent collective remembers about the memory of its buffers (device_ops.h). A start looks it up again only if
- * memory has been freed or mapped since, by the rules of gpu_facts (gpu_detect.h).
+ * known.c: facts that a persistent collective keeps about the memory of its buffers (device_ops.h). A start updates
+ * them only if memory has been freed or mapped since, by the rules of gpu_facts (gpu_detect.h).
  */
 #include "ampi/coll/engine/coll.h"
 
@@ -60,7 +60,7 @@ static void look_again(struct ampi_coll_buf *buf)
         look(buf);
 }
 
-void ampi_coll_memory_look(struct ampi_coll_args *args)
+void ampi_coll_memory_update(struct ampi_coll_args *args)
 {
     if (!gpu_is_used() || !args->has_buffers)
         return;

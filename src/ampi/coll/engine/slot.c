@@ -339,8 +339,8 @@ static bool is_pending(const struct ampi_coll_slot *slot, int member)
     return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
 }
 
-/* The operation of a member that has arrived is another one than that of the first of this part, or has another root. Members of an
- * intercommunicator have different ones. */
+/* An arrived member's operation or root differs from that of the first member of this part. On an intercommunicator
+ * roots may differ. */
 static BASE_COLD void check_agreement(const struct ampi_coll_slot *slot, const struct ampi_coll_pe *part,
                                       const struct ampi_coll_args *args)
 {
@@ -437,8 +437,8 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call)
     arrive(&comm->shared->coll->slots[index], args, is_own_call);
 }
 
-/* Defers an operation because others of the member are pending, or for ever because a member has failed. Starts it if only
- * its events are wanted. */
+/* Defers an operation because others of the member are pending; for ever if a member has failed. Starts it if it was
+ * only held for its events. */
 static BASE_COLD void start_or_defer(struct ampi_coll_args *args, bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;

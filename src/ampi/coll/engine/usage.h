@@ -2,10 +2,9 @@
  *
  * usage.h: +check usage: checks that the members of a collective pass matching arguments.
  *
- * The standard makes programs responsible for that, and checking costs time: it compares every pair of
- * members in allgathers and all-to-alls. It detects different roots, different operations, and blocks whose
- * size or type signature differs between sender and receiver. The report has two ranks with their values and
- * calls, and the job ends.
+ * The standard makes programs responsible for that, and the check costs time: in allgathers and all-to-alls it
+ * compares every pair of members. It detects different roots and operations, and blocks whose size or type signature
+ * differs between sender and receiver. The report has two ranks with their values and calls, and the job ends.
  *
  * Across processes: arguments of members of one process are compared, and blocks with those received from
  * other processes (sizes only). Roots, predefined operations and sizes that must be equal are sent to the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * coll_calls.h: the functions behind the entry points of the collectives (coll.bindings). Each checks the
- * arguments of all forms of its collectives, and starts the operation in the form of the call; it raises
- * its errors and returns them. Those of blocking calls may switch.
+ * coll_calls.h: the functions behind the entry points of the collectives (coll.bindings). Each checks the arguments
+ * of all forms of its collectives, starts the operation in the form of the call, and raises and returns its errors.
+ * Those of blocking calls may switch.
  */
 #ifndef AMPI_COLL_CALLS_H
 #define AMPI_COLL_CALLS_H

@@ -73,8 +73,7 @@ static void gather_middle(struct ampi_coll_slot *slot)
     }
 }
 
-/* Only the root knows the counts of MPI_Gatherv; and on intercommunicators it does not know its own side's
- * share. */
+/* Only the root knows the counts of MPI_Gatherv. On intercommunicators it does not know its own side's share. */
 static size_t gather_between_bytes(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_args *args = slot->last;

@@ -14,8 +14,8 @@
 #include "ampi/coll/engine/items.h"
 #include "base/log.h"
 
-/* Blocks up to this size are combined many at a time if a process has at least so many members: a block of its own would cost a
- * call for each contribution. Larger ones gain nothing, and need memory. */
+/* Blocks up to this size are combined many at a time if a process has at least this many members: single blocks would
+ * cost a call for each contribution. Larger blocks gain nothing, and need memory. */
 #define SMALL_BLOCK_BYTES 1024
 #define SMALL_MEMBERS 4
 

@@ -18,9 +18,9 @@ static void put(struct ampi_coll_args *args, MPI_Count from, MPI_Count count, co
                           elems, type, count);
 }
 
-/* Scans one block of elements. `sum` is the running result; `next` gets a rank's contribution, is combined
- * to sum op contribution, and becomes the new sum: the operands stay in rank order, and in place nothing is
- * overwritten too early. */
+/* Scans one block of elements. `sum` is the running result; `next` gets a rank's contribution, becomes sum op
+ * contribution, and then is the new sum. So the operands stay in rank order, and in place nothing is overwritten too
+ * early. */
 static void scan_block(const struct ampi_coll_slot *slot, const struct ampi_op *op, MPI_Count from,
                        MPI_Count count, void *sum, void *next, bool is_exclusive)
 {

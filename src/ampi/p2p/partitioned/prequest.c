@@ -360,7 +360,7 @@ void ampi_prequest_flush(const struct ampi_request *send)
     begin_copies(((const struct ampi_partitioned *)send->u.extra)->prequest);
 }
 
-bool ampi_prequest_look(struct gpu_watch *watch, int error)
+bool ampi_prequest_poll(struct gpu_watch *watch, int error)
 {
     struct ampi_prequest *prequest = BASE_CONTAINER(watch, struct ampi_prequest, watch);
     struct ampi_request *request = prequest->request;
@@ -368,7 +368,7 @@ bool ampi_prequest_look(struct gpu_watch *watch, int error)
 
     ampi_prequest_learn(prequest);
     if (send->n_ready < send->n_partitions && !error && !prequest->error)
-        error = ampi_marks_look(prequest, note_ready);
+        error = ampi_marks_poll(prequest, note_ready);
     begin_copies(prequest);
     if (BASE_UNLIKELY(error) && !prequest->error)
         prequest->error = ampi_device_error(request->owner, error);

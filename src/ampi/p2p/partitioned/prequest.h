@@ -157,7 +157,7 @@ void ampi_marks_start(struct ampi_prequest *prequest);
 /* Calls note for new marks of an active send; each call finds a limited number. Returns the driver's
  * error. */
 typedef void ampi_mark_fn(struct ampi_prequest *prequest, int partition, bool is_copied);
-int ampi_marks_look(struct ampi_prequest *prequest, ampi_mark_fn *note) BASE_MUST_CHECK;
+int ampi_marks_poll(struct ampi_prequest *prequest, ampi_mark_fn *note) BASE_MUST_CHECK;
 
 /* True if the host sees marks of kernels at once, without a copy. */
 static inline bool ampi_marks_are_near(const struct ampi_marks *marks)
@@ -181,7 +181,7 @@ void ampi_prequest_set_state(const struct ampi_prequest *prequest, bool is_direc
 void ampi_prequest_learn(struct ampi_prequest *prequest);
 
 /* The function of the watch: polls the marks of an active send. */
-bool ampi_prequest_look(struct gpu_watch *watch, int error);
+bool ampi_prequest_poll(struct gpu_watch *watch, int error);
 
 void ampi_prequest_free_copies(struct ampi_prequest *prequest);
 

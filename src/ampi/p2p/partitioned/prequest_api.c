@@ -82,7 +82,7 @@ static int make(struct ampi_request *request)
         free(made);
         return ampi_raise(request->comm, MPI_ERR_OTHER, "%s", gpu_error_text(error));
     }
-    made->watch.look = ampi_prequest_look;
+    made->watch.look = ampi_prequest_poll;
     made->request = request;
     made->n_copies = end->n_partitions < HEDDLE_PREQUEST_COPIES ? end->n_partitions : HEDDLE_PREQUEST_COPIES;
     made->n_copies = made->n_copies > 0 ? made->n_copies : 1;

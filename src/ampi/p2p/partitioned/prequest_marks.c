@@ -224,7 +224,7 @@ static void look_at_device(struct ampi_prequest *prequest, int n_partitions, uin
         fetch(prequest, n_partitions);
 }
 
-int ampi_marks_look(struct ampi_prequest *prequest, ampi_mark_fn *note)
+int ampi_marks_poll(struct ampi_prequest *prequest, ampi_mark_fn *note)
 {
     const struct ampi_partitioned *send = prequest->request->u.extra;
     int error = prequest->marks.error;

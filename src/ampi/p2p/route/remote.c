@@ -176,7 +176,7 @@ enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p)
     return ampi_type_is_block(p2p->type, p2p->count) && ampi_machine->takes(memory) ? memory : MACHINE_HOST;
 }
 
-void ampi_remote_tell_slow(void)
+void ampi_remote_log_slow(void)
 {
     static atomic_flag is_logged = ATOMIC_FLAG_INIT;
 
@@ -412,7 +412,7 @@ static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, con
 /* ---- Deferred messages ---- */
 
 /* Makes a message wait; *is_kept_out: its data stays where it is. */
-static struct waiting *set_aside(int pe_id, const struct ampi_am_header *am, const struct machine_data *data,
+static struct waiting *make_wait(int pe_id, const struct ampi_am_header *am, const struct machine_data *data,
                                  bool *is_kept_out)
 {
     bool is_copied = data->bytes && !data->can_keep;
@@ -454,7 +454,7 @@ static BASE_COLD bool make_orphan(struct ampi_remote *remote, int pe_id, const s
                                   const struct machine_data *data)
 {
     bool is_kept;
-    struct waiting *waiting = set_aside(pe_id, am, data, &is_kept);
+    struct waiting *waiting = make_wait(pe_id, am, data, &is_kept);
 
     if (remote->orphans_last)
         remote->orphans_last->next = waiting;
@@ -514,7 +514,7 @@ static BASE_COLD bool make_early(struct ampi_peer *peer, int pe_id, const struct
                                  const struct machine_data *data)
 {
     bool is_kept;
-    struct waiting *waiting = set_aside(pe_id, am, data, &is_kept);
+    struct waiting *waiting = make_wait(pe_id, am, data, &is_kept);
     struct waiting **link = &peer->early;
 
     if (*link && (int32_t)(am->seq - peer->early_last->am.seq) > 0)

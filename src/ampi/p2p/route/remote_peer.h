@@ -81,6 +81,6 @@ void ampi_remote_send_done(struct ampi_request *request, int result);
 enum machine_memory ampi_remote_memory(const struct ampi_p2p *p2p);
 
 /* Reports once that messages are slow without such support. */
-void ampi_remote_tell_slow(void);
+void ampi_remote_log_slow(void);
 
 #endif

@@ -320,7 +320,7 @@ void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request)
         memory = ampi_remote_memory(p2p);
         is_staged = memory == MACHINE_HOST;
         if (is_staged)
-            ampi_remote_tell_slow();
+            ampi_remote_log_slow();
     }
     if (BASE_UNLIKELY(is_staged && n_bytes > AMPI_STAGED_FROM_BYTES)) {
         ampi_staged_send(request, peer, n_bytes);

@@ -78,7 +78,7 @@ bool ampi_direct_test(struct ampi_direct_call *call, MPI_Request *request, int *
     if (!object)
         return false;
     call->result = MPI_SUCCESS;
-    if (!ampi_endpoint_look(object) &&
+    if (!ampi_endpoint_poll(object) &&
         (ult_self() || object->comm->endpoint->n_tests++ % TESTS_OUTSIDE == 0)) {
         /* As MPI_Test: the PE makes progress, other ranks run. */
         entered = ampi_gate_enter(call->name, call->from);

@@ -194,7 +194,7 @@ bool ampi_endpoint_retire(struct ampi_comm *comm, struct ampi_request *first, st
 
 /* ---- Completion ---- */
 
-bool ampi_endpoint_look(const void *arg)
+bool ampi_endpoint_poll(const void *arg)
 {
     const struct ampi_request *request = arg;
     struct ampi_endpoint *endpoint;
@@ -213,7 +213,7 @@ bool ampi_endpoint_look(const void *arg)
 /* A thread that runs ULTs must let the others run. */
 bool ampi_endpoint_spin(const struct ampi_request *request)
 {
-    return ampi_endpoint_look(request) || (!ult_self() && ult_spin_outside(ampi_endpoint_look, request));
+    return ampi_endpoint_poll(request) || (!ult_self() && ult_spin_outside(ampi_endpoint_poll, request));
 }
 
 static void handle_complete(struct ult_wakeup *wakeup)

@@ -120,7 +120,7 @@ static inline bool ampi_endpoint_is_complete(const struct ampi_request *request)
 }
 
 /* Empties the rings of the endpoint of a private request. True: the request is complete. */
-bool ampi_endpoint_look(const void *request);
+bool ampi_endpoint_poll(const void *request);
 
 /* Repeats that until the request is complete. False, after some time or at once: the caller has to wait with
  * the PE entered. */
