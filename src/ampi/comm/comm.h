@@ -224,7 +224,6 @@ void ampi_comm_handles_destroy(struct ampi_comm *handles, int n_ranks);
 /* ---- Building (comm_build.c). The creating functions, not these, copy ranks' error handlers. ---- */
 
 struct ampi_layout *ampi_layout_create(struct ampi_group *group); /* takes a reference to the group */
-void ampi_layout_ref(struct ampi_layout *layout);
 void ampi_layout_unref(struct ampi_layout *layout);
 
 /* Creates a communicator with a handle for every member of the layout(s), each with rank and owner set;

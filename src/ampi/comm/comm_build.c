@@ -70,7 +70,7 @@ struct ampi_layout *ampi_layout_create(struct ampi_group *group)
     return layout;
 }
 
-void ampi_layout_ref(struct ampi_layout *layout)
+static void ref_layout(struct ampi_layout *layout)
 {
     atomic_fetch_add_explicit(&layout->refs, 1, memory_order_relaxed);
 }
@@ -156,7 +156,7 @@ static void build_side(struct ampi_comm_shared *shared, int side_index, struct a
 {
     struct ampi_comm_side *side = &shared->side[side_index];
 
-    ampi_layout_ref(layout);
+    ref_layout(layout);
     side->layout = layout;
     side->n_ranks = layout->group->n_ranks;
     side->handles = ampi_comm_handles_create(side->n_ranks);

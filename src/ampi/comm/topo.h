@@ -82,10 +82,4 @@ int ampi_cart_rank(const struct ampi_topo_cart *cart, const int *coords);
 /* The rank disp steps from a rank in one dimension. */
 int ampi_cart_neighbor(const struct ampi_topo_cart *cart, int rank, int dim, int disp);
 
-/* ---- Dims_create (dims.c) ---- */
-
-/* Writes non-increasing factors of n, the largest as small as possible, then the second largest, and so
- * on. */
-void ampi_dims_balance(int n, int n_dims, int *dims_out);
-
 #endif

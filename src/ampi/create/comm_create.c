@@ -29,7 +29,8 @@ int ampi_comm_raise_creation(struct ampi_comm *comm, int error)
     return ampi_raise(comm, error, "%s", ampi_comm_creation_text(error, comm->local->layout->group, text));
 }
 
-void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)
+/* Attaches a topology to a new communicator: the first member's is kept. Takes over the reference. */
+static void set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo)
 {
     struct ampi_topo *none = NULL;
 
@@ -51,7 +52,7 @@ int ampi_comm_create_split(struct ampi_comm *old, int color, int key, struct amp
             return ampi_comm_raise_creation(old, error);
     }
     if (made && topo)
-        ampi_comm_set_topo(made->shared, topo);
+        set_topo(made->shared, topo);
     if (made && hints)
         made->info = ampi_comm_info_filter(NULL, hints);
     return ampi_comm_adopt(old, made, false, newcomm);

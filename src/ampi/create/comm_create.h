@@ -50,9 +50,6 @@ struct ampi_comm *ampi_comm_prepare_inter(struct ampi_comm *local, struct ampi_g
 int ampi_comm_create_inter(struct ampi_comm *local, const struct ampi_comm_leader *leader,
                            struct ampi_comm **made_out);
 
-/* Attaches a topology to a new communicator: the first member's is kept. Takes over the reference. */
-void ampi_comm_set_topo(struct ampi_comm_shared *shared, struct ampi_topo *topo);
-
 /* Raises the error that a communicator could not be created. */
 int ampi_comm_raise_creation(struct ampi_comm *comm, int error) BASE_COLD;
 

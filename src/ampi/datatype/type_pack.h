@@ -19,10 +19,6 @@ struct ampi_pack_args {
     struct ampi_comm *comm; /* raises the errors; may be NULL */
 };
 
-/* Raises an error about a wrong number: "<what> is <value>". Returns the code. */
-int ampi_pack_raise(const struct ampi_pack_args *args, int error_code, const char *what,
-                    long long value) BASE_COLD;
-
 /* Raises a CUDA error. Returns the class. */
 int ampi_pack_raise_gpu(const struct ampi_pack_args *args, int error) BASE_COLD;
 

@@ -54,7 +54,8 @@ char *ampi_info_env_join(int argc, char *const *argv)
     return n_bytes > 0 ? strdup(joined) : NULL;
 }
 
-struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv)
+/* ampi_info_env_create with the arguments that the program passes; argc 0: unknown. */
+static struct ampi_info *create_with(const struct ampi_rank *rank, int argc, char *const *argv)
 {
     struct ampi_info *info = ampi_info_create();
     struct utsname machine;
@@ -86,7 +87,7 @@ struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int ar
 
 struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank)
 {
-    return ampi_info_env_create_with(rank, 0, NULL);
+    return create_with(rank, 0, NULL);
 }
 
 AMPI_EXPORT(Info_create_env);
@@ -98,6 +99,6 @@ int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info)
         return ampi_raise_self(MPI_ERR_ARG, "info is NULL");
     if (argc < 0 || (argc > 0 && !argv))
         return ampi_raise_self(MPI_ERR_ARG, "argc is %d and argv is %p", argc, (void *)argv);
-    *info = (MPI_Info)ampi_info_env_create_with(self, argc, argv);
+    *info = (MPI_Info)create_with(self, argc, argv);
     return MPI_SUCCESS;
 }

@@ -227,9 +227,6 @@ struct ampi_info *ampi_info_env_create(const struct ampi_rank *rank);
  * long for an info value. */
 char *ampi_info_env_join(int argc, char *const *argv);
 
-/* ampi_info_env_create with the arguments that the program passes; argc 0: unknown. */
-struct ampi_info *ampi_info_env_create_with(const struct ampi_rank *rank, int argc, char *const *argv);
-
 /* ---- Programs that become ranks though they load MPI late (late_host.c; BASE_LAUNCHED_HOST_ENV) ---- */
 
 /* The exit code of the process: 1 and a line instead of 0, if several ranks were requested, none has called MPI_Init and the

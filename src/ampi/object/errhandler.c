@@ -32,7 +32,7 @@ struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle)
     return ampi_handle_has_magic(handle, AMPI_MAGIC_ERRHANDLER) ? (struct ampi_errhandler *)handle : NULL;
 }
 
-MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler)
+static MPI_Errhandler handle_of(struct ampi_errhandler *errhandler)
 {
     return is_predefined(errhandler) ? errhandler->predefined : (MPI_Errhandler)errhandler;
 }
@@ -98,7 +98,7 @@ int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhand
     if (!handle_out)
         return ampi_raise_self(MPI_ERR_ARG, "errhandler is NULL");
     ampi_errhandler_ref(errhandler);
-    *handle_out = ampi_errhandler_handle(errhandler);
+    *handle_out = handle_of(errhandler);
     return MPI_SUCCESS;
 }
 

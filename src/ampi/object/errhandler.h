@@ -35,7 +35,6 @@ extern struct ampi_errhandler ampi_errors_return;
 
 /* The object of a handle; NULL if it is not valid (including MPI_ERRHANDLER_NULL). */
 struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle);
-MPI_Errhandler ampi_errhandler_handle(struct ampi_errhandler *errhandler);
 
 /* True if the handler may be attached to objects of this kind. */
 bool ampi_errhandler_fits(const struct ampi_errhandler *errhandler, enum ampi_errhandler_for kind);

@@ -81,8 +81,7 @@ struct ampi_win_shared {
     size_t alignment_bytes;         /* the largest that a member has asked for */
     struct ampi_win_lock everybody; /* the process's lock: MPI_Win_lock_all excludes exclusive locks of its
                                      * members */
-    struct ampi_win_lock
-        gate; /* ranks wait here while an MPI_Win_lock_all waits for the last holder: lock.c */
+    struct ampi_win_lock gate;      /* ranks wait here while MPI_Win_lock_all waits: lock.c */
     struct ampi_win_shared *next, **link; /* in the list of windows across processes */
     pthread_mutex_t members_lock;         /* guards the next three */
     struct ampi_remote_holder *holders;   /* of locks, in other processes: rma_remote_target.c */

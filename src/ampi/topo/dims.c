@@ -106,7 +106,8 @@ static int factorize_below(const struct divisors *divisors, int n, int n_dims, i
     return 0;
 }
 
-void ampi_dims_balance(int n, int n_dims, int *dims_out)
+/* Writes non-increasing factors of n, the largest as small as possible, then the second largest, and so on. */
+static void balance(int n, int n_dims, int *dims_out)
 {
     struct divisors *divisors;
     int trial[32], root = 1, spread = INT_MAX;
@@ -170,7 +171,7 @@ int PMPI_Dims_create(int nnodes, int ndims, int dims[])
     error = check(nnodes, ndims, dims, &n_free, &n_left);
     if (error)
         return error;
-    ampi_dims_balance(n_left, n_free < 32 ? n_free : 32, factors);
+    balance(n_left, n_free < 32 ? n_free : 32, factors);
     for (int i = 0; i < ndims; i++) {
         if (dims[i] == 0) {
             dims[i] = next < 32 ? factors[next] : 1;

@@ -177,13 +177,15 @@ struct image *image_create(char *base, struct image_program *program)
 
 /* ---- Running and ending it ---- */
 
-void image_begin_exclusive(void)
+/* Bracket constructors and destructors of copies: those of other ranks wait, except while this one waits.
+ * May switch. */
+static void begin_exclusive(void)
 {
     if (image_rebind_client.begin_exclusive)
         image_rebind_client.begin_exclusive();
 }
 
-void image_end_exclusive(void)
+static void end_exclusive(void)
 {
     if (image_rebind_client.end_exclusive)
         image_rebind_client.end_exclusive();
@@ -203,14 +205,14 @@ void image_construct(struct image *image, const struct image_module *module)
 {
     char **envp = image_libc_room.environment(&image->libc);
 
-    image_begin_exclusive();
+    begin_exclusive();
     if (module->init_vaddr)
         ((constructor_fn)(image->base + module->copy_shift + module->init_vaddr))(image->argc, image->argv,
                                                                                   envp);
     for (size_t i = 0; i < module->n_inits; i++)
         ((constructor_fn)array_entry(image, module, module->init_array_vaddr, i))(image->argc, image->argv,
                                                                                   envp);
-    image_end_exclusive();
+    end_exclusive();
 }
 
 /* Reads the process's auxiliary vector, without its end. Returns the number of entries. */
@@ -277,7 +279,7 @@ int image_run(struct image *image, int argc, char **argv)
     image->argv = argv;
     image->libc.main_id = pthread_self();
     image_libc_room.begin(&image->libc);
-    image_begin_exclusive();
+    begin_exclusive();
     for (size_t i = 0; i < main_module->n_preinits; i++)
         ((constructor_fn)array_entry(image, main_module, main_module->preinit_array_vaddr, i))(argc, argv,
                                                                                                envp);
@@ -286,7 +288,7 @@ int image_run(struct image *image, int argc, char **argv)
             image_handlers_begin(&image->libc.at_exit);
         image_construct(image, &program->modules[program->init_order[i]]);
     }
-    image_end_exclusive();
+    end_exclusive();
     return ((image_main_fn)(image->base + program->main_offset))(argc, argv, envp);
 }
 
@@ -311,7 +313,7 @@ void image_finish(struct image *image)
     const struct image_program *program = image->program;
     struct image_libc *libc = &image->libc;
 
-    image_begin_exclusive();
+    begin_exclusive();
     image_handlers_run(&libc->main_thread.at_exit, NULL, libc->exit_status);
     image_handlers_run(&libc->at_exit, NULL, libc->exit_status);
     image_groups_finish(image);
@@ -320,7 +322,7 @@ void image_finish(struct image *image)
         image->modules_to_end--;
     }
     image_handlers_run_all(&libc->at_exit, libc->exit_status);
-    image_end_exclusive();
+    end_exclusive();
     image_libc_room.fini(libc);
 }
 
@@ -335,7 +337,8 @@ void *image_translate(const struct image *image, const void *prototype_addr)
     return image->base + module->copy_shift + ((uintptr_t)prototype_addr - module->bias);
 }
 
-void image_tls_init_block(const struct image *image, const struct image_module *module, void *block)
+/* The initial values of a module's thread_local variables in this copy. */
+static void init_tls_block(const struct image *image, const struct image_module *module, void *block)
 {
     memcpy(block, image->base + module->copy_shift + module->tls_vaddr, module->tls_file_bytes);
     memset((char *)block + module->tls_file_bytes, 0, module->tls_bytes - module->tls_file_bytes);
@@ -356,7 +359,7 @@ static void init_region(const struct image *image, size_t i, char *region)
         memset(region, 0, owner->tls_bytes);
     }
     if (module && module->tls_bytes)
-        image_tls_init_block(image, module, region + (module->tls_offset - owner->tls_offset));
+        init_tls_block(image, module, region + (module->tls_offset - owner->tls_offset));
 }
 
 void image_tls_init(const struct image *image, unsigned char *save)

@@ -40,17 +40,9 @@ void image_destruct(struct image *image, const struct image_module *module);
 /* The module of the image that contains the address; NULL: none (a gap between modules). */
 const struct image_module *image_module_at(const struct image *image, const void *addr);
 
-/* The initial values of a module's thread_local variables in this copy. */
-void image_tls_init_block(const struct image *image, const struct image_module *module, void *block);
-
 /* Sets the calling thread's thread_local variables to their initial values in this copy; ld.so has filled
  * in the prototype's values. */
 void image_tls_init_thread(const struct image *image);
-
-/* Bracket constructors and destructors of copies: those of other ranks wait, except while this one waits.
- * May switch. */
-void image_begin_exclusive(void);
-void image_end_exclusive(void);
 
 /* ---- std::cout and the other stream objects of libstdc++, one of each per rank (cxx_streams.c) ---- */
 

@@ -291,8 +291,4 @@ void ampi_coll_slots_init(struct ampi_coll_state *state, struct ampi_coll_slot *
                           struct ampi_coll_slots_memory *memory_out);
 void ampi_coll_slots_fini(struct ampi_coll_slots_memory *memory);
 
-/* The engine's state of a new communicator; freed with it. (slot_state.c) */
-struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared);
-void ampi_coll_state_destroy(struct ampi_coll_state *state);
-
 #endif

@@ -127,7 +127,8 @@ void ampi_coll_slots_fini(struct ampi_coll_slots_memory *memory)
     free(memory->packed);
 }
 
-struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
+/* The engine's state of a new communicator; freed with it. */
+static struct ampi_coll_state *create_state(struct ampi_comm_shared *shared)
 {
     struct ampi_coll_state *state = base_calloc_aligned(1, sizeof *state, "a communicator's collectives");
     const struct ampi_layout *layout = shared->side[0].layout;
@@ -150,7 +151,7 @@ struct ampi_coll_state *ampi_coll_state_create(struct ampi_comm_shared *shared)
     return state;
 }
 
-void ampi_coll_state_destroy(struct ampi_coll_state *state)
+static void destroy_state(struct ampi_coll_state *state)
 {
     ampi_coll_series_table_fini(&state->series);
     ampi_coll_between->destroy(state->remote);
@@ -166,12 +167,12 @@ void ampi_coll_state_destroy(struct ampi_coll_state *state)
 
 static void create(struct ampi_comm_shared *shared)
 {
-    shared->coll = ampi_coll_state_create(shared);
+    shared->coll = create_state(shared);
 }
 
 static void destroy(struct ampi_comm_shared *shared)
 {
-    ampi_coll_state_destroy(shared->coll);
+    destroy_state(shared->coll);
 }
 
 static void fail_shared(struct ampi_comm_shared *shared, int pe_id)
