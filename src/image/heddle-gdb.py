@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle-gdb.py: the ranks of a process, for gdb: of a program that runs, or of a core file.
 
-gdb knows the program where ld.so loaded it (the prototype, whose code never runs) and nothing of the copies. This script adds the
-symbols of each copy before its code runs, so that `break main` stops in every rank, and a backtrace has names and lines. gdb loads it
-with the library if the library's folder is safe for it; once, in ~/.gdbinit:
+gdb knows the program where ld.so loaded it (the prototype, whose code never runs), and the copies of the first ranks, which the
+library shows as shared libraries (image/copy/debugger.c). So breakpoints and backtraces work without this script. It adds the
+symbols of more ranks, and the commands below. gdb loads it with the library if the library's folder is safe for it; once, in
+~/.gdbinit:
 
     add-auto-load-safe-path PREFIX/lib      or, for `heddle break` before the first `run`:
     source PREFIX/share/heddle/heddle-gdb.py
@@ -20,7 +21,7 @@ with the library if the library's folder is safe for it; once, in ~/.gdbinit:
     (gdb) heddle-symbols RANK      the same for the copy of a rank of this process
     (gdb) heddle-symbols 0xADDR    the same for the copy that an address lies in
     (gdb) heddle-symbols all       for all copies (slow, and much memory, beyond some tens)
-    (gdb) set heddle-ranks N       adds the symbols of the first N ranks of a process by itself (32; 0: of none)
+    (gdb) set heddle-ranks N       adds the symbols of the first N ranks of a process by itself (32, which gdb knows anyway)
 
 It reads the library's own structures by the library's debug information, which every build has (CMakeLists.txt) and the package
 keeps in heddle-dbgsym. A table of offsets in the library would have to be kept up to date by hand, for builds that nobody ships.
@@ -30,6 +31,7 @@ presents them as the caller of the selected thread's frame 0, which a frame filt
 """
 
 import bisect
+import os
 
 import gdb
 import gdb.unwinder
@@ -191,14 +193,26 @@ def modules():
     return known.modules
 
 
+def dynamic_of(base, module):
+    """The address of a module's dynamic section in the copy."""
+    return (base + int(module["copy_shift"]) + int(module["dynamic"]) - int(module["bias"])) % 2**64
+
+
+def is_shown(base):
+    """The library itself shows this copy to gdb."""
+    return gdb.solib_name(dynamic_of(base, modules()[0])) is not None
+
+
 def add_symbols(base):
     if base in process().added:
         return
     process().added[base] = []
+    if is_shown(base):
+        return
     for module in modules():
         offset = (base + int(module["copy_shift"])) % 2**64
         gdb.execute("add-symbol-file %s -o 0x%x" % (text_of(module["name"]), offset), to_string=True)
-        process().added[base].append((offset + int(module["dynamic"]) - int(module["bias"])) % 2**64)
+        process().added[base].append(dynamic_of(base, module))
 
 
 def frames(frame):
@@ -516,6 +530,7 @@ class RankFunction(gdb.Function):
         if STACK.shown and (newest.pc(), int(newest.read_register("rsp"))) == STACK.shown[1:3]:
             return STACK.shown[3]
         known = process()
+        known.is_fresh = False  # in a breakpoint's condition, the process has gone on without an event
         rank = known.rank_at(newest.pc())
         if rank is None:
             rank = known.rank_at(int(newest.read_register("rsp")))
@@ -541,8 +556,7 @@ class Variable(gdb.Function):
         if rank is None:
             raise gdb.GdbError("select a rank")
         for module in modules():
-            objfile = gdb.lookup_objfile(text_of(module["name"]))
-            symbol = objfile.lookup_global_symbol(name) or objfile.lookup_static_symbol(name)
+            symbol = self.symbol_of(module, name)
             if symbol is None:
                 continue
             known = gdb.execute("info address %s" % name, to_string=True).split("thread-local variable at offset ")
@@ -550,10 +564,20 @@ class Variable(gdb.Function):
                 addr = self.thread_local(int(known[1].split()[0], 0) + int(module["tls_offset"]), rank["ult"])
             else:
                 addr = int(symbol.value().address)
-                if int(rank["image"]):
-                    addr += int(rank["image"]["base"]) + int(module["copy_shift"]) - int(module["bias"])
+                shift = int(module["copy_shift"]) - int(module["bias"])
+                base = base_of(addr)
+                addr -= base + shift if base else 0  # it is that of a copy
+                addr += int(rank["image"]["base"]) + shift if int(rank["image"]) else 0
             return gdb.Value(addr % 2**64).cast(symbol.type.pointer()).dereference()
         raise gdb.GdbError("%s is not a variable of the program" % name)
+
+    @staticmethod
+    def symbol_of(module, name):
+        """The variable in gdb's file of the prototype or of any copy; None: there is none."""
+        file = os.path.basename(text_of(module["name"]))
+        objfiles = [o for o in gdb.objfiles() if os.path.basename(o.filename or "") == file]
+        symbols = (o.lookup_global_symbol(name) or o.lookup_static_symbol(name) for o in objfiles)
+        return next((symbol for symbol in symbols if symbol), None)
 
     @staticmethod
     def thread_local(offset, ult):
@@ -771,7 +795,7 @@ class ListImages(gdb.Command):
         pc, size = selected_pc(), span()
         for rank, base in images():
             mark = "->" if base <= pc < base + size else "  "
-            known = " (symbols)" if base in process().added else ""
+            known = " (symbols)" if base in process().added or is_shown(base) else ""
             print("%s rank %d  0x%x-0x%x%s" % (mark, rank, base, base + size, known))
 
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that gdb stops at functions of the program in every rank, and prints the ranks' frames with lines, without a command of the
-# user; and that its commands for ranks show all of them, whether they run or not, in a process, in a core file and in two processes.
+# Shows that gdb stops at functions of the program in every rank, and prints the ranks' frames with lines, without a command or a
+# setting of the user, in a process, in a running one and in a core file; and that its commands for ranks show all of them, whether
+# they run or not, also in two processes.
 # Usage: gdb_test.sh BUILD WORK
 # What is in single quotes is for gdb.
 # shellcheck disable=SC2016
@@ -16,24 +17,41 @@ mkdir -p "$2" && cd "$2" || exit 1
 unset HEDDLE_OPTIONS
 export DEBUGINFOD_URLS=
 "$build/bin/mpicc" -g -O0 "$here/debugged.c" -o debugged || exit 1
-debug=(gdb -q -nx -batch -iex "add-auto-load-safe-path $build/lib")
+debug=(gdb -q -nx -batch)
 "${debug[@]}" -ex run --args ./debugged 2>&1 | grep -q 'ptrace: Operation not permitted' && exit 77
 
 in_gdb() { # NAME STDOUT GDB'S ARGUMENTS
     expect "$1" 0 "$2" '*' "${debug[@]}" "${@:3}"
 }
 
+# ---- Without the script ----
 for pes in 1 2; do
-    in_gdb "break main, $pes PEs" '(Breakpoint 1\.[0-9], main \(argc=1.* at [^ ]*debugged\.c:[0-9]+ .*){3}exited normally' \
-        -ex 'break main' -ex run -ex c -ex c -ex c --args ./debugged +vp 3 +p $pes
+    in_gdb "break main, $pes PEs" '((Breakpoint 1\.[0-9], main \(argc=1.* at [^ ]*debugged\.c:[0-9]+ .*){3}exited normally.*){2}' \
+        -ex 'break main' -ex run -ex c -ex c -ex c -ex run -ex c -ex c -ex c --args ./debugged +vp 3 +p $pes
     in_gdb "a backtrace, $pes PEs" '#0 +twice \(number=1\) at [^ ]*debugged\.c:[0-9]+ #1 +0x[0-9a-f]+ in main \(argc=1, .* at [^ ]*debugged\.c:[0-9]+' \
-        -ex 'break twice if number == 1' -ex run -ex bt --args ./debugged +vp 3 +p $pes
+        -ex 'break twice if number == 1' -ex run -ex bt -ex 'generate-core-file plain_core' --args ./debugged +vp 3 +p $pes
+    in_gdb "a core file, $pes PEs" '#0 +twice \(number=1\) at .*#1 .* in main \(argc=1, ' ./debugged plain_core -ex bt
+done
+in_gdb "the first 32 ranks" '^(.*/debugged ){32}[^/]*$' -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -ex run \
+    -ex 'info sharedlibrary debugged' --args ./debugged +vp 40 +p 1
+./debugged +vp 3 stay >out 2>&1 &
+running=$!
+trap 'kill $running; rm -rf "$expect_dir"' EXIT
+if await grep -q here out; then
+    in_gdb "a running process, from another folder" ' in in_order \(rank=2, n_ranks=3, .* main \(argc=2, ' -p $running -iex 'cd /' -ex 'thread apply all bt'
+fi
+kill $running
+
+# ---- With it ----
+debug+=(-iex "add-auto-load-safe-path $build/lib")
+for pes in 1 2; do
     in_gdb "a breakpoint in one rank, in two runs, $pes PEs" '(twice \(number=2\).*#1 .*rank = 2.*exited normally.*){2}' \
         -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 1' -ex 'heddle break twice rank 2' \
         -ex run -ex bt -ex 'info locals' -ex up -ex 'info locals' -ex c -ex run -ex bt -ex up -ex 'info locals' -ex c --args ./debugged +vp 4 +p $pes
 done
-in_gdb "only as many ranks as wanted" 'rank 0 .* \(symbols\) .*rank 1 .*[0-9a-f] .*rank 2 .*[0-9a-f] ' \
-    -iex 'set breakpoint pending on' -ex 'break PMPI_Barrier' -ex 'set heddle-ranks 1' -ex run -ex heddle-images --args ./debugged +vp 3 +p 1
+in_gdb "only as many ranks as wanted" 'rank 32 [^(]*\(symbols\) +rank 33 [^(]*$' \
+    -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 33' \
+    -ex run -ex heddle-images --args ./debugged +vp 35 +p 1
 
 waiting='ranks 0-2 \(3\): MPI_Recv: blocked in receive from rank rank\+1, tag 7; called at in_order at [^ ]*debugged.c:[0-9]+ rank 3: runs in'
 posted='ranks 0-2 \(3\): receive from rank rank\+1, tag 7, 4 bytes'

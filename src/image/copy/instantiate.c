@@ -147,8 +147,10 @@ bool image_fill(struct image *image, const struct image_program *program)
     populate_all(program, image->base);
     fill_all(program, image);
     image_exits_fill(program, image->base);
-    if (protect_all(program, image->base))
+    if (protect_all(program, image->base)) {
+        image_show_debugger(image, program);
         return true;
+    }
     for (size_t i = 0; i < program->n_mappings; i++)
         munmap(image->base + program->mappings[i].offset, program->mappings[i].len_bytes);
     errno = ENOMEM;

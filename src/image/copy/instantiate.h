@@ -18,6 +18,7 @@ struct image {
     size_t modules_to_end;         /* modules init_order[0 .. modules_to_end) still have destructors to run */
     size_t finis_done; /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
     bool is_fini_done; /* DT_FINI of that module was called */
+    bool is_shown;     /* to debuggers (debugger.c) */
     _Atomic(struct image_link_map *)
         link_maps;                     /* descriptors of its modules, for queries (rebind_symbols.c) */
     _Atomic(struct image_late *) late; /* NULL: nothing opened yet */
@@ -32,6 +33,9 @@ bool image_has_address(const struct image *image, const void *addr);
 /* Maps, fills and protects the image's copy of a program or group. On failure returns false with errno
  * set. */
 bool image_fill(struct image *image, const struct image_program *program) BASE_MUST_CHECK;
+
+/* Shows the image's copy of a program or group to debuggers, if it is one of the first images. */
+void image_show_debugger(struct image *image, const struct image_program *program);
 
 /* Runs the constructors of a module in the image, or its destructors that have not run yet. May switch. */
 void image_construct(struct image *image, const struct image_module *module);
