@@ -122,6 +122,8 @@ int ampi_memory_region_of(const void *addr);
 
 /* The rank whose stack's guard contains the address; -1: none. */
 int ampi_memory_guard_of(const void *addr);
+
+/* The size of stacks that was asked for: each rank has at least this. */
 size_t ampi_memory_stack_bytes(void);
 
 /* ---- Locks of shared libraries (stuck.c) ---- */

@@ -63,15 +63,17 @@
 /* Mappings left to the C library, the program and its libraries. */
 #define MAPPINGS_SPARE 1000
 
-/* Offsets of stack tops (cache colouring): this many, this far apart. More ranks do not fit into a cache anyway; without
- * an offset the stack of most fits into one page. */
+/* Offsets of stack tops (cache colouring): this many, this far apart, in a page of their own. More ranks do not fit into a cache
+ * anyway; without an offset the stack of most fits into one page. */
 #define COLOURS 16
 #define COLOUR_BYTES 192
 #define COLOURED_RANKS_MAX 4096
+_Static_assert((COLOURS - 1) * COLOUR_BYTES <= PAGE_BYTES, "the offsets fit into a page");
 
 static struct {
     char *arena; /* the first region */
-    size_t stack_bytes;
+    size_t stack_bytes;   /* with the page of offsets */
+    size_t colours_bytes; /* this page */
     _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
     size_t region_bytes;
     size_t image_offset; /* offset of the copy in the region */
@@ -176,7 +178,8 @@ int ampi_memory_plan(int n_ranks, int n_more)
     size_t rest_bytes;
 
     memory.n_ranks = n_ranks;
-    memory.stack_bytes = stack_size();
+    memory.colours_bytes = n_ranks > COLOURED_RANKS_MAX ? 0 : PAGE_BYTES;
+    memory.stack_bytes = stack_size() + memory.colours_bytes;
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
     check_mappings(n_ranks);
     rest_bytes = memory.stack_bytes + image_span_bytes() + image_align;
@@ -267,5 +270,5 @@ int ampi_memory_guard_of(const void *addr)
 
 size_t ampi_memory_stack_bytes(void)
 {
-    return memory.stack_bytes;
+    return memory.stack_bytes - memory.colours_bytes;
 }

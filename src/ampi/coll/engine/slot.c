@@ -63,23 +63,33 @@ static inline bool may_start(const struct ampi_comm *comm)
     return (comm->coll_pending & ~allowed) == 0;
 }
 
-static BASE_COLD void start_deferred(struct ampi_comm *comm)
+/* Starts what may start of this PE's members. A start can complete an operation, which comes here again: the outer call repeats its
+ * loop then, since the depth of calls must not depend on the number of operations. */
+static BASE_COLD void start_deferred(const struct ampi_coll_state *state, int part)
 {
-    while (comm->coll_deferred_first && may_start(comm)) {
-        struct ampi_coll_args *args = comm->coll_deferred_first;
-        comm->coll_deferred_first = args->next;
-        if (!args->next)
-            comm->coll_deferred_last = NULL;
-        start_now(args, false);
+    int *n_calls = &state->slots[0].parts[part].n_start_calls, n_seen = 0;
+
+    if (++*n_calls > 1)
+        return;
+    while (n_seen != *n_calls) {
+        n_seen = *n_calls;
+        for (int i = state->part_first[part]; i < state->part_first[part + 1]; i++) {
+            struct ampi_comm *comm = ampi_coll_handle(state->shared, state->part_members[i]);
+            while (comm->coll_deferred_first && may_start(comm)) {
+                struct ampi_coll_args *args = comm->coll_deferred_first;
+                comm->coll_deferred_first = args->next;
+                start_now(args, false);
+            }
+        }
     }
+    *n_calls = 0;
 }
 
 /* ---- Notifying PEs ---- */
 
 enum stage_result { NO_RESULT, RESULT_IN_SLOT, RESULT_CARRIED };
 
-/* The content of an inbox item: all data that a PE needs for the last stage of a small operation. So it need
- * not read cache lines of the slot that another PE has written. */
+/* An inbox item: all data of a small operation's last stage, so that a PE reads no cache lines that others have written. */
 struct stage_item {
     struct ampi_coll_pe *part;
     int root; /* the root of the result in this item; like the next two fields */
@@ -91,17 +101,16 @@ _Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it is sent in an in
 
 static void finish_members(struct ampi_coll_pe *part)
 {
-    struct ampi_coll_slot *slot = part->slot;
-    const struct ampi_coll_state *state = slot->state;
+    const struct ampi_coll_state *state = part->slot->state;
+    bool has_deferred = false; /* then the communicator stays, too */
 
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
-        struct ampi_coll_args *args = slot->args[state->part_members[i]];
-        struct ampi_comm *comm = args->comm;
-        bool has_deferred = comm->coll_deferred_first != NULL;
+        struct ampi_coll_args *args = part->slot->args[state->part_members[i]];
+        has_deferred |= args->comm->coll_deferred_first != NULL;
         finish_member(args);
-        if (BASE_UNLIKELY(has_deferred))
-            start_deferred(comm);
     }
+    if (BASE_UNLIKELY(has_deferred))
+        start_deferred(state, part->index);
 }
 
 /* result: the result that deliver takes to the members; NULL: none. */
@@ -319,8 +328,7 @@ void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
         run_middle(slot, part);
 }
 
-/* Reports members with different operations. There is no recovery: each would wait for ever for the other to
- * reach its operation. */
+/* Reports members with different operations. There is no recovery: each would wait for ever for the other's. */
 static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
 {
     ampi_report(args->comm->owner,
@@ -330,8 +338,7 @@ static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const s
     ampi_coll_end_job(args->comm->shared->coll);
 }
 
-/* True if this member, which is on this PE, has an operation in the slot. Otherwise its arguments there are
- * outdated. */
+/* True if this member, which is on this PE, has an operation in the slot; else its arguments there are outdated. */
 static bool is_pending(const struct ampi_coll_slot *slot, int member)
 {
     if (slot->series)
@@ -456,7 +463,7 @@ static BASE_COLD void start_or_defer(struct ampi_coll_args *args, bool is_own_ca
         end_member(args, MPI_ERR_PROC_ABORTED);
         return;
     }
-    if (comm->coll_deferred_last)
+    if (comm->coll_deferred_first)
         comm->coll_deferred_last->next = args;
     else
         comm->coll_deferred_first = args;
@@ -535,8 +542,7 @@ static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_pe *part)
     }
 }
 
-/* Withdraws the arrival of a part whose members have all arrived. False: all parts have arrived, so the
- * operation continues, or fails at the leader (between.c). */
+/* Withdraws the arrival of a part. False: all parts have arrived; the operation goes on, or fails at the leader (between.c). */
 static bool withdraw(struct ampi_coll_slot *slot)
 {
     int n_arrived = atomic_load(&slot->n_parts_arrived);
@@ -551,7 +557,7 @@ static void fail_deferred(struct ampi_comm *comm)
 {
     struct ampi_coll_args *args = comm->coll_deferred_first;
 
-    comm->coll_deferred_first = comm->coll_deferred_last = NULL;
+    comm->coll_deferred_first = NULL;
     while (args) {
         struct ampi_coll_args *next = args->next;
         end_member(args, MPI_ERR_PROC_ABORTED);

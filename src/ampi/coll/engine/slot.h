@@ -168,6 +168,7 @@ struct ampi_coll_pe {
     void *held;                              /* plan-specific: kept from share to deliver */
     void (*then)(struct ampi_coll_pe *part); /* continues after moves on GPUs */
     int n_moves;                             /* of this PE's current stage, pending on GPUs */
+    int n_start_calls;                       /* in slot 0 of the communicator: of start_deferred, being run */
     struct ampi_coll_result result;          /* for deliver */
     struct ult_errand errand;                /* a stage, sent to the rank whose function it calls */
 } BASE_CACHE_ALIGNED;
