@@ -106,7 +106,7 @@ struct ampi_comm {
     uint32_t n_series_starts;    /* ... and its starts of them */
     uint32_t next_channel;       /* hidden communicators: number of the owner's next partitioned send */
     struct ampi_coll_args *coll_deferred_first; /* collectives that may not start yet, in order */
-    struct ampi_coll_args *coll_deferred_last; /* if there is a first one */
+    struct ampi_coll_args *coll_deferred_last;  /* if there is a first one */
     uint32_t n_pending; /* pending requests, matched messages and buffered sends, which keep it alive after
                          * MPI_Comm_free */
     bool is_freed;      /* MPI_Comm_free was called */

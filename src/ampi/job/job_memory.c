@@ -71,9 +71,9 @@
 _Static_assert((COLOURS - 1) * COLOUR_BYTES <= PAGE_BYTES, "the offsets fit into a page");
 
 static struct {
-    char *arena; /* the first region */
-    size_t stack_bytes;   /* with the page of offsets */
-    size_t colours_bytes; /* this page */
+    char *arena;                  /* the first region */
+    size_t stack_bytes;           /* with the page of offsets */
+    size_t colours_bytes;         /* this page */
     _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
     size_t region_bytes;
     size_t image_offset; /* offset of the copy in the region */

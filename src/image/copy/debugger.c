@@ -30,7 +30,7 @@ static struct {
     pthread_mutex_t lock;           /* for the other fields */
     int n_images;                   /* shown ones */
     struct link_map *last;          /* of the list; NULL: it is empty */
-    struct r_debug_extended *ld_so; /* the head of ld.so's list of namespaces; NULL: not looked for, or not there */
+    struct r_debug_extended *ld_so; /* the head of ld.so's list; NULL: not looked for, or none */
     struct r_debug_extended list;
 } shown = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -56,7 +56,8 @@ static void append_list(void)
     shown.ld_so->base.r_version = 2; /* there is r_next */
 }
 
-static void append_modules(const struct image *image, const struct image_program *program, union entry *entries)
+static void append_modules(const struct image *image, const struct image_program *program,
+                           union entry *entries)
 {
     for (size_t i = 0; i < program->n_modules; i++) {
         const struct image_module *module = &program->modules[i];
@@ -77,7 +78,8 @@ void image_show_debugger(struct image *image, const struct image_program *progra
     union entry *entries;
 
     pthread_mutex_lock(&shown.lock);
-    if (!image->is_shown && shown.n_images < SHOWN_IMAGES_MAX && (shown.ld_so || (shown.ld_so = find_ld_so()))) {
+    if (!image->is_shown && shown.n_images < SHOWN_IMAGES_MAX &&
+        (shown.ld_so || (shown.ld_so = find_ld_so()))) {
         if (shown.n_images++ == 0)
             append_list();
         image->is_shown = true;
@@ -85,7 +87,8 @@ void image_show_debugger(struct image *image, const struct image_program *progra
     entries = image->is_shown ? calloc(program->n_modules, sizeof *entries) : NULL;
     if (entries) {
         append_modules(image, program, entries);
-        ((void (*)(void))shown.list.base.r_brk)(); /* does nothing: gdb has a breakpoint there, and reads the lists */
+        ((void (*)(void))
+             shown.list.base.r_brk)(); /* does nothing: gdb has a breakpoint there, and reads the lists */
     }
     pthread_mutex_unlock(&shown.lock);
 }
