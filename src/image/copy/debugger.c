@@ -76,6 +76,7 @@ static void append_modules(const struct image *image, const struct image_program
 void image_show_debugger(struct image *image, const struct image_program *program)
 {
     union entry *entries;
+    void (*has_changed)(void);
 
     pthread_mutex_lock(&shown.lock);
     if (!image->is_shown && shown.n_images < SHOWN_IMAGES_MAX &&
@@ -87,8 +88,8 @@ void image_show_debugger(struct image *image, const struct image_program *progra
     entries = image->is_shown ? calloc(program->n_modules, sizeof *entries) : NULL;
     if (entries) {
         append_modules(image, program, entries);
-        ((void (*)(void))
-             shown.list.base.r_brk)(); /* does nothing: gdb has a breakpoint there, and reads the lists */
+        has_changed = (void (*)(void))shown.list.base.r_brk;
+        has_changed(); /* does nothing: gdb has a breakpoint there, and reads the lists */
     }
     pthread_mutex_unlock(&shown.lock);
 }
