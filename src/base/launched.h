@@ -74,7 +74,7 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
 /* The processes of a job, or of a universe: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their
  * numbers are those below max; one that has ended is not used again.
  *
- * A universe is the set of a user's jobs that mpirun --universe starts (launch/procs/universe.c). The job's folder links to
+ * A universe is the set of a user's jobs that mpirun --universe starts (universe.h). The job's folder links to
  * its folder, which holds the table, the address of each process (BASE_LAUNCHED_ADDRESS and its number) and the published
  * names. Number 0 is not used. */
 #define BASE_LAUNCHED_TABLE "/processes"

@@ -72,7 +72,7 @@ static const char *make_processes(const struct machine_place *place, struct mach
 
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
-    struct machine_place place = {0};
+    struct machine_place place = {.wants_universe = place_out->wants_universe};
     struct ucxm_watchdog watch;
     const char *error;
     pmix_status_t status;
@@ -104,6 +104,8 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
         place.node_n_procs = 1;
     if (!get_int(PMIX_LOCALLDR, true, &place.node_first))
         place.node_first = place.proc_id - place.node_index;
+    if (!launcher.is_mpirun && (error = ucxm_universe_enter(&place, launcher.self.nspace)))
+        return error;
     return make_processes(&place, place_out);
 }
 
@@ -212,7 +214,7 @@ double ucxm_now_s(void)
 }
 
 /* Every process calls MPI_Init, perhaps after long work: not an error, but reported. */
-static void report_waiting(double since_s)
+void ucxm_report_waiting(double since_s)
 {
     static atomic_bool is_said;
 
@@ -288,7 +290,7 @@ const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
         if (until_s > 0 && ucxm_now_s() > until_s)
             return ucxm_launcher_is_late;
         if (!progress)
-            report_waiting(began_s);
+            ucxm_report_waiting(began_s);
     }
     return __atomic_load_n(&state, __ATOMIC_ACQUIRE) > 0 ? NULL : "the fence failed";
 }

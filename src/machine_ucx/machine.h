@@ -60,13 +60,16 @@ struct machine_place {
     int max_procs;     /* processes have numbers below this one; those from n_procs on may be started later */
     int spawn_first;   /* of a process that was started later: the first of those started together; else 0 */
     int spawn_n_procs; /* their number; else n_procs */
-    int job_first;     /* in a universe (members.c) this job's processes have the numbers from here ... */
-    int job_end;       /* ... to this - 1, and the others are other jobs'. 0: there is no universe */
-    int node_first;    /* the lowest process of this node: identifies the node */
-    int node_index;    /* this process's index among those of this node */
-    int node_n_procs;  /* processes of the job on this node */
-    int app_num;       /* number of its program among those of the job */
-    bool keeps_going;  /* the launcher does not end the job when a process fails */
+    bool wants_universe;  /* set by attach's caller: the program connects to other jobs or spawns processes */
+    const char *universe; /* the universe's folder; NULL: none */
+    bool asks_pmix;       /* another launcher than Heddle's mpirun: start asks it for processes */
+    int job_first;        /* in a universe (members.c) this job's processes have the numbers from here ... */
+    int job_end;          /* ... to this - 1, and the others are other jobs'. 0: there is no universe */
+    int node_first;       /* the lowest process of this node: identifies the node */
+    int node_index;       /* this process's index among those of this node */
+    int node_n_procs;     /* processes of the job on this node */
+    int app_num;          /* number of its program among those of the job */
+    bool keeps_going;     /* the launcher does not end the job when a process fails */
 };
 
 /* The data of a message that has arrived. Valid while handle runs, and afterwards until release or fetch if
@@ -146,11 +149,27 @@ struct machine_traffic {
     uint64_t n_armed;    /* calls of arm that returned true */
 };
 
+/* A program to start. */
+struct machine_program {
+    const char *path;  /* its file, absolute */
+    char *const *argv; /* NULL-terminated */
+    const char *dir;   /* its folder, absolute */
+    int n_procs;
+};
+
+/* The result of start. */
+struct machine_start {
+    _Atomic int state; /* 0 until the launcher has answered; then MACHINE_STARTED or MACHINE_NOT_STARTED */
+    char error[128];   /* the launcher's answer */
+};
+enum { MACHINE_STARTED = 1, MACHINE_NOT_STARTED = -1 };
+
 struct machine {
     const char *name;
 
-    /* Returns false if there is no launcher, or it does not reply; *error_out (static) is the reason. */
-    bool (*attach)(struct machine_place *place_out, const char **error_out);
+    /* Returns false if there is no launcher, or it does not reply; *error_out (static) is the reason. Of *place the caller
+     * sets wants_universe. */
+    bool (*attach)(struct machine_place *place, const char **error_out);
     /* Returns false, too, if a process has failed before all have called open. */
     bool (*open)(int n_pes, const struct machine_client *client, const char **error_out);
 
@@ -215,6 +234,11 @@ struct machine {
 
     /* Names the processes of other jobs for which close waits too: an array by process. NULL: there are none. */
     void (*link)(const bool *is_linked);
+
+    /* Asks the launcher to start programs, as one job, with further variables in their environment (NULL-terminated). Only if
+     * place.asks_pmix is set. Any thread; returns before the launcher has answered. */
+    void (*start)(const struct machine_program *programs, int n_programs, char *const *env,
+                  struct machine_start *start);
 
     /* Waits for the others to close too, for limit_s seconds at most (0: no limit). If they have not by
      * then, disconnects from the launcher without finalizing, and it treats the end of the process as a

@@ -24,7 +24,7 @@
 #include "machine_ucx/ucxm.h"
 
 static struct base_launched_table *table; /* NULL: another launcher's job */
-static char *universe;                    /* the folder of the universe; NULL: none */
+static const char *universe;              /* the folder of the universe; NULL: none */
 static const bool *linked;                /* by process of another job; NULL: none */
 
 static const char *map_table(const char *folder)
@@ -49,13 +49,15 @@ static const char *map_table(const char *folder)
 static bool enter_universe(struct machine_place *place, const char *folder)
 {
     const char *said = strstr(getenv(BASE_LAUNCHED_SIZE_ENV), BASE_LAUNCHED_UNIVERSE);
+    char *path;
     int n_numbers;
 
     if (!said)
         return true;
     if (sscanf(said, BASE_LAUNCHED_UNIVERSE "%d+%d", &place->job_first, &n_numbers) != 2 ||
-        asprintf(&universe, "%s" BASE_LAUNCHED_UNIVERSE_LINK, folder) < 0)
+        asprintf(&path, "%s" BASE_LAUNCHED_UNIVERSE_LINK, folder) < 0)
         return false;
+    place->universe = universe = path;
     place->job_end = place->job_first + n_numbers;
     place->proc_id += place->job_first;
     place->n_procs = 1;
@@ -81,6 +83,12 @@ const char *ucxm_members_attach(struct machine_place *place)
     for (spawn += n_read; sscanf(spawn, ",%dx%d%n", &n_ranks, &n_procs, &n_read) == 2; spawn += n_read)
         place->spawn_n_procs += n_procs;
     return NULL;
+}
+
+void ucxm_members_use(struct base_launched_table *universe_table, const char *folder)
+{
+    table = universe_table;
+    universe = folder;
 }
 
 bool ucxm_members_may_grow(void)

@@ -2,18 +2,20 @@
  *
  * table.c: the table of functions that the shared object exports.
  */
+#include "base/launched.h"
 #include "machine_ucx/ucxm.h"
 
 struct ucxm ucxm;
 
-static bool attach(struct machine_place *place_out, const char **error_out)
+static bool attach(struct machine_place *place, const char **error_out)
 {
+    ucxm.place.wants_universe = place->wants_universe;
     ucxm_descriptors_begin();
     *error_out = ucxm_launcher_attach(&ucxm.place);
     ucxm_descriptors_end();
     if (*error_out)
         return false;
-    *place_out = ucxm.place;
+    *place = ucxm.place;
     return true;
 }
 
@@ -25,8 +27,10 @@ static bool open_machine(int n_pes, const struct machine_client *client, const c
         ucxm_launcher_watch();
     *error_out = ucxm_ports_open(n_pes);
     ucxm_descriptors_end();
-    if (!*error_out)
+    if (!*error_out) {
         ucxm_silence_begin();
+        ucxm_universe_begin();
+    }
     return *error_out == NULL;
 }
 
@@ -40,9 +44,14 @@ static void close_machine(double limit_s)
         ucxm_silence_end();
         if (!ucxm_has_gone_peers()) /* otherwise UCX may wait for it; the process ends anyway */
             ucxm_ports_close();
+    } else if (ucxm.place.asks_pmix) {
+        ucxm_members_set(BASE_LAUNCHED_OPEN);
+        (void)ucxm_members_await(BASE_LAUNCHED_OPEN, NULL, limit_s > 0 ? ucxm_now_s() + limit_s : 0);
+        ucxm_members_set(BASE_LAUNCHED_PARTED);
     } else if (ucxm.place.n_procs > 1) {
         (void)ucxm_launcher_fence(NULL, limit_s > 0 ? ucxm_now_s() + limit_s : 0);
     }
+    ucxm_universe_leave();
     ucxm_launcher_detach();
 }
 
@@ -86,6 +95,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .is_moving = ucxm_is_moving,
     .traffic = ucxm_traffic,
     .link = ucxm_members_link,
+    .start = ucxm_start,
     .close = close_machine,
     .tolerate = ucxm_launcher_tolerate,
     .forget = ucxm_drop_peer,

@@ -18,6 +18,8 @@
  *      shm_ring.c      small messages within a node, past UCX
  *      failed_peer.c   failed processes
  *      members.c       the processes of a job that may grow
+ *      join_universe.c the universe, for jobs of other launchers
+ *      pmix_spawn.c    starts processes through another launcher
  *      shutdown.c      the end: processes wait for each other before connections are closed
  */
 #ifndef UCXM_H
@@ -28,6 +30,8 @@
 #include <ucp/api/ucp.h>
 
 #include "machine_ucx/machine.h"
+
+struct base_launched_table;
 
 /* Maximum length of a host's name and addresses. */
 #define UCXM_HOST_BYTES 256
@@ -172,6 +176,8 @@ void ucxm_launcher_tolerate(void);
 void ucxm_pause(useconds_t *pause_us);
 /* Monotonic time in seconds. */
 double ucxm_now_s(void);
+/* While this process waits for the others to call MPI_Init: reports this once, after a while. */
+void ucxm_report_waiting(double since_s);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
 
@@ -180,6 +186,8 @@ void ucxm_launcher_abort(int exit_code, const char *why);
 /* Reads the place of this process in a job of Heddle's mpirun, to which processes can be added: sets max_procs, and the
  * fields about its spawn. While the launcher's variables are in the environment. */
 const char *ucxm_members_attach(struct machine_place *place);
+/* The same for a job of another launcher in the universe. */
+void ucxm_members_use(struct base_launched_table *universe_table, const char *folder);
 /* True if this job belongs to a universe: then the next two functions replace those of launcher.c. */
 bool ucxm_members_has_universe(void);
 const char *ucxm_members_publish(const void *blob, size_t n_bytes);
@@ -199,6 +207,22 @@ void ucxm_members_set(int state);
  * Calls progress meanwhile (NULL: none). Returns after until_s (0: no limit) ucxm_launcher_is_late, after a failure a
  * text. */
 const char *ucxm_members_await(int state, void (*progress)(void), double until_s);
+
+/* ---- join_universe.c ---- */
+
+/* Enters the universe with a job of another launcher, if the first process wants it and all are on this node: then changes
+ * the numbers in place. Waits for the first process. Returns an error, or NULL. */
+const char *ucxm_universe_enter(struct machine_place *place, const char *name_space);
+/* When all processes are open: begins to watch other jobs. */
+void ucxm_universe_begin(void);
+/* At the end; if it is not called, this process has failed for other jobs. */
+void ucxm_universe_leave(void);
+
+/* ---- pmix_spawn.c ---- */
+
+/* struct machine, start. */
+void ucxm_start(const struct machine_program *programs, int n_programs, char *const *env,
+                struct machine_start *start);
 
 /* ---- watchdog.c ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parent and child of spawn_test.sh: "spawn PROGRAM RANKS FOLDER ENDS" spawns, "spawn" and "end N" for children of which
- * rank 0 ends in the way that the argument says. The parents tolerate failures of children. */
+ * rank 0 ends in the way that the argument says. The parents tolerate failures of children, unless it is "fatal". */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <mpi.h>
@@ -77,7 +77,8 @@ int main(int argc, char **argv)
     if (parent != MPI_COMM_NULL)
         return be_child(parent, argv);
     n = atoi(argv[2]);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (argc < 5 || strcmp(argv[4], "fatal") != 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Barrier(MPI_COMM_WORLD); /* all tolerate failures */
     char *args[] = {argc > 4 ? argv[4] : "well", "two words", NULL}, **argvs[] = {args, args};
     if (argc > 3 && argv[3][0]) {

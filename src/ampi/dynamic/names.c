@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "ampi/dynamic/registry.h"
-#include "ampi/procs/launcher_env.h"
 #include "ampi/procs/procs.h"
 #include "base/launched.h"
 #include "base/log.h"
@@ -30,8 +29,8 @@ static void path_of(const char *service, const char *suffix, char *path_out, siz
 
     for (const char *at = service; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-    snprintf(path_out, path_bytes, "%s" BASE_LAUNCHED_UNIVERSE_LINK BASE_LAUNCHED_NAMES "/%016llx%s",
-             ampi_launched_folder(), (unsigned long long)hash, suffix);
+    snprintf(path_out, path_bytes, "%s" BASE_LAUNCHED_NAMES "/%016llx%s", ampi_job.universe,
+             (unsigned long long)hash, suffix);
 }
 
 /* True if the name is published; port_out has MPI_MAX_PORT_NAME bytes. */
@@ -81,7 +80,7 @@ static int lock_folder(double timeout_s, int *fd_out)
     char path[512];
     int fd, error = MPI_SUCCESS;
 
-    snprintf(path, sizeof path, "%s" BASE_LAUNCHED_UNIVERSE_LINK BASE_LAUNCHED_NAMES, ampi_launched_folder());
+    snprintf(path, sizeof path, "%s" BASE_LAUNCHED_NAMES, ampi_job.universe);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return MPI_ERR_NO_SPACE;

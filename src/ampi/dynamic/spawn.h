@@ -27,11 +27,12 @@ struct ampi_spawn_part {
     struct image_program *program;
     char *const *argv; /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
-    int max_ranks; /* the requested ones */
-    char *path;    /* its file, absolute; malloc'ed */
-    char *dir;     /* its folder, absolute; malloc'ed */
-    char *line;    /* of a script: its first line, which command and argv use; malloc'ed */
-    char **words;  /* of a script: argv; malloc'ed */
+    int max_ranks;       /* the requested ones */
+    char *path;          /* its file, absolute; malloc'ed */
+    char *dir;           /* its folder, absolute; malloc'ed */
+    char *line;          /* of a script: its first line, which command and argv use; malloc'ed */
+    char **words;        /* of a script: argv; malloc'ed */
+    bool is_own_program; /* the file is the program of this process */
 };
 
 /* True if n_ranks more ranks can be spawned in this process, apart from memory. */

@@ -16,6 +16,7 @@
 
 #include "ampi/coll/engine/items.h"
 #include "ampi/coll/engine/slot.h"
+#include "ampi/dynamic/registry.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/object/info.h"
 #include "ampi/procs/launcher_env.h"
@@ -281,6 +282,18 @@ static const char *find_obstacle(struct ampi_spawn_part *parts, int n_parts)
     return why;
 }
 
+/* Why no process can be started, and what helps. */
+static const char *explain_launcher(void)
+{
+    if (!ampi_machine)
+        return "mpirun starts for jobs with a process manager: use mpirun --procs 1";
+    if (ampi_job.node_n_procs < ampi_job.n_procs)
+        return "can be started only if all processes of the job are on one node";
+    return "another launcher starts only for jobs in a universe: use Heddle's own mpirun, or set "
+           "HEDDLE_UNIVERSE "
+           "(its value is a name) for the whole job";
+}
+
 /* ---- The root ---- */
 
 static int count_max(const struct commands *commands)
@@ -317,12 +330,11 @@ static int spawn_parts(struct ampi_comm *comm, const struct commands *commands, 
     for (int i = 0; i < commands->n; i++) { /* the system starts the interpreters of scripts */
         parts[i].command = commands->commands[i];
         parts[i].argv = commands->argvs ? commands->argvs[i] : NULL;
+        parts[i].is_own_program = is_same_file(parts[i].path, "/proc/self/exe");
     }
     if (!ampi_spawn_can_start_processes())
         return fail(outcome, MPI_ERR_SPAWN, "%.200s would need a new process (%s), which %s", parts[0].path,
-                    obstacle,
-                    ampi_machine ? "only Heddle's own mpirun starts"
-                                 : "mpirun starts for jobs with a process manager: use mpirun --procs 1");
+                    obstacle, explain_launcher());
     return outcome->error =
                ampi_spawn_run_processes(parts, commands->n, leader, outcome->text, sizeof outcome->text);
 }
@@ -409,6 +421,7 @@ static int spawn(const struct commands *commands, int root, MPI_Comm comm_handle
     struct ampi_comm_leader leader = {.rank = root};
     struct ampi_coll_args args = {AMPI_COLL_PLAN(&share_plan), .comm = comm, .key = {root, 0}};
     struct outcome *outcome = NULL;
+    bool is_waiting = false; /* for ranks of another job */
     int error;
 
     if (!comm)
@@ -420,14 +433,16 @@ static int spawn(const struct commands *commands, int root, MPI_Comm comm_handle
                           comm->local->n_ranks);
     if (!intercomm)
         return ampi_raise(comm, MPI_ERR_ARG, "intercomm is NULL");
-    if (comm->rank == root)
+    if (comm->rank == root) {
+        is_waiting = ampi_job.asks_pmix && ampi_registry_begin_wait(AMPI_REGISTRY_ACCEPT, NULL);
         args.send.buf = outcome = spawn_at_root(comm, commands, &leader);
+    }
     error = ampi_coll_run(&args);
     free(outcome);
-    if (error)
-        return ampi_comm_raise_creation(comm, error);
     outcome = args.extra;
-    error = finish(comm, &leader, outcome, intercomm, errcodes);
+    error =
+        error ? ampi_comm_raise_creation(comm, error) : finish(comm, &leader, outcome, intercomm, errcodes);
+    ampi_registry_end_wait(is_waiting);
     free(outcome);
     return error;
 }

@@ -141,13 +141,15 @@ struct ampi_job {
                               * have equally many */
     int app_num;      /* number of its program among those of the job: MPI_APPNUM */
     int n_program;    /* ranks of its program; 0: all */
-    int own_first;  /* in a universe (mpirun --universe) the job's processes have the numbers from here ... */
-    int own_end;    /* ... to this - 1; the others below max_procs are other jobs'. 0: no universe */
-    int node_first; /* the lowest process of this node */
-    int node_index; /* index of this process among those of this node */
-    int node_n_procs;                   /* processes of this node */
-    struct ampi_rank *ranks;            /* of this process, by ampi_job_index_of */
-    int spawned_at;                     /* index in ranks of the first one with a number for spawned ranks */
+    int own_first; /* in a universe (mpirun --universe) the job's processes have the numbers from here ... */
+    int own_end;   /* ... to this - 1; the others below max_procs are other jobs'. 0: no universe */
+    const char *universe;    /* the universe's folder; NULL: none */
+    bool asks_pmix;          /* another launcher than Heddle's mpirun starts processes that are spawned */
+    int node_first;          /* the lowest process of this node */
+    int node_index;          /* index of this process among those of this node */
+    int node_n_procs;        /* processes of this node */
+    struct ampi_rank *ranks; /* of this process, by ampi_job_index_of */
+    int spawned_at;          /* index in ranks of the first one with a number for spawned ranks */
     const struct ampi_spawned *spawned; /* the world of its first ranks; NULL: the job's */
     int *world_ranks;                   /* its members' world ranks */
     const char *parent_port;            /* where the parents of a spawned process accept; "": it has none */

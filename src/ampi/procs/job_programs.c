@@ -40,13 +40,23 @@ static int count_ranks(int n_ranks, int n_procs, int i)
 }
 
 /* World ranks of spawned processes, and of those at the start of a job in a universe: those of ranks that they could spawn themselves, which come after their own. */
-void ampi_procs_read_spawn(const char *text)
+char *ampi_procs_describe_start(long n_ranks, int n_procs)
+{
+    char *text = base_malloc(64, "a process in a universe");
+
+    snprintf(text, 64, "1,0,0,%ldx%d;", n_ranks, n_procs);
+    return text;
+}
+
+void ampi_procs_read_spawn(const char *text, const struct machine_place *place)
 {
     struct ampi_spawned *spawned = base_calloc(1, sizeof *spawned, "a spawned process");
     int proc_id, n_ranks, n_procs, n_read = 0, app_num = 0;
 
     if (sscanf(text, "%*d,%d,%d%n", &proc_id, &spawned->number, &n_read) != 2)
         base_fatal(1, "mpirun describes this spawned process wrongly: %s", text);
+    if (place->asks_pmix)
+        proc_id = place->spawn_first;
     for (text += n_read; sscanf(text, ",%dx%d%n", &n_ranks, &n_procs, &n_read) == 2;
          text += n_read, app_num++) {
         ampi_job.world_ranks =
@@ -62,7 +72,7 @@ void ampi_procs_read_spawn(const char *text)
                 ampi_job.first_rank = spawned->first_rank = first;
                 ampi_job.n_local = n;
                 ampi_job.n_program = n_ranks;
-                ampi_job.app_num = app_num;
+                ampi_job.app_num = spawned->number ? app_num : ampi_job.app_num + app_num;
                 spawned->first_number = spawned->n_ranks;
             }
             for (int k = 0; k < n; k++)

@@ -25,6 +25,7 @@
 #include "ampi/procs/launcher_taken.h"
 #include "base/launched.h"
 #include "base/log.h"
+#include "image/image.h"
 
 extern char **environ;
 
@@ -138,7 +139,32 @@ const char *ampi_launched_programs(void)
 
 const char *ampi_launched_spawn(void)
 {
-    return find_said() ? find(BASE_LAUNCHED_SPAWN_ENV) : NULL;
+    return find("PMIX_NAMESPACE") ? find(BASE_LAUNCHED_SPAWN_ENV) : NULL;
+}
+
+static bool calls_for_universe(void)
+{
+    static const char *const functions[] = {"comm_spawn", "comm_accept", "comm_connect",
+                                            "comm_join",  "lookup_name", "publish_name"};
+
+    for (size_t i = 0; i < BASE_COUNT(functions); i++)
+        if (image_process_refers_to(functions[i]))
+            return true;
+    return false;
+}
+
+bool ampi_launched_wants_universe(void)
+{
+    static int answer; /* 1: no, 2: yes */
+    const char *name = secure_getenv("HEDDLE_UNIVERSE");
+
+    if (!answer)
+        answer = !find("PMIX_NAMESPACE") || find_said() ||
+                         (name && strcmp(name, BASE_LAUNCHED_NO_UNIVERSE) == 0) ||
+                         (!name && !ampi_launched_spawn() && !calls_for_universe())
+                     ? 1
+                     : 2;
+    return answer == 2;
 }
 
 int ampi_launched_count(void)
@@ -157,6 +183,8 @@ int ampi_launched_count(void)
     for (size_t i = 0; size == 0 && i < BASE_COUNT(names); i++)
         if (getenv(names[i]))
             size = atoi(getenv(names[i]));
+    if (size == 1 && ampi_launched_wants_universe())
+        size = -1;
     return size > 0 ? size : -1;
 }
 

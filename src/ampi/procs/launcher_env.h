@@ -28,9 +28,13 @@ void ampi_launched_refuse(void);
  * launcher. After ampi_launched_take. */
 const char *ampi_launched_programs(void);
 
-/* The data of a spawned process, as in BASE_LAUNCHED_SPAWN_ENV; NULL: this process was not spawned. After
- * ampi_launched_take. */
+/* What Heddle's mpirun, or the parent under another launcher, says to a spawned process, as in BASE_LAUNCHED_SPAWN_ENV; NULL:
+ * this process was not spawned. After ampi_launched_take. */
 const char *ampi_launched_spawn(void);
+
+/* True if another launcher has started this process, and its program calls a function that needs a universe, or
+ * HEDDLE_UNIVERSE names one. After ampi_launched_take. */
+bool ampi_launched_wants_universe(void);
 
 /* The launcher's folder for this job on this node; NULL: unknown. After ampi_launched_take. */
 const char *ampi_launched_folder(void);

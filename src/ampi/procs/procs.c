@@ -94,18 +94,20 @@ static bool handle_termination(int pe_id, const struct ampi_am_header *am, const
 static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n_ranks,
                                            const struct machine_place *place)
 {
-    if (place->proc_id == 0)
+    bool is_first = place->proc_id == place->job_first;
+
+    if (is_first)
         base_log("%ld ranks are fewer than the %d processes; each process needs at least one", n_ranks,
-                 place->n_procs);
+                 place->spawn_n_procs);
     machine->close(10);
-    _exit(place->proc_id == 0 ? 2 : 0);
+    _exit(is_first ? 2 : 0);
 }
 
 void ampi_procs_attach(long n_ranks)
 {
     const struct machine *machine;
-    struct machine_place place;
-    const char *error = NULL;
+    struct machine_place place = {.wants_universe = ampi_launched_wants_universe()};
+    const char *spawn = ampi_launched_spawn(), *error = NULL;
 
     ampi_sanitizer_prepare_ucx();
     machine = ampi_procs_load(base_settings.ucx);
@@ -117,25 +119,29 @@ void ampi_procs_attach(long n_ranks)
         machine->close(0);
         return;
     }
-    if (ampi_launched_spawn())
-        n_ranks = atoi(ampi_launched_spawn());
     if (n_ranks == 0)
-        n_ranks = place.n_procs;
-    if (n_ranks < place.n_procs)
+        n_ranks = place.spawn_n_procs;
+    if (n_ranks < place.spawn_n_procs && !spawn)
         refuse_few_ranks(machine, n_ranks, &place);
+    if (!spawn && place.asks_pmix)
+        spawn = ampi_procs_describe_start(n_ranks, place.spawn_n_procs);
+    if (spawn)
+        n_ranks = atoi(spawn);
     ampi_machine = machine;
     ampi_job.n_procs = place.n_procs;
     ampi_job.max_procs = place.max_procs;
     ampi_job.proc_id = place.proc_id;
     ampi_job.own_first = place.job_first;
     ampi_job.own_end = place.job_end;
+    ampi_job.universe = place.universe;
+    ampi_job.asks_pmix = place.asks_pmix;
     ampi_job.node_first = place.node_first;
     ampi_job.n_ranks = (int)n_ranks;
     ampi_job.app_num = place.app_num;
     if (ampi_launched_programs())
         ampi_procs_read_programs(ampi_launched_programs());
-    if (ampi_launched_spawn()) {
-        ampi_procs_read_spawn(ampi_launched_spawn());
+    if (spawn) {
+        ampi_procs_read_spawn(spawn, &place);
     } else {
         ampi_job.first_rank = ampi_procs_first_rank(place.proc_id);
         ampi_job.n_local = ampi_procs_first_rank(place.proc_id + 1) - ampi_job.first_rank;

@@ -257,8 +257,11 @@ int ampi_procs_call_ask(void); /* the sum of the results */
  * processes. (job_programs.c) */
 void ampi_procs_read_programs(const char *text);
 
-/* The same for a spawned process: sets ampi_job's fields about its ranks from ampi_launched_spawn. (job_programs.c) */
-void ampi_procs_read_spawn(const char *text);
+/* The same for a spawned process, or one of a job in a universe: sets ampi_job's fields about its ranks from
+ * ampi_launched_spawn. (job_programs.c) */
+void ampi_procs_read_spawn(const char *text, const struct machine_place *place);
+/* Such a text for the start of a job of another launcher in a universe; malloc'ed. (job_programs.c) */
+char *ampi_procs_describe_start(long n_ranks, int n_procs);
 
 /* True if each of the processes that are spawned together has one rank. */
 bool ampi_procs_is_spawned_alone(const char *text);

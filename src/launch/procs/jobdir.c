@@ -36,16 +36,6 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-static int remove_below(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    return where->level > 0 ? remove_entry(path, status, type, where) : 0;
-}
-
-void procs_jobdir_remove_contents(const char *dir)
-{
-    nftw(dir, remove_below, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
-
 /* Repeats until it is gone: a process that has just been killed may still be creating a file. */
 void procs_jobdir_remove(const char *dir)
 {

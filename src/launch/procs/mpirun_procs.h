@@ -8,7 +8,7 @@
  *                    they set flags in struct procs_proc and struct procs_abort, and ring a bell (eventfd)
  *   peer.c           lets only processes of this user connect to the server
  *   programs_of_job.c  the programs of the job, and the program of each process
- *   universe.c       the user's jobs that can connect to each other
+ *   job_universe.c   the user's jobs that can connect to each other
  *   grow.c           starts processes that MPI_Comm_spawn requests
  *   spawn.c          starts one process: pipes, process group, signals, cores
  *   end.c            handles the end of a process: exit code of the job, ending the others
@@ -178,7 +178,7 @@ enum { PROCS_GROW_WATCHED = 17 };
 /* Serves the requests that have arrived. */
 void procs_grow_work(struct procs_job *job, procs_start_fn start_one);
 
-/* ---- universe.c ---- */
+/* ---- job_universe.c ---- */
 
 /* Enters the universe: sets first_number, and adds the links to the job's folder. On failure prints the reason and returns
  * NULL. */
@@ -273,7 +273,6 @@ void procs_input_work(void);
  * that the job is alive. */
 bool procs_jobdir_create(struct procs_job *job, int *lock_out);
 void procs_jobdir_remove(const char *dir);
-void procs_jobdir_remove_contents(const char *dir);
 /* Removes folders that killed processes had elsewhere. Called when the job's processes have ended. */
 void procs_jobdir_remove_rooms(void);
 
