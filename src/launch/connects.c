@@ -2,7 +2,7 @@
  *
  * Whether a job whose program can connect to other jobs is in a universe without --universe. The program perhaps never
  * connects, so it must run as well where that is impossible: then there is no universe, and nothing is said. Called by
- * target_program.c.
+ * run.c.
  */
 #include "launch/launch.h"
 #include "launch/libraries.h"

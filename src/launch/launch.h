@@ -126,7 +126,9 @@ struct launch_program {
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find libmpi_abi.so.1 of this installation by itself */
     bool may_run_python;     /* an interpreter, or a command that may start one */
-    bool connects; /* it, or one of several programs, calls functions that connect jobs, and can load UCX */
+    char *
+        connecting; /* the path of the program, or of one of several, that calls functions that connect jobs; NULL: none */
+    char *loader;     /* its dynamic loader; malloc'ed */
     bool is_launcher; /* it starts the ranks on other nodes: they cannot report to this process */
 };
 

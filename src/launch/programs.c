@@ -106,7 +106,10 @@ void launch_programs_read(struct launch_command *command, struct launch_program 
         if (found.kind == LAUNCH_PROGRAM_STARTER)
             program->kind = LAUNCH_PROGRAM_STARTER;
         program->needs_library_path |= found.needs_library_path;
-        program->connects |= found.connects;
+        if (found.connecting != NULL) {
+            program->connecting = found.connecting;
+            program->loader = found.loader;
+        }
     }
     command->num_ranks = command->num_procs = 0;
     for (int i = 0; i < command->num_parts; i++) {

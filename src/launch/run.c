@@ -4,6 +4,7 @@
  * because there are several. Signals sent to mpirun are forwarded to the children. Called by main.c.
  */
 #include "launch/launch.h"
+#include "launch/libraries.h"
 
 #include "base/launched.h"
 #include "base/rank_variables.h"
@@ -302,14 +303,16 @@ static void imply_universe(struct launch_command *command, const struct launch_p
 {
     const char *universe = getenv("HEDDLE_UNIVERSE");
     int num_procs = command->num_procs ? command->num_procs : 1;
-    if (command->is_in_universe || !program->connects || program->is_launcher || command->is_one_process ||
-        !HEDDLE_HAS_PMIX || (universe != NULL && strcmp(universe, BASE_LAUNCHED_NO_UNIVERSE) == 0) ||
+    if (command->is_in_universe || program->connecting == NULL || program->is_launcher ||
+        command->is_one_process || !HEDDLE_HAS_PMIX ||
+        (universe != NULL && strcmp(universe, BASE_LAUNCHED_NO_UNIVERSE) == 0) ||
         launch_num_ranks(command) / num_procs >= BASE_LAUNCHED_UNIVERSE_RANKS_MAX)
         return;
     for (int i = 0; i < command->num_parts; i++)
         if (command->parts[i].num_ranks / command->parts[i].num_procs >= BASE_LAUNCHED_UNIVERSE_RANKS_MAX)
             return;
-    command->is_in_universe = command->is_universe_implied = true;
+    command->is_in_universe = command->is_universe_implied =
+        program->loader != NULL && launch_can_connect(program->connecting, program->loader);
 }
 
 int launch_run(struct launch_command *command, const struct launch_program *program)

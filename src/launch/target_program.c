@@ -187,7 +187,10 @@ static enum launch_program_kind look_at_libraries(const struct launch_command *c
             "%s cannot be virtualized: it is not position-independent, so it can be loaded only once,\nand "
             "every rank needs its own copy. Recompile with this mpicc (or with -fPIE, and link with -pie).",
             name);
-    program->connects = elf->connects && launch_can_connect(program->path, elf->interpreter);
+    if (elf->connects) {
+        program->connecting = program->path;
+        program->loader = strdup(elf->interpreter);
+    }
     program->needs_library_path = libraries.needs_library_path;
     if (libraries.needs_library_path && launch_library_dir() == NULL)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
