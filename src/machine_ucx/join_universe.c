@@ -42,25 +42,47 @@ static void got_number(pmix_status_t status, pmix_value_t *value, void *arg)
     atomic_store(&reply->state, is_known ? 1 : -1);
 }
 
-/* Open MPI's mpirun does not wait for a value of a process that has not begun. */
-static int ask_first_process(const char *name_space)
+static void have_met(pmix_status_t status, void *arg)
 {
-    static struct reply reply; /* not on the stack: the callback has its address */
-    pmix_proc_t first;
+    atomic_store((atomic_int *)arg, status == PMIX_SUCCESS ? 1 : -1);
+}
+
+static void await(const struct machine_place *place, atomic_int *state)
+{
     useconds_t pause_us = 0;
     double began_s = ucxm_now_s();
 
+    while (!atomic_load(state)) {
+        ucxm_pause(&pause_us);
+        ucxm_report_waiting(place, began_s);
+    }
+}
+
+/* Waits for the others: Open MPI's mpirun does not wait for a value of a process that has not begun. */
+static void meet(const struct machine_place *place)
+{
+    static atomic_int state; /* not on the stack: the callback has its address */
+
+    if (PMIx_Fence_nb(NULL, 0, NULL, 0, have_met, &state) == PMIX_SUCCESS)
+        await(place, &state);
+}
+
+/* Again and again: Slurm's fence may end before all have come. */
+static int ask_first_process(const struct machine_place *place, const char *name_space)
+{
+    static struct reply reply;
+    pmix_proc_t first;
+    useconds_t pause_us = 0;
+
     PMIX_LOAD_PROCID(&first, name_space, 0);
-    do {
+    for (;;) {
         atomic_store(&reply.state, 0);
-        if (PMIx_Get_nb(&first, NUMBER_KEY, NULL, 0, got_number, &reply) != PMIX_SUCCESS)
-            atomic_store(&reply.state, -1);
-        while (!atomic_load(&reply.state)) {
-            ucxm_pause(&pause_us);
-            ucxm_report_waiting(began_s);
-        }
-    } while (atomic_load(&reply.state) < 0);
-    return reply.first;
+        if (PMIx_Get_nb(&first, NUMBER_KEY, NULL, 0, got_number, &reply) == PMIX_SUCCESS)
+            await(place, &reply.state);
+        if (atomic_load(&reply.state) > 0)
+            return reply.first;
+        ucxm_pause(&pause_us);
+    }
 }
 
 static void tell_others(int first)
@@ -89,10 +111,12 @@ const char *ucxm_universe_enter(struct machine_place *place, const char *name_sp
         return NULL;
     if (place->proc_id == 0) {
         first = place->wants_universe ? enter(n_procs) : 0;
-        if (n_procs > 1)
-            tell_others(first);
-    } else {
-        first = ask_first_process(name_space);
+        tell_others(first);
+    }
+    if (n_procs > 1)
+        meet(place);
+    if (place->proc_id > 0) {
+        first = ask_first_process(place, name_space);
         if (first && base_universe_join(&universe, first, n_procs, first + place->proc_id) != 0)
             return "the universe that the job's first process has entered cannot be opened";
     }

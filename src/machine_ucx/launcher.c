@@ -214,13 +214,13 @@ double ucxm_now_s(void)
 }
 
 /* Every process calls MPI_Init, perhaps after long work: not an error, but reported. */
-void ucxm_report_waiting(double since_s)
+void ucxm_report_waiting(const struct machine_place *place, double since_s)
 {
     static atomic_bool is_said;
 
     if (ucxm_now_s() - since_s > ucxm_watchdog_limit_s())
         base_log_once(&is_said, "process %d of %d has been waiting for %d s for the others to call MPI_Init",
-                      ucxm.place.proc_id, ucxm.place.n_procs, ucxm_watchdog_limit_s());
+                      place->proc_id, place->n_procs, ucxm_watchdog_limit_s());
 }
 
 #define PAUSE_MIN_US 50
@@ -290,7 +290,7 @@ const char *ucxm_launcher_fence(void (*progress)(void), double until_s)
         if (until_s > 0 && ucxm_now_s() > until_s)
             return ucxm_launcher_is_late;
         if (!progress)
-            ucxm_report_waiting(began_s);
+            ucxm_report_waiting(&ucxm.place, began_s);
     }
     return __atomic_load_n(&state, __ATOMIC_ACQUIRE) > 0 ? NULL : "the fence failed";
 }
@@ -316,9 +316,17 @@ void ucxm_launcher_abort(int exit_code, const char *why)
 /* ---- Failures ---- */
 
 /* The events by which launchers report that a process has failed. */
-static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_ABORTED_BY_SIG,
-                                     PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_EXIT_NONZERO_TERM,
-                                     PMIX_ERR_PROC_KILLED_BY_CMD};
+static pmix_status_t loss_codes[] = {PMIX_ERR_PROC_ABORTED,       PMIX_ERR_PROC_ABORTED_BY_SIG,
+                                     PMIX_ERR_PROC_TERM_WO_SYNC,  PMIX_ERR_EXIT_NONZERO_TERM,
+                                     PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_LOST_CONNECTION};
+
+/* Nobody ends this process any more if the others do not come. */
+static BASE_NORETURN void end_alone(void)
+{
+    base_log("process %d: the launcher has gone, so this process ends", ucxm.place.proc_id);
+    ucxm_room_remove();
+    _exit(1);
+}
 
 /* On PMIx's thread. */
 static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t *source, pmix_info_t *info,
@@ -331,6 +339,9 @@ static void handle_loss(size_t handler, pmix_status_t status, const pmix_proc_t 
     (void)handler;
     (void)results;
     (void)n_results;
+    if (status == PMIX_ERR_LOST_CONNECTION && source &&
+        !PMIX_CHECK_NSPACE(source->nspace, launcher.self.nspace))
+        end_alone();
     for (size_t i = 0; i < n_info; i++) {
         if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
             affected = info[i].value.data.proc;

@@ -177,7 +177,7 @@ void ucxm_pause(useconds_t *pause_us);
 /* Monotonic time in seconds. */
 double ucxm_now_s(void);
 /* While this process waits for the others to call MPI_Init: reports this once, after a while. */
-void ucxm_report_waiting(double since_s);
+void ucxm_report_waiting(const struct machine_place *place, double since_s);
 void ucxm_launcher_detach(void);
 void ucxm_launcher_abort(int exit_code, const char *why);
 

@@ -81,6 +81,10 @@ if command -v mpirun.openmpi >/dev/null; then
     HEDDLE_UNIVERSE=none
     expect "without a universe" 0 'spawn: MPI_ERR_SPAWN' '*' "${run[@]}" ./fixed 2
     expect "... with the remedy" 53 '' 'would need a new process .*HEDDLE_UNIVERSE' "${run[@]}" ./fixed 2 '' fatal
+    named openmpi # of which killed processes have left something
+    expect "the next job" 0 'end: well' '' "${ours[@]}" --universe -n 1 ./job
+    left_over() { ls -d "$folder" 2>/dev/null; }
+    expect_nothing_left "killed processes" 50
     unset HEDDLE_UNIVERSE
 fi
 if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; then
