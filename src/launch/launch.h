@@ -126,8 +126,7 @@ struct launch_program {
     enum launch_program_kind kind;
     bool needs_library_path; /* the loader would not find libmpi_abi.so.1 of this installation by itself */
     bool may_run_python;     /* an interpreter, or a command that may start one */
-    char *
-        connecting; /* the path of the program, or of one of several, that calls functions that connect jobs; NULL: none */
+    char *connecting; /* path of this program, or of another one of the job, that connects jobs; NULL: none */
     char *loader;     /* its dynamic loader; malloc'ed */
     bool is_launcher; /* it starts the ranks on other nodes: they cannot report to this process */
 };
