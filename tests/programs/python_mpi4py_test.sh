@@ -17,8 +17,9 @@ for options in "-n 1" "-n 4" "-n 16 +p 2" "--procs 2 -n 4" "--procs 2 -n 2"; do
     expect "heat, $options" 0 ' ranks, 64 x 64 cells, 100 steps: mean temperature 7.418357' '' "$mpirun" $options "$python" \
         "$here/../../examples/heat_python/heat.py" 64 100
 done
-for ranks in 1 3; do
-    expect "a pool, $ranks ranks" 0 '^\[0, 1, 4, 9, 16, 25\] $' '' "$mpirun" -n $ranks "$python" "$here/python/pool.py"
+for options in "-n 1" "-n 3" "--procs 1 -n 1" "--procs 2 -n 4"; do
+    # shellcheck disable=SC2086
+    expect "a pool, $options" 0 '^\[0, 1, 4, 9, 16, 25\] $' '' "$mpirun" $options "$python" "$here/python/pool.py"
 done
 export PYTHONPATH=$here/../../src/python PYTHONDONTWRITEBYTECODE=1
 for options in "-n 1" "-n 2" "-n 4 +p 1" "-n 6 +p 2" "--procs 2 -n 2" "--procs 2 -n 4"; do
