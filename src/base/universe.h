@@ -53,7 +53,7 @@ void base_universe_find_dead(const struct base_universe *universe);
 /* True if the number belongs to the own job. */
 bool base_universe_is_own(const struct base_universe *universe, int number);
 
-/* True if a process of another job has failed that knows the address of one of this job, or the other way round. */
+/* True if the process of another job has failed, and a process of a job other than its own has looked up its address. */
 bool base_universe_has_lost(const struct base_universe *universe, int number);
 
 #endif

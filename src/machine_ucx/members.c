@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * members.c: the processes of a job of Heddle's mpirun, which may grow: MPI_Comm_spawn. Such jobs have one node. In a
- * universe (mpirun --universe) the processes of several jobs have numbers in the same table, as if a job that does not exist
+ * universe (with any launcher) the processes of several jobs have numbers in the same table, as if a job that does not exist
  * had spawned them; each publishes its address in a file. A process waits only for the end of its own job's processes, and of
  * those that share a communicator with it.
  *

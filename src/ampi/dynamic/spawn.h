@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * spawn.h: ranks that a rank spawns: in its process, as copies of its program or of another one (spawn_ranks.c), or in new
- * processes that Heddle's mpirun starts (spawn_procs.c).
+ * processes that the launcher starts (spawn_procs.c).
  *
  * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
  * ampi_job.spawn_room ranks in its life: copies are never freed.
