@@ -52,6 +52,9 @@ done
 
 mapfile -t programs < <(find test sc/test -maxdepth 1 -type f -name '*_test_*' -perm -u+x | sort)
 [ ${#programs[@]} -ge 60 ] || fail "only ${#programs[@]} test programs"
+for name in p4est_test_loadsave p8est_test_loadsave; do # forests saved by MPI's file operations, loaded and compared
+    [ -x test/$name ] || fail "$name was not built"
+done
 for options in "+p 2" "--procs 2"; do
     run_tests 4 "$options"
     echo "${#programs[@]} tests, 4 ranks, $options: done"
