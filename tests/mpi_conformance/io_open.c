@@ -76,6 +76,24 @@ static void modes(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* A file with a relative name is deleted in the folder in which it was created, also from another one. */
+static void moved(const char *name)
+{
+    char other[80], here[4096];
+    MPI_File file;
+
+    snprintf(other, sizeof other, "%s_other", name);
+    MTEST_CHECK(getcwd(here, sizeof here) && chdir("/tmp") == 0, "no folder");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, strrchr(other, '/') + 1,
+                           MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file));
+    MTEST_CHECK(mio_size(other) == 0, "the file was not created");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MTEST_CHECK(chdir(here) == 0, "no folder");
+    MTEST_OK(MPI_File_close(&file));
+    MTEST_CHECK(mio_size(other) == -1, "the file was not deleted");
+}
+
 static void sizes(const char *name)
 {
     char prefixed[80];
@@ -220,6 +238,7 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 1);
     mio_name(name);
     modes(name);
+    moved(name);
     sizes(name);
     hints(name);
     mixed_hints(name);

@@ -99,6 +99,21 @@ char *ampi_io_copy_text(const char *text)
     return memcpy(base_malloc(n_bytes, "a name"), text, n_bytes);
 }
 
+/* A copy of the name for a file. One that is deleted when it is closed gets its folder, because the program may change that. */
+static char *copy_name(const char *name, int amode)
+{
+    char *folder = (amode & MPI_MODE_DELETE_ON_CLOSE) && name[0] != '/' ? getcwd(NULL, 0) : NULL, *copy;
+    size_t n_bytes;
+
+    if (!folder)
+        return ampi_io_copy_text(name);
+    n_bytes = strlen(folder) + strlen(name) + 2;
+    copy = base_malloc(n_bytes, "a name");
+    snprintf(copy, n_bytes, "%s/%s", folder, name);
+    free(folder);
+    return copy;
+}
+
 static void init_handle(struct ampi_file *file, struct ampi_file_shared *shared, struct ampi_comm *comm)
 {
     file->magic = AMPI_MAGIC_FILE;
@@ -125,7 +140,7 @@ struct ampi_file_shared *ampi_file_shared_create(struct ampi_comm_shared *comm, 
     shared->amode = amode;
     shared->fd = fd;
     shared->is_remote = layout->n_local < shared->n_ranks;
-    shared->name = ampi_io_copy_text(name);
+    shared->name = copy_name(name, amode);
     pthread_mutex_init(&shared->lock, NULL);
     shared->comm = comm;
     comm->file = shared;
