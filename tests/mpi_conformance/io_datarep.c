@@ -134,6 +134,41 @@ static int write_ints(void *userbuf, MPI_Datatype datatype, int count, void *fil
     return MPI_SUCCESS;
 }
 
+static int read_many(void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf,
+                     MPI_Offset position, void *state)
+{
+    return read_ints(userbuf, datatype, (int)count, filebuf, position, state);
+}
+
+static int write_many(void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf,
+                      MPI_Offset position, void *state)
+{
+    return write_ints(userbuf, datatype, (int)count, filebuf, position, state);
+}
+
+/* Its functions have counts of MPI_Count; the same representation but for the state. */
+static void registered_large(MPI_File file)
+{
+    static int state = 7, none;
+    int data[N], back[N] = {0};
+    int64_t raw[N];
+
+    MTEST_OK(MPI_Register_datarep_c("large", read_many, write_many, file_extent, &state));
+    MTEST_CLASS(MPI_Register_datarep_c("large", read_many, write_many, file_extent, &none),
+                MPI_ERR_DUP_DATAREP);
+    for (int i = 0; i < N; i++)
+        data[i] = mtest_rank * N + i;
+    MTEST_OK(MPI_File_set_view(file, 8 * N * mtest_rank, MPI_INT, MPI_INT, "large", MPI_INFO_NULL));
+    MTEST_OK(MPI_File_write_all(file, data, N, MPI_INT, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_File_read_at_all_c(file, 0, back, N, MPI_INT, MPI_STATUS_IGNORE));
+    MTEST_CHECK(memcmp(back, data, sizeof data) == 0, "ints do not come back");
+    MTEST_OK(MPI_File_set_view(file, 8 * N * mtest_rank, MPI_INT64_T, MPI_INT64_T, "native", MPI_INFO_NULL));
+    MTEST_OK(MPI_File_read_all(file, raw, N, MPI_INT64_T, MPI_STATUS_IGNORE));
+    for (int i = 0; i < N; i++)
+        MTEST_CHECK(raw[i] == data[i] + state, "int %d is not converted in the file", i);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void registered(MPI_File file, const char *name)
 {
     static int state = 100;
@@ -212,6 +247,7 @@ int main(int argc, char **argv)
     structured(file);
     MPI_Barrier(MPI_COMM_WORLD);
     registered(file, name);
+    registered_large(file);
     unconverted(file);
     MTEST_OK(MPI_File_close(&file));
     mio_delete(name);
