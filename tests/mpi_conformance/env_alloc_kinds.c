@@ -2,9 +2,9 @@
  *
  * The hint mpi_memory_alloc_kinds: the first kind of its list that there is is taken, unknown ones are passed over, and
  * a list of kinds that CUDA would have to provide is an error in a program without CUDA; at all members of a window,
- * even if only one has given the hint. MPI_INFO_ENV, sessions, communicators and windows list the supported kinds, the
- * requested ones first (of MPI_Session_init's info, of mpirun's -memory-alloc-kinds), and communicators and windows keep
- * mpi_assert_memory_alloc_kinds if it names such kinds.
+ * even if only one has given the hint. MPI_INFO_ENV, sessions, communicators, windows and files list the supported
+ * kinds, the requested ones first (of MPI_Session_init's info, of mpirun's -memory-alloc-kinds), and communicators, windows
+ * and files keep mpi_assert_memory_alloc_kinds if it names such kinds.
  */
 #include "mtest.h"
 
@@ -73,12 +73,21 @@ static void check_win(const char *of, MPI_Win win, const char *asserted)
     check_told(of, used, job_kinds, asserted);
 }
 
+static void check_file(const char *of, MPI_File file, const char *asserted)
+{
+    MPI_Info used;
+
+    MTEST_OK(MPI_File_get_info(file, &used));
+    check_told(of, used, job_kinds, asserted);
+}
+
 static void check_objects(const char *session_kinds)
 {
     MPI_Session session;
     MPI_Comm comm, copy;
     MPI_Info used, asserting;
     MPI_Win win;
+    MPI_File file;
     void *memory;
 
     set("system,unknown:kind,mpi:win_allocate,system");
@@ -97,6 +106,8 @@ static void check_objects(const char *session_kinds)
     check_comm("its copy, which has no hints", copy, NULL);
     MTEST_OK(MPI_Win_allocate(100, 1, asserting, comm, &memory, &win));
     check_win("a window", win, "system,mpi:alloc_mem");
+    MTEST_OK(MPI_File_open(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDONLY, asserting, &file));
+    check_file("a file", file, "system,mpi:alloc_mem");
     MPI_Info_set(asserting, "mpi_assert_memory_alloc_kinds", "system");
     MTEST_OK(MPI_Win_set_info(win, asserting));
     check_win("a window", win, "system");
@@ -107,9 +118,12 @@ static void check_objects(const char *session_kinds)
                               : "mpi,");
         MTEST_OK(MPI_Win_set_info(win, asserting));
         MTEST_OK(MPI_Comm_set_info(comm, asserting));
+        MTEST_OK(MPI_File_set_info(file, asserting));
     }
     check_win("a window", win, "system");
     check_comm("a communicator", comm, "system,mpi:alloc_mem");
+    check_file("a file", file, "system,mpi:alloc_mem");
+    MTEST_OK(MPI_File_close(&file));
     MTEST_OK(MPI_Win_free(&win));
     MTEST_OK(MPI_Win_allocate(100, 1, MPI_INFO_NULL, comm, &memory, &win));
     check_win("a window without the hint", win, NULL);

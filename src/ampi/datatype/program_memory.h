@@ -17,9 +17,9 @@ bool ampi_program_memory_kind(const struct ampi_info *info, enum gpu_memory *kin
 /* True if the value of "mpi_assert_memory_alloc_kinds" names only known kinds. */
 bool ampi_program_memory_are_kinds(const char *value);
 
-/* Sets the hint to the supported kinds, for MPI_INFO_ENV and the info of a session, a communicator or a window in use: first
- * those of its present value and of mpirun's -memory-alloc-kinds, the requests, then all others. The list is the same before
- * and after the program's first call of CUDA. */
+/* Sets the hint to the supported kinds, for MPI_INFO_ENV and the info of a session, a communicator, a window or a file in
+ * use: first those of its present value and of mpirun's -memory-alloc-kinds, the requests, then all others. The list is
+ * the same before and after the program's first call of CUDA. */
 void ampi_program_memory_add_kinds(struct ampi_info *info);
 
 /* Allocates n_bytes > 0; alignment_bytes, a power of two, concerns host memory. NULL: out of memory. */

@@ -7,10 +7,11 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ampi/datatype/program_memory.h"
 #include "ampi/io/file.h"
 
 /* The form of a hint's value. */
-enum form { NUMBER, BOOLEAN, CHOICE, TEXT };
+enum form { NUMBER, BOOLEAN, CHOICE, KINDS, TEXT };
 
 /* Known hints and their defaults; NULL: not returned by default. ds_...: the offset of a field of struct ampi_disk_hints. */
 #define NO_FIELD SIZE_MAX
@@ -38,6 +39,7 @@ static const struct hint {
     {"chunked_item", NULL, TEXT, NO_FIELD},
     {"chunked_size", NULL, TEXT, NO_FIELD},
     {"access_style", NULL, TEXT, NO_FIELD},
+    {"mpi_assert_memory_alloc_kinds", NULL, KINDS, NO_FIELD},
     {"filename", NULL, TEXT, NO_FIELD},
     {"file_perm", NULL, TEXT, NO_FIELD},
     {"io_node_list", NULL, TEXT, NO_FIELD},
@@ -65,6 +67,8 @@ static bool is_valid(const struct hint *hint, const char *value)
     case CHOICE:
         return strcmp(value, "enable") == 0 || strcmp(value, "disable") == 0 ||
                strcmp(value, "automatic") == 0;
+    case KINDS:
+        return ampi_program_memory_are_kinds(value);
     case TEXT:
         return true;
     }
@@ -175,6 +179,7 @@ int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
     for (size_t i = 0; i < BASE_COUNT(hints); i++)
         if (hints[i].usual && !ampi_info_get(used, hints[i].key))
             ampi_info_set(used, hints[i].key, hints[i].usual);
+    ampi_program_memory_add_kinds(used);
     *info_used = (MPI_Info)used;
     return MPI_SUCCESS;
 }
