@@ -7,6 +7,7 @@
  *      nosync    fsync fails with EIO
  *      none      nothing; calls of fsync are counted
  *      timer     a signal interrupts system calls every millisecond
+ *      slow      calls that concern a file heddle_io_... do not return before files.c opens a gate
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -65,10 +66,24 @@ static bool is_tested(int fd)
     return readlink(path, name, sizeof name - 1) > 0 && strstr(name, "/heddle_io_");
 }
 
+_Atomic int bad_disk_is_open;    /* the gate; set by files.c */
+_Atomic int bad_disk_is_waiting; /* a call waits at the gate; read by files.c */
+
+static void pass_gate(int fd)
+{
+    if (!is_bad("slow") || !is_tested(fd))
+        return;
+    while (!bad_disk_is_open) {
+        bad_disk_is_waiting = 1;
+        usleep(100);
+    }
+}
+
 static ssize_t move(long number, int fd, const struct iovec *iov, int n, off_t at, int flags)
 {
     struct iovec half;
 
+    pass_gate(fd);
     if (is_interrupted())
         return -1;
     if (is_bad("short")) {
@@ -99,6 +114,7 @@ _Atomic int bad_disk_syncs; /* read by files.c */
 int fsync(int fd)
 {
     bad_disk_syncs++;
+    pass_gate(fd);
     if (is_bad("nosync"))
         errno = EIO;
     else if (!is_interrupted())
@@ -108,11 +124,13 @@ int fsync(int fd)
 
 int ftruncate(int fd, off_t size)
 {
+    pass_gate(fd);
     return is_tested(fd) && is_interrupted() ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
 int posix_fallocate(int fd, off_t from, off_t n_bytes)
 {
+    pass_gate(fd);
     return is_tested(fd) && is_interrupted()              ? EINTR
            : syscall(SYS_fallocate, fd, 0, from, n_bytes) ? errno
                                                           : 0;

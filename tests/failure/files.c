@@ -8,6 +8,7 @@
  *      nolocks  locks are refused
  *      nosync   fsync fails
  *      aggregator  one process writes for all
+ *      slow     the disk waits until another rank has run
  *      shrinks  another process truncates the file while it is read
  *      named    errors whose handler ends the job: the third argument says which
  *      killed   a timer kills a process at a random moment, after 20 records of each rank; prints "synced N" before
@@ -125,6 +126,55 @@ static void by_aggregator(MPI_File file)
     MTEST_OK(MPI_File_sync(file));
     MTEST_CHECK(n_syncs && (mtest_rank > 0 || *n_syncs > before), "the aggregator has not called fsync");
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* One of the calls that wait for the disk. */
+static int use_disk(MPI_File file, int call)
+{
+    static char large[200000];
+
+    switch (call) {
+    case 0:
+        return MPI_File_write(file, large, sizeof large, MPI_BYTE, MPI_STATUS_IGNORE);
+    case 1:
+        return MPI_File_read_at(file, 0, large, sizeof large, MPI_BYTE, MPI_STATUS_IGNORE);
+    case 2:
+        return MPI_File_write_at_all(file, 1, large, sizeof large, MPI_BYTE, MPI_STATUS_IGNORE);
+    case 3:
+        return MPI_File_sync(file);
+    case 4:
+        return MPI_File_set_size(file, 100);
+    default:
+        return MPI_File_preallocate(file, 1000);
+    }
+}
+
+/* While ranks with even numbers wait for the disk, the others run, and let it go on. */
+static void let_others_run(const char *name)
+{
+    _Atomic int *is_open = dlsym(RTLD_DEFAULT, "bad_disk_is_open"),
+                *is_waiting = dlsym(RTLD_DEFAULT, "bad_disk_is_waiting");
+    char own[300];
+    MPI_File file;
+    int flag;
+
+    snprintf(own, sizeof own, "%s_%d", name, mtest_rank);
+    MTEST_OK(MPI_File_open(MPI_COMM_SELF, own, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                           MPI_INFO_NULL, &file));
+    for (int call = 0; call <= 5; call++) {
+        *is_open = *is_waiting = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (mtest_rank % 2 == 0) {
+            MTEST_OK(use_disk(file, call));
+            MTEST_CHECK(*is_open, "call %d has not waited for the disk", call);
+        } else {
+            while (!*is_waiting)
+                MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+            *is_open = 1;
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MTEST_OK(MPI_File_close(&file));
 }
 
 /* A child truncates the file in steps while all ranks read it: what the status counts has been read. (Bytes that Linux clears
@@ -268,6 +318,8 @@ int main(int argc, char **argv)
         without_sync(&file);
     else if (strcmp(fault, "aggregator") == 0)
         by_aggregator(file);
+    else if (strcmp(fault, "slow") == 0)
+        let_others_run(name);
     else if (strcmp(fault, "shrinks") == 0)
         shrinks(file, name);
     else if (strcmp(fault, "killed") == 0)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers, shrinking,
+# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers, slow, shrinking,
 # served by another process (FUSE); that records that were synced are there after kill -9; and that errors name the file. Usage: files_test.sh MPICC MPIRUN
 set -u
 mpicc=$1
@@ -76,6 +76,8 @@ for job in "${jobs[@]}"; do
     done
     # shellcheck disable=SC2086
     expect "aggregator, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=none "$files" aggregator "$expect_dir/file" enable
+    # shellcheck disable=SC2086
+    expect "slow, $job" 0 '' '' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=slow "$files" slow "$expect_dir/heddle_io_slow" automatic
     for fault in short timer; do
         # shellcheck disable=SC2086
         expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$random" 5 5 "$expect_dir"
