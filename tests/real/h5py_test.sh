@@ -28,7 +28,8 @@ if [ ! -e "$hdf5/lib/libhdf5_hl.so" ]; then
     check_unchanged hdf5
 fi
 if [ ! -e "$work/h5py.installed" ]; then
-    cd "$work" && rm -rf venv && python3 -m venv venv || skip "python3 -m venv failed"
+    cd "$work" && rm -rf venv
+    python3 -m venv venv || skip "python3 -m venv failed"
     "$python" -m pip install -q "numpy>=2,<2.2" "Cython>=3,<3.1" pkgconfig setuptools wheel pytest pytest-mpi >pip.log 2>&1 ||
         skip "numpy, Cython and pytest cannot be had from PyPI ($work/pip.log)"
     # Not from pip's cache, which may have them for another MPI.
