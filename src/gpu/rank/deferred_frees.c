@@ -233,7 +233,6 @@ CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
     void *memory;
     CUresult result;
 
-    gpu_guard_find();
     if (BASE_LIKELY(n_deferred_bytes == 0))
         return gpu_driver.cuMemAlloc(memory_out, n_bytes);
     memory = n_bytes > 0 && memory_out ? reuse(gpu_context_current(), n_bytes) : NULL;
@@ -244,6 +243,6 @@ CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
     result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         return result;
-    (void)gpu_offload_call(&offload, gpu_offload_is_wanted(GPU_CALLER));
+    (void)gpu_offload_call(&offload, false); /* this thread is beside the PE already */
     return gpu_driver.cuMemAlloc(memory_out, n_bytes);
 }

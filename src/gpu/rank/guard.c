@@ -21,10 +21,12 @@
 #include "gpu/rank/launches.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
+#include "gpu/rank/registrations.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
 #include "gpu/rank/streams.h"
+#include "gpu/rank/visible.h"
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"
 
@@ -34,40 +36,84 @@
 /* Missing in some versions of cuda.h, or named differently. */
 CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
-/* X(function, the first version of CUDA whose cuGetProcAddress has it, its number of parameters, (their
- * types and names), GPU whose kernels are evicted, drain_tries (offload.h), what the rank does afterwards, why) */
-#define WAITING(X)                                                                                          \
-    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,           \
-      gpu_repeats_forget(), "waits for the GPU to change the stacks of kernels")                            \
-    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),   \
-      "waits for the memory's GPU")                                                                         \
-    X(cuMemFreeHost, 2000, 1, (void *, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),    \
-      "waits for the GPU")                                                                                  \
-    X(cuMemHostUnregister, 4000, 1, (void *, memory), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,                    \
-      gpu_repeats_forget(), "waits for the GPU")                                                            \
-    X(cuArrayDestroy, 2000, 1, (CUarray, array), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_forget(),   \
-      "waits for the memory's GPU")                                                                         \
-    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,       \
-      gpu_repeats_forget(), "waits for the memory's GPU")                                                   \
-    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), GPU_RESIDENT_CURRENT,                \
-      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
-    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,           \
-      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
-    X(cuModuleLoadDataEx, 2010, 5,                                                                          \
-      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,      \
-       values),                                                                                             \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                \
-    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), GPU_RESIDENT_CURRENT,      \
-      GPU_DRAIN_OFTEN, nothing(), "waits for the GPU")                                                      \
-    X(cuModuleUnload, 2000, 1, (CUmodule, module), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, forget_kernels(),     \
-      "waits for the GPU")                                                                                  \
-    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, forget_kernels(), \
-      "waits for the GPU")                                                                                  \
-    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), GPU_RESIDENT_CURRENT,      \
-      gpu_launches_know(kernel) ? 0 : GPU_DRAIN_OFTEN, note(kernel, result),                                \
-      "may load the kernel, and waits for the GPU then")                                                    \
-    X(cuFuncLoad, 12040, 1, (CUfunction, function), GPU_RESIDENT_CURRENT, gpu_guard_tries(function),        \
-      nothing(), "waits for the GPU")
+/* X(function, the first version of CUDA whose cuGetProcAddress has it, its number of parameters, (their types and
+ * names), what is called instead, GPU whose kernels are evicted, drain_tries (offload.h), what the rank does before and
+ * afterwards, why) */
+#define WAITING(X)                                                                                           \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), real.cuCtxSetLimit, GPU_RESIDENT_ALL,         \
+      GPU_DRAIN_OFTEN, gpu_repeats_cancel(), gpu_repeats_forget(),                                           \
+      "waits for the GPU to change the stacks of kernels")                                                   \
+    X(cuMemFree, 3020, 1, (CUdeviceptr, memory), real.cuMemFree, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,          \
+      gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the memory's GPU")                              \
+    X(cuMemFreeHost, 2000, 1, (void *, memory), real.cuMemFreeHost, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,       \
+      gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the GPU")                                       \
+    X(cuMemHostUnregister, 4000, 1, (void *, memory), unregister_memory, GPU_RESIDENT_ALL,                   \
+      gpu_registration_is_last(memory) ? GPU_DRAIN_OFTEN : 0, gpu_repeats_cancel(), gpu_repeats_forget(),    \
+      "waits for the GPU")                                                                                   \
+    X(cuArrayDestroy, 2000, 1, (CUarray, array), real.cuArrayDestroy, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,     \
+      gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the memory's GPU")                              \
+    X(cuMipmappedArrayDestroy, 5000, 1, (CUmipmappedArray, array), real.cuMipmappedArrayDestroy,             \
+      GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_cancel(), gpu_repeats_forget(),                         \
+      "waits for the memory's GPU")                                                                          \
+    X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), real.cuModuleLoad,                    \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+    X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadData,           \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+    X(cuModuleLoadDataEx, 2010, 5,                                                                           \
+      (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,       \
+       values),                                                                                              \
+      real.cuModuleLoadDataEx, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(),                  \
+      "waits for the GPU")                                                                                   \
+    X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadFatBinary, \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+    X(cuModuleUnload, 2000, 1, (CUmodule, module), real.cuModuleUnload, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,   \
+      gpu_repeats_cancel(), forget_kernels(), "waits for the GPU")                                           \
+    X(cuLibraryUnload, 12000, 1, (CUlibrary, library), real.cuLibraryUnload, GPU_RESIDENT_ALL,               \
+      GPU_DRAIN_OFTEN, gpu_repeats_cancel(), forget_kernels(), "waits for the GPU")                          \
+    X(cuKernelGetFunction, 12000, 2, (CUfunction *, function, CUkernel, kernel), real.cuKernelGetFunction,   \
+      GPU_RESIDENT_CURRENT, gpu_launches_know(kernel) ? 0 : GPU_DRAIN_OFTEN, nothing(),                      \
+      note(kernel, result), "may load the kernel, and waits for the GPU then")                               \
+    X(cuFuncLoad, 12040, 1, (CUfunction, function), real.cuFuncLoad, GPU_RESIDENT_CURRENT,                   \
+      gpu_guard_tries(function), nothing(), nothing(), "waits for the GPU")                                  \
+    X(cuGreenCtxCreate, 12040, 4,                                                                            \
+      (CUgreenCtx *, green_out, CUdevResourceDesc, desc, CUdevice, device, unsigned, flags),                 \
+      real.cuGreenCtxCreate, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN,                                          \
+      device = gpu_visible_to_driver(gpu_visible(GPU_CALLER), device), nothing(), "waits for the GPU")       \
+    X(cuGreenCtxStreamCreate, 12050, 4,                                                                      \
+      (CUstream *, stream_out, CUgreenCtx, green, unsigned, flags, int, priority),                           \
+      real.cuGreenCtxStreamCreate, GPU_RESIDENT_CURRENT, GPU_DRAIN_BRIEFLY, nothing(),                       \
+      gpu_green_has_stream(stream_out, result), "belongs to the rank, and may wait for the GPU")             \
+    X(cuGreenCtxDestroy, 12040, 1, (CUgreenCtx, green), real.cuGreenCtxDestroy, GPU_RESIDENT_CURRENT,        \
+      GPU_DRAIN_OFTEN, gpu_green_ends(green), nothing(),                                                     \
+      "destroys the rank's streams, and waits for the GPU")
+
+/* The driver may block in these. They are offloaded once streams have waited for operations of PEs. X(function, version, its
+ * number of parameters, (their types and names), what is called instead, what the rank does before and afterwards, why) */
+#define BLOCKING(X)                                                                                          \
+    X(cuMemAlloc, 3020, 2, (CUdeviceptr *, memory_out, size_t, n_bytes), gpu_deferred_alloc, nothing(),      \
+      nothing(), "takes memory that is given back later")                                                    \
+    X(cuMemAllocPitch, 3020, 5,                                                                              \
+      (CUdeviceptr *, memory_out, size_t *, pitch_out, size_t, n_bytes, size_t, n_rows, unsigned,            \
+       element_bytes),                                                                                       \
+      real.cuMemAllocPitch, nothing(), nothing(), "may block")                                               \
+    X(cuMemAllocManaged, 6000, 3, (CUdeviceptr *, memory_out, size_t, n_bytes, unsigned, flags),             \
+      real.cuMemAllocManaged, nothing(), nothing(), "may block")                                             \
+    X(cuMemAllocHost, 3020, 2, (void **, memory_out, size_t, n_bytes), real.cuMemAllocHost, nothing(),       \
+      nothing(), "may block")                                                                                \
+    X(cuMemHostAlloc, 2020, 3, (void **, memory_out, size_t, n_bytes, unsigned, flags), real.cuMemHostAlloc, \
+      nothing(), nothing(), "may block")                                                                     \
+    X(cuMemHostRegister, 6050, 3, (void *, memory, size_t, n_bytes, unsigned, flags), register_memory,       \
+      gpu_repeats_break(), gpu_count_change(), "is counted by rank, and may block")                          \
+    X(cuArrayCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY_DESCRIPTOR *, wanted),                 \
+      real.cuArrayCreate, nothing(), nothing(), "may block")                                                 \
+    X(cuArray3DCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY3D_DESCRIPTOR *, wanted),             \
+      real.cuArray3DCreate, nothing(), nothing(), "may block")                                               \
+    X(cuMemPoolTrimTo, 11020, 2, (CUmemoryPool, pool, size_t, n_bytes_kept), real.cuMemPoolTrimTo,           \
+      nothing(), nothing(), "may block")                                                                     \
+    X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
+      "graphs may have copies there, and may block")                                                         \
+    X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, gpu_repeats_break(),       \
+      nothing(), "may block")
 
 /* The memory that the function of this name frees; the compiler evaluates it. */
 static inline enum gpu_deferred_kind deferred_kind(const char *name)
@@ -80,6 +126,8 @@ static inline enum gpu_deferred_kind deferred_kind(const char *name)
 /* From a list of types and names: the first name, the parameters, their names, their fields in the struct of a call. */
 #define FIRST_1(t1, n1) n1
 #define FIRST_2(t1, n1, ...) n1
+#define FIRST_3(t1, n1, ...) n1
+#define FIRST_4(t1, n1, ...) n1
 #define FIRST_5(t1, n1, ...) n1
 #define PARAMETERS_1(t1, n1) t1 n1
 #define PARAMETERS_2(t1, n1, ...) t1 n1, PARAMETERS_1(__VA_ARGS__)
@@ -126,12 +174,17 @@ int gpu_guard_tries(CUfunction function)
 
 /* The driver's functions. */
 static struct {
-#define MEMBER(name, version, n, parameters, device, drains, after, why) __typeof__(&name) name;
-    WAITING(MEMBER)
+#define MEMBER(name, ...) __typeof__(&name) name;
+    WAITING(MEMBER) BLOCKING(MEMBER)
 #undef MEMBER
 } real;
 
 static void nothing(void) {}
+
+static inline bool have_streams_waited(void)
+{
+    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
+}
 
 /* Without a kernel the call fails. */
 static void note(const void *kernel, CUresult result)
@@ -146,15 +199,26 @@ static void forget_kernels(void)
     gpu_repeats_forget();
 }
 
-/* True if objects are gone after the call; the compiler evaluates it. */
-static inline bool forgets(const char *after)
+static void forget_repeats(void)
 {
-    return strstr(after, "forget") != NULL;
+    gpu_repeats_break();
+    gpu_repeats_forget();
 }
 
-/* Each function is offloaded if it may. Before the first resident kernel there is nothing to evict. The
+/* Another rank may have registered the memory. */
+static CUresult CUDAAPI register_memory(void *memory, size_t n_bytes, unsigned flags)
+{
+    return gpu_registration_begin(real.cuMemHostRegister, memory, n_bytes, flags);
+}
+
+static CUresult CUDAAPI unregister_memory(void *memory)
+{
+    return gpu_registration_end(real.cuMemHostUnregister, memory);
+}
+
+/* Each function is offloaded if `is_wanted`. Before the first resident kernel there is nothing to evict. The
  * driver's function does not wait for kernels that start while it waits. */
-#define FUNCTION(name, version, n, parameters, device, drains, after, why)                                \
+#define FUNCTION(text, name, n, parameters, driver, device, drains, prepare, is_wanted, before, after)    \
     struct call_##name {                                                                                  \
         struct gpu_offload offload;                                                                       \
         MEMBERS_##n parameters                                                                            \
@@ -163,26 +227,34 @@ static inline bool forgets(const char *after)
     {                                                                                                     \
         struct call_##name *call = BASE_CONTAINER(offload, struct call_##name, offload);                  \
         int hold = gpu_resident_hold(device);                                                             \
-        offload->result = real.name(ARGUMENTS_##n parameters);                                            \
+        offload->result = driver(ARGUMENTS_##n parameters);                                               \
         gpu_resident_release(hold);                                                                       \
     }                                                                                                     \
     static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                                       \
     {                                                                                                     \
-        struct call_##name call = {.offload = {.label = #name, .run = run_##name, .drain_tries = drains}, \
-                                   KEPT_##n parameters};                                                  \
         const enum gpu_deferred_kind kind = deferred_kind(AS_TEXT(name));                                 \
         CUresult result;                                                                                  \
-        gpu_guard_prepare();                                                                              \
-        if (forgets(#after))                                                                              \
-            gpu_repeats_cancel();                                                                         \
+        prepare();                                                                                        \
+        before;                                                                                           \
+        struct call_##name call = {.offload = {.label = text, .run = run_##name, .drain_tries = drains},  \
+                                   KEPT_##n parameters};                                                  \
         if (kind == GPU_DEFERRED_NOT)                                                                     \
-            result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));                  \
+            result = gpu_offload_call(&call.offload, is_wanted);                                          \
         else                                                                                              \
             result = gpu_deferred_call(&call.offload, kind, (uintptr_t)FIRST_##n parameters, GPU_CALLER); \
         after;                                                                                            \
         return result;                                                                                    \
     }
-WAITING(FUNCTION)
+#define WAITING_FUNCTION(name, version, n, parameters, driver, device, drains, before, after, why) \
+    FUNCTION(#name, name, n, parameters, driver, device, drains, gpu_guard_prepare,                \
+             gpu_offload_is_wanted(GPU_CALLER), before, after)
+#define BLOCKING_FUNCTION(name, version, n, parameters, driver, before, after, why)    \
+    FUNCTION(#name, name, n, parameters, driver, GPU_RESIDENT_NONE, 0, gpu_guard_find, \
+             have_streams_waited() && gpu_offload_is_wanted(GPU_CALLER), before, after)
+WAITING(WAITING_FUNCTION)
+BLOCKING(BLOCKING_FUNCTION)
+#undef WAITING_FUNCTION
+#undef BLOCKING_FUNCTION
 #undef FUNCTION
 
 void gpu_guard_load(CUfunction function)
@@ -284,10 +356,13 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device)
 
 /* ---- The list ---- */
 
-const struct gpu_guarded gpu_waiting_functions[] = {
-#define ROW(name, version, n, parameters, device, drains, after, why) \
-    {AS_TEXT(name), (void *)guard_##name, version, why, (void **)&real.name},
-    WAITING(ROW)
-#undef ROW
-};
+#define GUARD(name) GUARD_2(name)
+#define GUARD_2(name) guard_##name
+#define WAITING_ROW(name, version, n, parameters, driver, device, drains, before, after, why) \
+    {AS_TEXT(name), (void *)GUARD(name), version, why, (void **)&real.name},
+#define BLOCKING_ROW(name, version, n, parameters, driver, before, after, why) \
+    {AS_TEXT(name), (void *)GUARD(name), version, why, (void **)&real.name},
+const struct gpu_guarded gpu_waiting_functions[] = {WAITING(WAITING_ROW)};
+const struct gpu_guarded gpu_blocking_functions[] = {BLOCKING(BLOCKING_ROW)};
 const size_t gpu_n_waiting_functions = BASE_COUNT(gpu_waiting_functions);
+const size_t gpu_n_blocking_functions = BASE_COUNT(gpu_blocking_functions);

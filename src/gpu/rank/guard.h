@@ -48,10 +48,10 @@ bool gpu_guard_notices_frees(void);
 /* ---- For the files of src/gpu alone ---- */
 
 /* The parts of the table. */
-extern const struct gpu_guarded gpu_waiting_functions[], gpu_context_functions[], gpu_stream_functions[],
-    gpu_visible_functions[];
-extern const size_t gpu_n_waiting_functions, gpu_n_context_functions, gpu_n_stream_functions,
-    gpu_n_visible_functions;
+extern const struct gpu_guarded gpu_waiting_functions[], gpu_blocking_functions[], gpu_context_functions[],
+    gpu_stream_functions[], gpu_visible_functions[];
+extern const size_t gpu_n_waiting_functions, gpu_n_blocking_functions, gpu_n_context_functions,
+    gpu_n_stream_functions, gpu_n_visible_functions;
 
 /* Looks up the driver's functions and opens the driver, if it is present. Any thread. */
 void gpu_guard_find(void);

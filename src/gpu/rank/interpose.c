@@ -50,7 +50,7 @@ static const struct {
 } parts[] = {
     {finders, &(const size_t){BASE_COUNT(finders)}},   {gpu_context_functions, &gpu_n_context_functions},
     {gpu_waiting_functions, &gpu_n_waiting_functions}, {gpu_stream_functions, &gpu_n_stream_functions},
-    {gpu_visible_functions, &gpu_n_visible_functions},
+    {gpu_visible_functions, &gpu_n_visible_functions}, {gpu_blocking_functions, &gpu_n_blocking_functions},
 };
 
 size_t gpu_guarded_count(void)

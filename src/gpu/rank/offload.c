@@ -13,6 +13,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/rank/drain.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
@@ -26,6 +27,14 @@ struct helper {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct helper *idle; /* idle threads; the last one used comes first */
+
+/* The rank whose call the thread makes; NULL: none. */
+static __thread struct ult *served __attribute__((tls_model("initial-exec")));
+
+struct ult *gpu_offload_rank(void)
+{
+    return served ? served : gpu_rank_of_self();
+}
 
 /* The process of the threads: a child of fork has none, and CUDA refuses all calls there. */
 static _Atomic pid_t home;
@@ -126,6 +135,7 @@ static void *help(void *arg)
         struct gpu_offload *call = wait_for_call(self);
         struct ult *u = call->u;
         CUcontext context = call->context;
+        served = u;
         if (context)
             call->result = gpu_driver.cuCtxSetCurrent(context);
         if (call->result == CUDA_SUCCESS || !u)

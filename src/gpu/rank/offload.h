@@ -37,6 +37,9 @@ bool gpu_offload_is_wanted(const void *caller);
 /* The same for a call of MPI that may switch. */
 bool gpu_offload_is_wanted_in_mpi(void);
 
+/* The ULT of the rank whose call the calling thread makes, on a thread of offloaded calls, too; NULL: of no rank. */
+struct ult *gpu_offload_rank(void);
+
 /* Makes the call, offloaded or directly, and returns its result. May switch if is_wanted. */
 CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted);
 

@@ -107,28 +107,11 @@ GPU_TWINS(gpu_repeat_set_attribute, cuStreamSetAttribute, _ptsz,
           (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
           set_attribute(stream, attribute, value, twin, driver))
 
-CUresult CUDAAPI gpu_repeat_register(void *address, size_t n_bytes, unsigned flags)
-{
-    CUresult result;
-
-    gpu_guard_prepare();
-    result = real.r_cuMemHostRegister_v2(address, n_bytes, flags);
-    gpu_count_change();
-    return result;
-}
-
 CUresult CUDAAPI gpu_repeat_unmap(CUdeviceptr address, size_t n_bytes)
 {
     gpu_guard_prepare();
     gpu_repeats_forget();
     return real.r_cuMemUnmap(address, n_bytes);
-}
-
-CUresult CUDAAPI gpu_repeat_destroy_pool(CUmemoryPool pool)
-{
-    gpu_guard_prepare();
-    gpu_repeats_forget();
-    return real.r_cuMemPoolDestroy(pool);
 }
 
 /* ---- Copies ---- */

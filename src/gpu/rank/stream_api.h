@@ -15,9 +15,6 @@
 #if CUDA_VERSION < 12030
 typedef void CUgraphEdgeData;
 #endif
-#if CUDA_VERSION < 12040
-typedef struct CUgreenCtx_st *CUgreenCtx;
-#endif
 
 /* Waits for the calling rank's streams in a primary context; NULL: the current one. Returns false if the
  * rank has no streams of its own there: use the driver's function. May switch. */
@@ -39,7 +36,7 @@ bool gpu_host_is_pageable(const void *address);
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, __VA_ARGS__)
 
 /* X(name in libcuda, version of CUDA that introduced it, types of parameters, replacement, why). The replacements are in
- * stream_api.c, streams.c, thread_streams.c (green contexts), capture.c, repeat_calls.c, launches.c, host_copies.c,
+ * stream_api.c, streams.c, capture.c, repeat_calls.c, launches.c, host_copies.c,
  * host_functions.c, context_events.c, graph_instantiate.c, ipc.c and ipc_events.c. */
 #define GPU_STREAM_API_CALLS(X)                                                                              \
     X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
@@ -47,11 +44,6 @@ bool gpu_host_is_pageable(const void *address);
       "belongs to the rank")                                                                                 \
     X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank")                          \
     X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank")                       \
-    X(cuGreenCtxCreate, 12040, (CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned), gpu_green_create,      \
-      "waits for the GPU")                                                                                   \
-    X(cuGreenCtxStreamCreate, 12050, (CUstream *, CUgreenCtx, unsigned, int), gpu_green_stream_create,       \
-      "belongs to the rank")                                                                                 \
-    X(cuGreenCtxDestroy, 12040, (CUgreenCtx), gpu_green_destroy, "destroys the rank's streams")              \
     X(cuStreamSynchronize, 2000, (CUstream), gpu_api_stream_synchronize, "waits")                            \
     X(cuStreamSynchronize_ptsz, 7000, (CUstream), gpu_api_stream_synchronize_ptsz, "waits")                  \
     X(cuStreamQuery, 2000, (CUstream), gpu_api_stream_query, "is asked in loops")                            \
@@ -113,7 +105,6 @@ bool gpu_host_is_pageable(const void *address);
       gpu_repeat_set_attribute, "graphs have attributes")                                                    \
     X(cuStreamSetAttribute_ptsz, 11000, (CUstream, CUstreamAttrID, const CUstreamAttrValue *),               \
       gpu_repeat_set_attribute_ptsz, "graphs have attributes")                                               \
-    X(cuMemHostRegister_v2, 6050, (void *, size_t, unsigned), gpu_repeat_register, "changes host memory")    \
     X(cuMemUnmap, 10020, (CUdeviceptr, size_t), gpu_repeat_unmap, "graphs may have copies there")            \
     X(cuIpcGetMemHandle, 4010, (CUipcMemHandle *, CUdeviceptr), gpu_ipc_get, "may be for another rank")      \
     X(cuIpcOpenMemHandle, 4010, (CUdeviceptr *, CUipcMemHandle, unsigned), gpu_ipc_open_v1,                  \
@@ -127,9 +118,6 @@ bool gpu_host_is_pageable(const void *address);
       "may be another rank's")                                                                               \
     X(cuEventDestroy, 2000, (CUevent), gpu_ipc_destroy_event_v1, "may be another rank's")                    \
     X(cuEventDestroy_v2, 4000, (CUevent), gpu_ipc_destroy_event, "may be another rank's")                    \
-    X(cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t), gpu_deferred_alloc,                                      \
-      "takes memory that is given back later")                                                               \
-    X(cuMemPoolDestroy, 11020, (CUmemoryPool), gpu_repeat_destroy_pool, "graphs may have copies there")      \
     X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec *, CUgraph, unsigned long long),                      \
       gpu_api_instantiate_with_flags, "uploads graphs that wait")                                            \
     X(cuGraphInstantiateWithParams, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),        \

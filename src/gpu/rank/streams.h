@@ -31,6 +31,10 @@
 #include "gpu/rank/kept.h"
 #include "gpu/rank/launches.h"
 
+#if CUDA_VERSION < 12040
+typedef struct CUgreenCtx_st *CUgreenCtx;
+#endif
+
 /* A stream that the library knows of. */
 struct gpu_stream {
     struct gpu_stream *next;  /* next in its face's list */
@@ -220,6 +224,11 @@ CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result);
 /* Forgets the capture that began in this stream, if there is one: it has ended, or the stream is destroyed.
  * Lock held. (capture.c) */
 void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
+
+/* Called after cuGreenCtxStreamCreate: the stream is the rank's. Before cuGreenCtxDestroy: its streams cannot be used any more.
+ * (thread_streams.c) */
+void gpu_green_has_stream(const CUstream *stream, CUresult result);
+void gpu_green_ends(CUgreenCtx green);
 
 /* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);

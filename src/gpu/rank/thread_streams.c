@@ -84,38 +84,6 @@ struct gpu_stream *gpu_thread_stream_find(struct gpu_rank_streams *rank, struct 
 
 /* ---- Green contexts ---- */
 
-/* The driver waits for work of the primary context, other ranks' included, in these calls. */
-struct green_call {
-    struct gpu_offload offload;
-    CUgreenCtx green;
-    CUgreenCtx *green_out;  /* of the creation of a context */
-    CUdevResourceDesc desc; /* ... of these resources */
-    CUdevice device;        /* ... of this device */
-    CUstream *stream_out;   /* of the creation of a stream */
-    unsigned flags;         /* of a creation */
-    int priority;           /* of the stream */
-};
-
-static void run_create(struct gpu_offload *offload)
-{
-    struct green_call *call = BASE_CONTAINER(offload, struct green_call, offload);
-
-    offload->result = real.r_cuGreenCtxCreate(call->green_out, call->desc, call->device, call->flags);
-}
-
-static void run_stream_create(struct gpu_offload *offload)
-{
-    struct green_call *call = BASE_CONTAINER(offload, struct green_call, offload);
-
-    offload->result =
-        real.r_cuGreenCtxStreamCreate(call->stream_out, call->green, call->flags, call->priority);
-}
-
-static void run_destroy(struct gpu_offload *offload)
-{
-    offload->result = real.r_cuGreenCtxDestroy(BASE_CONTAINER(offload, struct green_call, offload)->green);
-}
-
 /* The stream's primary context, and the green context as a context. */
 static bool find_contexts(CUstream stream, CUcontext *primary_out, CUcontext *green_out)
 {
@@ -127,43 +95,19 @@ static bool find_contexts(CUstream stream, CUcontext *primary_out, CUcontext *gr
            real.r_cuStreamGetCtx(stream, green_out) == CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI gpu_green_create(CUgreenCtx *green_out, CUdevResourceDesc desc, CUdevice device,
-                                  unsigned flags)
+void gpu_green_has_stream(const CUstream *stream, CUresult result)
 {
-    struct green_call call = {
-        .offload = {.label = "cuGreenCtxCreate", .run = run_create, .drain_tries = GPU_DRAIN_OFTEN},
-        .green_out = green_out,
-        .desc = desc,
-        .device = gpu_visible_to_driver(gpu_visible(GPU_CALLER), device),
-        .flags = flags};
-
-    gpu_guard_prepare();
-    return gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
-}
-
-CUresult CUDAAPI gpu_green_stream_create(CUstream *stream_out, CUgreenCtx green, unsigned flags, int priority)
-{
-    struct green_call call = {.offload = {.run = run_stream_create, .drain_tries = GPU_DRAIN_BRIEFLY},
-                              .green = green,
-                              .stream_out = stream_out,
-                              .flags = flags,
-                              .priority = priority};
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
     CUcontext primary, context;
-    struct gpu_rank_streams *rank;
     struct gpu_face *face;
-    CUresult result;
 
-    gpu_guard_prepare();
-    rank = gpu_streams_of_self();
-    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
-    if (!rank || result != CUDA_SUCCESS || !find_contexts(*stream_out, &primary, &context))
-        return result;
+    if (!rank || result != CUDA_SUCCESS || !find_contexts(*stream, &primary, &context))
+        return;
     pthread_mutex_lock(&rank->lock);
     face = gpu_streams_face(rank, primary);
     if (face)
-        gpu_streams_add(rank, face, *stream_out, false)->green = context;
+        gpu_streams_add(rank, face, *stream, false)->green = context;
     pthread_mutex_unlock(&rank->lock);
-    return CUDA_SUCCESS;
 }
 
 /* A stream of this green context that the rank still has; NULL: none. */
@@ -180,25 +124,18 @@ static CUstream stream_in(struct gpu_rank_streams *rank, CUcontext green)
     return found;
 }
 
-/* Its streams cannot be used any more. */
-CUresult CUDAAPI gpu_green_destroy(CUgreenCtx green)
+void gpu_green_ends(CUgreenCtx green)
 {
     CUresult(CUDAAPI * convert)(CUcontext *, CUgreenCtx) =
         (CUresult(CUDAAPI *)(CUcontext *, CUgreenCtx))gpu_driver_find("cuCtxFromGreenCtx");
-    struct green_call call = {
-        .offload = {.label = "cuGreenCtxDestroy", .run = run_destroy, .drain_tries = GPU_DRAIN_OFTEN},
-        .green = green};
-    struct gpu_rank_streams *rank;
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
     CUcontext context;
     CUstream stream;
 
-    gpu_guard_prepare();
-    rank = gpu_streams_of_self();
-    if (convert && convert(&context, green) == CUDA_SUCCESS) {
-        while (rank && (stream = stream_in(rank, context)))
-            gpu_streams_remove(rank, stream);
-        gpu_context_ends(context); /* where it is current */
-        gpu_context_begins(context, false);
-    }
-    return gpu_offload_call(&call.offload, gpu_offload_is_wanted(GPU_CALLER));
+    if (!convert || convert(&context, green) != CUDA_SUCCESS)
+        return;
+    while (rank && (stream = stream_in(rank, context)))
+        gpu_streams_remove(rank, stream);
+    gpu_context_ends(context); /* where it is current */
+    gpu_context_begins(context, false);
 }

@@ -395,6 +395,14 @@ FAKE_EXPORT CUresult cuMemFreeHost(void *address)
     return error;
 }
 
+/* True if the driver knows some of this memory. Lock held. */
+static bool is_taken(uintptr_t at, size_t n_bytes)
+{
+    int i = ranges_up_to(at + n_bytes - 1);
+
+    return i > 0 && ranges[i - 1]->at + ranges[i - 1]->n_bytes > at;
+}
+
 FAKE_EXPORT CUresult cuMemHostRegister(void *address, size_t n_bytes, unsigned flags)
 {
     struct fake_context *context;
@@ -410,7 +418,7 @@ FAKE_EXPORT CUresult cuMemHostRegister(void *address, size_t n_bytes, unsigned f
     if (!address || n_bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    if (fake_range_at(range.at) || fake_range_at(range.at + n_bytes - 1)) {
+    if (is_taken(range.at, n_bytes)) {
         error = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     } else {
         range.context = context;
