@@ -50,6 +50,7 @@
     X(cuMemcpyAsync)               \
     X(cuMemcpyDtoDAsync)           \
     X(cuStreamCreateWithPriority)  \
+    X(cuStreamDestroy)             \
     X(cuStreamQuery)               \
     X(cuStreamSynchronize)         \
     X(cuStreamWaitEvent)           \

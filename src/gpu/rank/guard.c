@@ -112,6 +112,8 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
       "graphs may have copies there, and may block")                                                         \
+    X(cuStreamDestroy, 4000, 1, (CUstream, stream), real.cuStreamDestroy,                                    \
+      gpu_stream_ends(stream, GPU_CALLER), nothing(), "belongs to the rank, and may block")                  \
     X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, gpu_repeats_break(),       \
       nothing(), "may block")
 
@@ -181,11 +183,6 @@ static struct {
 
 static void nothing(void) {}
 
-static inline bool have_streams_waited(void)
-{
-    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
-}
-
 /* Without a kernel the call fails. */
 static void note(const void *kernel, CUresult result)
 {
@@ -250,7 +247,7 @@ static CUresult CUDAAPI unregister_memory(void *memory)
              gpu_offload_is_wanted(GPU_CALLER), before, after)
 #define BLOCKING_FUNCTION(name, version, n, parameters, driver, before, after, why)    \
     FUNCTION(#name, name, n, parameters, driver, GPU_RESIDENT_NONE, 0, gpu_guard_find, \
-             have_streams_waited() && gpu_offload_is_wanted(GPU_CALLER), before, after)
+             gpu_offload_is_wanted_later(GPU_CALLER), before, after)
 WAITING(WAITING_FUNCTION)
 BLOCKING(BLOCKING_FUNCTION)
 #undef WAITING_FUNCTION

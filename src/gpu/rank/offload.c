@@ -52,6 +52,12 @@ bool gpu_offload_is_wanted(const void *caller)
     return gpu_wait_may_suspend(caller) && is_useful();
 }
 
+bool gpu_offload_is_wanted_later(const void *caller)
+{
+    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) &&
+           gpu_offload_is_wanted(caller);
+}
+
 bool gpu_offload_is_wanted_in_mpi(void)
 {
     return gpu_wait_may_suspend_in_mpi() && is_useful();

@@ -34,6 +34,9 @@ struct gpu_offload {
  * rank could run meanwhile, or if it captures: then the driver is called directly. */
 bool gpu_offload_is_wanted(const void *caller);
 
+/* The same for a call that blocks seldom: true only if streams have waited for PEs. */
+bool gpu_offload_is_wanted_later(const void *caller);
+
 /* The same for a call of MPI that may switch. */
 bool gpu_offload_is_wanted_in_mpi(void);
 

@@ -12,6 +12,7 @@
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/stream_stock.h"
 #include "gpu/rank/visible.h"
@@ -133,52 +134,116 @@ CUresult CUDAAPI gpu_rank_pop(CUcontext *context_out)
     return result;
 }
 
-/* The driver has created a context and pushed it on the thread's stack. */
-static CUresult take_over(struct gpu_rank_context *rank, CUcontext before, CUresult result)
+/* The driver may block in cuCtxCreate and cuCtxDestroy. */
+struct context_call {
+    struct gpu_offload offload;
+    CUcontext *made; /* receives a new context */
+    CUcontext ended;
+    void *parameters; /* of a new context: its affinities before version 4 */
+    int n_affinities;
+    unsigned flags;
+    CUdevice device;
+};
+
+/* The driver pushes a new context on the stack of the thread that calls it. */
+static void take_off(struct gpu_offload *offload)
 {
     CUcontext made;
 
+    if (offload->result == CUDA_SUCCESS)
+        offload->result = real.pop(&made);
+}
+
+static void run_create_v2(struct gpu_offload *offload)
+{
+    struct context_call *call = BASE_CONTAINER(offload, struct context_call, offload);
+
+    offload->result = real.create_v2(call->made, call->flags, call->device);
+    take_off(offload);
+}
+
+static void run_create_v3(struct gpu_offload *offload)
+{
+    struct context_call *call = BASE_CONTAINER(offload, struct context_call, offload);
+
+    offload->result =
+        real.create_v3(call->made, call->parameters, call->n_affinities, call->flags, call->device);
+    take_off(offload);
+}
+
+static void run_create_v4(struct gpu_offload *offload)
+{
+    struct context_call *call = BASE_CONTAINER(offload, struct context_call, offload);
+
+    offload->result = real.create_v4(call->made, call->parameters, call->flags, call->device);
+    take_off(offload);
+}
+
+static CUresult create_by(struct context_call call, const void *caller)
+{
+    CUresult result;
+
+    own();
+    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
     if (result != CUDA_SUCCESS)
         return result;
-    made = gpu_driver.cuCtxGetCurrent ? gpu_context_current() : NULL;
-    gpu_context_begins(made, false);
-    if (rank)
-        gpu_launches_enter(made);
-    if (rank && !before)
-        gpu_rank_note_current(rank, made);
-    if (!rank || !before)
-        return result;
-    result = real.pop(&made);
-    return result == CUDA_SUCCESS ? gpu_rank_push(made) : result;
+    gpu_context_begins(*call.made, false);
+    return gpu_rank_push(*call.made);
 }
 
 CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device)
 {
-    struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? gpu_context_current() : NULL;
-
-    return take_over(rank, before, real.create_v2(context_out, flags, DEVICE(device)));
+    return create_by(
+        (struct context_call){
+            .offload.run = run_create_v2, .made = context_out, .flags = flags, .device = DEVICE(device)},
+        GPU_CALLER);
 }
 
 CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
                                     unsigned flags, CUdevice device)
 {
-    struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? gpu_context_current() : NULL;
-
-    return take_over(rank, before, real.create_v3(context_out, affinity, n_affinity, flags, DEVICE(device)));
+    return create_by((struct context_call){.offload.run = run_create_v3,
+                                           .made = context_out,
+                                           .parameters = affinity,
+                                           .n_affinities = n_affinity,
+                                           .flags = flags,
+                                           .device = DEVICE(device)},
+                     GPU_CALLER);
 }
 
 CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
 {
-    struct gpu_rank_context *rank = own();
-    CUcontext before = rank ? gpu_context_current() : NULL;
+    return create_by((struct context_call){.offload.run = run_create_v4,
+                                           .made = context_out,
+                                           .parameters = parameters,
+                                           .flags = flags,
+                                           .device = DEVICE(device)},
+                     GPU_CALLER);
+}
 
-    return take_over(rank, before, real.create_v4(context_out, parameters, flags, DEVICE(device)));
+static void run_destroy(struct gpu_offload *offload)
+{
+    offload->result = real.destroy(BASE_CONTAINER(offload, struct context_call, offload)->ended);
+}
+
+/* Destroys the context on any thread, so it must not be current on the rank's. May switch. */
+static CUresult destroy_beside(struct gpu_rank_context *rank, CUcontext context, const void *caller)
+{
+    struct context_call call = {.offload.run = run_destroy, .ended = context};
+    bool is_current = rank && context && gpu_context_current() == context;
+    CUcontext popped;
+    CUresult result;
+
+    if (is_current)
+        real.pop(&popped);
+    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
+    if (is_current && result != CUDA_SUCCESS)
+        (void)set_current(context);
+    return result;
 }
 
 /* Both functions pop the context if it is current; no resident kernel may be waiting. */
-static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext context)
+static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller)
 {
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
@@ -188,8 +253,8 @@ static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext con
 
     if (may_end)
         gpu_context_ends(context);
-    result = function(context);
-    if (may_end && (result != CUDA_SUCCESS || (function == real.detach && gpu_context_current() == context)))
+    result = is_detach ? real.detach(context) : destroy_beside(rank, context, caller);
+    if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
         gpu_context_begins(context, true);
     gpu_resident_release(hold);
     if (result == CUDA_SUCCESS) {
@@ -205,13 +270,13 @@ static CUresult destroy_by(CUresult(CUDAAPI *function)(CUcontext), CUcontext con
 CUresult CUDAAPI gpu_rank_destroy(CUcontext context)
 {
     gpu_guard_prepare();
-    return destroy_by(real.destroy, context);
+    return destroy_by(false, context, GPU_CALLER);
 }
 
 CUresult CUDAAPI gpu_rank_detach(CUcontext context)
 {
     gpu_guard_prepare();
-    return destroy_by(real.detach, context);
+    return destroy_by(true, context, GPU_CALLER);
 }
 
 /* ---- Primary contexts ---- */

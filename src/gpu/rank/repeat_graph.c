@@ -48,7 +48,7 @@ static CUstream capture_of(struct gpu_capture_stream *capture, CUcontext context
         return NULL;
     if (!capture->stream || capture->context != context || capture->priority != priority) {
         if (capture->stream)
-            gpu_stream_real.r_cuStreamDestroy_v2(capture->stream);
+            gpu_driver.cuStreamDestroy(capture->stream);
         capture->stream = gpu_stock_take(context, priority);
         if (!capture->stream && gpu_driver.cuStreamCreateWithPriority(
                                     &capture->stream, CU_STREAM_NON_BLOCKING, priority) != CUDA_SUCCESS)

@@ -291,7 +291,7 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, c
     if (result != CUDA_SUCCESS)
         return result;
     if (stream->stream) {
-        gpu_stream_real.r_cuStreamDestroy_v2(made);
+        gpu_driver.cuStreamDestroy(made);
         return CUDA_SUCCESS;
     }
     stream->stream = made;
@@ -493,20 +493,25 @@ void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
     pthread_mutex_unlock(&rank->lock);
 }
 
-CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
+void gpu_stream_ends(CUstream stream, const void *caller)
 {
-    struct gpu_rank_streams *rank;
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
 
-    gpu_guard_prepare();
-    rank = gpu_streams_of_self();
+    gpu_repeats_break();
     if (gpu_kept_is_any())
-        gpu_kept_pass(stream, false, GPU_CALLER);
-    if (stream != NULL && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD) {
-        if (rank)
-            gpu_streams_remove(rank, stream);
-        gpu_flow_forget(stream);
-    }
-    return gpu_stream_real.r_cuStreamDestroy_v2(stream);
+        gpu_kept_pass(stream, false, caller);
+    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return;
+    if (rank)
+        gpu_streams_remove(rank, stream);
+    gpu_flow_forget(stream);
+}
+
+CUresult CUDAAPI gpu_stream_destroy_v1(CUstream stream)
+{
+    gpu_guard_find();
+    gpu_stream_ends(stream, GPU_CALLER);
+    return gpu_stream_real.r_cuStreamDestroy(stream);
 }
 
 void gpu_streams_forget(CUcontext context)

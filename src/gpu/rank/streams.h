@@ -225,6 +225,9 @@ CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result);
  * Lock held. (capture.c) */
 void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
 
+/* Called before cuStreamDestroy: the rank has the stream no more. May switch. */
+void gpu_stream_ends(CUstream stream, const void *caller);
+
 /* Called after cuGreenCtxStreamCreate: the stream is the rank's. Before cuGreenCtxDestroy: its streams cannot be used any more.
  * (thread_streams.c) */
 void gpu_green_has_stream(const CUstream *stream, CUresult result);

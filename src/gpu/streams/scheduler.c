@@ -181,7 +181,7 @@ static void free_all(struct gpu_scheduler *scheduler)
     if (!gpu_context_enter(scheduler->watch.context, &before)) {
         for (int i = 0; i < 2; i++)
             if (scheduler->streams[i])
-                gpu_stream_real.r_cuStreamDestroy_v2(scheduler->streams[i]);
+                gpu_driver.cuStreamDestroy(scheduler->streams[i]);
         gpu_context_leave(scheduler->watch.context, before);
     }
     if ((scheduler->memory && gpu_memory_free(GPU_MEMORY_DEVICE, scheduler->memory)) ||

@@ -19,6 +19,7 @@ static struct {
     int n_calls;
     int n_calls_for[FAKECUDA_STREAMS];
     int fail_at; /* number of the call; 0: none */
+    bool is_blocked; /* the next call waits for all work */
     int error;
 } functions[FUNCTIONS_MAX];
 
@@ -86,8 +87,19 @@ static CUresult count(const char *function)
     i = index_of(function);
     if (++functions[i].n_calls == functions[i].fail_at)
         error = (CUresult)functions[i].error;
+    if (functions[i].is_blocked) {
+        functions[i].is_blocked = false;
+        fake_wait_all();
+    }
     pthread_mutex_unlock(&fake_lock);
     return error;
+}
+
+FAKE_EXPORT void fakecuda_block(const char *function)
+{
+    pthread_mutex_lock(&fake_lock);
+    functions[index_of(function)].is_blocked = true;
+    pthread_mutex_unlock(&fake_lock);
 }
 
 CUresult fake_enter(const char *function)

@@ -252,6 +252,7 @@ void fake_hold_peer(struct fake_stream *stream, struct fake_context *peer);
 void fake_wait_for(const struct fake_waits *waits);
 void fake_wait_stream(struct fake_stream *stream);
 void fake_wait_context(struct fake_context *context);
+void fake_wait_all(void);
 void fake_wait_device(int device);
 
 /* Waits while another thread's call waits for a device and has_locks. Lock held. */

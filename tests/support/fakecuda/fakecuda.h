@@ -70,6 +70,10 @@ void fakecuda_on_wait(void (*notice)(void *arg), void *arg) FAKECUDA_WEAK;
 /* How often a network card's writes were flushed, in either way. */
 int fakecuda_flushes(void) FAKECUDA_WEAK;
 
+/* The next call of this function begins when all work of the streams is done, as calls may that need memory of a device. The
+ * name is cuda.h's, without version. */
+void fakecuda_block(const char *function) FAKECUDA_WEAK;
+
 /* While held, no stream begins an operation. */
 void fakecuda_hold(bool is_held) FAKECUDA_WEAK;
 

@@ -289,13 +289,14 @@ bool fake_is_of_context(const struct fake_context *context, const struct fake_co
     return context == whole || context->parent == whole;
 }
 
+/* device < 0: all. */
 static void wait_contexts(const struct fake_context *only, int device)
 {
     struct fake_waits waits = {NULL, 0};
 
     for (struct fake_context *context = fake_contexts; context; context = context->next)
         for (struct fake_stream *i = context->streams; i; i = i->next)
-            if (only ? fake_is_of_context(context, only) : context->device == device)
+            if (only ? fake_is_of_context(context, only) : device < 0 || context->device == device)
                 fake_waits_add(&waits, i, i->n_queued);
     fake_wait_for(&waits);
     fake_waits_clear(&waits);
@@ -304,6 +305,11 @@ static void wait_contexts(const struct fake_context *only, int device)
 void fake_wait_context(struct fake_context *context)
 {
     wait_contexts(context, 0);
+}
+
+void fake_wait_all(void)
+{
+    wait_contexts(NULL, -1);
 }
 
 static int n_lock_holders;
