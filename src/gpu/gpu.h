@@ -68,6 +68,11 @@ extern bool (*gpu_is_code_of_rank)(const void *address);
  * own. Any thread. */
 extern const char *(*gpu_variable_of_rank)(const struct ult *rank, const char *name);
 
+/* Until gpu_relax_end, captures of the program neither forbid calls of CUDA by this thread nor are ended by them
+ * (relaxed.c). Returns the argument of gpu_relax_end. Any thread. */
+int gpu_relax_begin(void);
+void gpu_relax_end(int mode);
+
 /* Called when the running rank, on its ULT in the program's code, gives CUDA a function to call on a thread of CUDA: the
  * function may call MPI if the rank's thread level allows it. Never switches. */
 extern void (*gpu_expect_thread)(void);
@@ -116,8 +121,7 @@ int gpu_work_of_event(struct gpu_work *work, void *event) BASE_MUST_CHECK;
 struct gpu_sync;
 struct gpu_watch;
 
-/* Notification that the stream has reached a point. Memory of the caller, who must not change it until
- * `reached` is called. */
+/* Notification that the stream has reached a point. Memory of the caller, unchanged until `reached` is called. */
 struct gpu_point {
     /* All earlier work of the stream is done, or error is the reason why it never will be. On the PE, from
      * its progress; may not switch. */
@@ -129,8 +133,7 @@ struct gpu_point {
     bool is_late;
 };
 
-/* A hold: the stream waits here until gpu_sync_release. Memory of the caller, who must not change it until
- * `left` is called. */
+/* A hold: the stream waits here until gpu_sync_release. Memory of the caller, unchanged until `left` is called. */
 struct gpu_hold {
     /* This hold and all earlier ones are released. On the PE, from within gpu_sync_release; may free the
      * hold. */
@@ -165,8 +168,7 @@ void gpu_sync_catch_up(void);
  * Never switches. */
 bool gpu_sync_is_full(const struct gpu_sync *sync);
 
-/* Suspends the caller while the stream is so full of points and holds that a further one might block in the
- * driver. May switch. */
+/* Suspends the caller while so many points and holds are in the stream that the driver might block. May switch. */
 void gpu_sync_make_room(struct gpu_sync *sync);
 
 /* ---- Small messages between such streams that GPUs exchange without the CPU (stream_slots.c) ---- */
@@ -316,8 +318,7 @@ int gpu_watch_create(struct gpu_watch *watch) BASE_MUST_CHECK;
 /* Destroys a watch that is not polled any more. */
 void gpu_watch_destroy(struct gpu_watch *watch);
 
-/* Starts polling: calls `look` until it returns false. On the PE that created the watch; not from within
- * `look`. Never switches. */
+/* Starts polling: calls `look` until it returns false. On the watch's PE; not from within `look`. Never switches. */
 void gpu_watch_begin(struct gpu_watch *watch);
 
 /* True if kernels of the watch's device can use all n_bytes at this address. On a PE. */
@@ -554,8 +555,7 @@ struct gpu_combine {
     void (*done)(struct gpu_combine *combine, int error);
 };
 
-/* True if there is a kernel for this operation and type: never if built without nvcc, and not for all pairs
- * that MPI has. */
+/* True if there is a kernel for this operation and type: never if built without nvcc, and not for all pairs of MPI. */
 bool gpu_can_combine(int op, int type);
 
 /* Every output = inputs[n - 1] op (... (inputs[1] op inputs[0])), which is rank order for operations that

@@ -279,6 +279,7 @@ void ampi_procs_open(void)
 
     if (!ampi_machine->open(ampi_job.n_pes, &client, &error))
         base_fatal(1, "process %d of %d cannot be connected: %s", ampi_job.proc_id, ampi_job.n_procs, error);
+    ampi_machine = ampi_procs_relax(ampi_machine);
     say_machine();
     sources = base_calloc_aligned((size_t)ampi_job.n_pes, sizeof *sources, "the PEs");
     for (int i = 0; i < ampi_job.n_pes; i++) {

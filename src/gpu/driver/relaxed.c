@@ -5,10 +5,12 @@
  * In CUDA's default mode (global), a capture in progress forbids some calls to all threads, such as allocations and queries;
  * such a call fails and ends the capture. Captures of ranks with streams of their own are relaxed for the driver
  * (gpu/rank/capture.c). In other processes the modes are the program's, and the library may not know of a capture. So those of
- * its calls that may be forbidden put their thread into relaxed mode meanwhile.
+ * its calls that may be forbidden put their thread into relaxed mode meanwhile, and so do calls of UCX, which calls CUDA.
  */
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_symbols.h"
+#include "gpu/gpu.h"
+#include "gpu_detect.h"
 
 bool gpu_captures_are_relaxed;
 
@@ -76,4 +78,22 @@ void gpu_driver_relax(struct gpu_driver *driver, void *library)
     driver->name = relaxed_##name;
     FORBIDDEN(TAKE)
 #undef TAKE
+}
+
+int gpu_relax_begin(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    return !gpu_captures_are_relaxed && atomic_load(&gpu_is_active) && exchange &&
+                   exchange(&mode) == CUDA_SUCCESS
+               ? (int)mode
+               : -1;
+}
+
+void gpu_relax_end(int mode)
+{
+    CUstreamCaptureMode before = (CUstreamCaptureMode)mode;
+
+    if (mode >= 0)
+        (void)exchange(&before);
 }
