@@ -10,6 +10,7 @@
 #include "gpu/nccl/nccl.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
+#include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_stock.h"
@@ -29,6 +30,8 @@ static int poll(struct ult_source *source)
         gpu_batch_start(pe);
     if (pe->repeats)
         gpu_repeats_end(pe->repeats);
+    if (BASE_UNLIKELY(pe->offloads != NULL))
+        gpu_offload_look(pe);
     n_handled += pe->residents ? gpu_resident_poll(pe) : 0;
     n_handled += pe->questions ? gpu_wait_poll(pe) : 0;
     n_handled += pe->syncs ? gpu_sync_poll(pe) : 0;

@@ -2,9 +2,10 @@
  *
  * A rank's call of CUDA that blocks inside the driver does not stop the PE: rank 1 enqueues a receive for which its stream waits,
  * rank 2 makes the call, and rank 0 of the same PE enqueues the send only then. The fake driver makes each of these calls wait
- * for all work of the GPUs.
+ * for all work of the GPUs. "late": a call that waits for long is reported.
  */
 #include "enqueue.h"
+#include "mpi-ext.h"
 
 #define N 500
 
@@ -165,16 +166,37 @@ static void run(const struct way *way, unsigned value)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* Rank 0 sends after a line has reported the call. */
+static void run_late(void)
+{
+    double since = MPI_Wtime();
+
+    if (mtest_rank == 1) {
+        MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
+        if (fakecuda_block)
+            fakecuda_block("cuGraphInstantiateWithFlags");
+        instantiate();
+    } else if (mtest_rank == 0) {
+        while (MPI_Wtime() - since < 4)
+            MTEST_OK(AMPI_Yield());
+        MTEST_OK(MPIX_Send_enqueue((void *)memory, N, MPI_UNSIGNED, 1, 0, test.comm));
+    }
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+}
+
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
+    int is_late = only && strcmp(only, "late") == 0;
 
     mtest_init(&argc, &argv, 3);
     gtest_init();
     gtest_load_kernels();
     test = etest_begin(0, 0);
     memory = etest_alloc(N);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    if (is_late)
+        run_late();
+    for (size_t i = 0; !is_late && i < sizeof ways / sizeof *ways; i++)
         if (!only || strstr(only, ways[i].function))
             run(&ways[i], (unsigned)i + 1);
     etest_end(&test);

@@ -67,6 +67,7 @@ struct gpu_pe {
     struct gpu_watch *watches;        /* memory that kernels of the program write to (watch.c) */
     struct gpu_pe *next_pe;           /* link of the list of all PEs */
     atomic_bool is_submitting;        /* a call of the running rank gives work to the driver (drain.h) */
+    struct gpu_offload *offloads;     /* calls of its ranks on other threads (offload.c) */
     struct gpu_repeats *repeats;      /* of the running rank, in the middle of a sequence (repeats.c) */
     struct gpu_resident *residents;   /* those created so far (resident.c) */
     /* Ids of buffers in a primary context's own memory (peer_access.c); 0: none. */

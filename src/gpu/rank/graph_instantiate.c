@@ -140,6 +140,7 @@ static CUresult instantiate_and_upload(struct instantiation call, const void *ca
     CUresult result;
 
     call.offload.run = run;
+    call.offload.label = "cuGraphInstantiate";
     result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(caller));
     if (result == CUDA_SUCCESS)
         upload(*call.exec_out, call.graph, caller);

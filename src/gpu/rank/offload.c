@@ -18,6 +18,9 @@
 #include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
 
+/* A call that has been inside the driver for this time may never end. */
+#define LONG_NS 2000000000
+
 /* A thread. */
 struct helper {
     struct helper *next;      /* of the idle ones */
@@ -65,12 +68,30 @@ bool gpu_offload_is_wanted_in_mpi(void)
 
 /* ---- The threads ---- */
 
+static void enlist(struct gpu_pe *pe, struct gpu_offload *call)
+{
+    call->since_ns = ult_now_ns();
+    call->next = pe->offloads;
+    pe->offloads = call;
+    pe->source.pending++;
+}
+
+static void delist(struct gpu_pe *pe, struct gpu_offload *call)
+{
+    struct gpu_offload **link = &pe->offloads;
+
+    while (*link != call)
+        link = &(*link)->next;
+    *link = call->next;
+    pe->source.pending--;
+}
+
 /* On the rank's PE. */
 static void wake(struct ult_wakeup *wakeup)
 {
     struct gpu_offload *call = BASE_CONTAINER(wakeup, struct gpu_offload, wakeup);
 
-    gpu_pe_self()->source.pending--;
+    delist(gpu_pe_self(), call);
     ult_ready(call->u);
 }
 
@@ -95,7 +116,7 @@ static void be_idle(struct helper *self)
     pthread_mutex_unlock(&lock);
 }
 
-/* Reports a call that begins although the GPU is busy, while streams wait for PEs. Once. */
+/* Reports a call that may wait for streams that wait for PEs. Once. */
 static BASE_COLD void report_wait(const struct gpu_offload *call)
 {
     static atomic_flag has_said = ATOMIC_FLAG_INIT;
@@ -105,6 +126,15 @@ static BASE_COLD void report_wait(const struct gpu_offload *call)
                  "call, the job "
                  "hangs (CUDA_MODULE_LOADING=EAGER loads kernels before they are launched)",
                  call->label);
+}
+
+void gpu_offload_look(const struct gpu_pe *pe)
+{
+    uint64_t now_ns = ult_now_ns();
+
+    for (const struct gpu_offload *i = pe->offloads; i; i = i->next)
+        if (now_ns - i->since_ns > LONG_NS)
+            report_wait(i);
 }
 
 /* Runs the call in its context. The context is closed only if ranks share it, because otherwise no other
@@ -220,9 +250,9 @@ CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted)
     offload->u = ult_self();
     offload->wakeup = (struct ult_wakeup){.handle = wake};
     pe = gpu_pe_self();
-    pe->source.pending++;
+    enlist(pe, offload);
     if (!give(offload)) {
-        pe->source.pending--;
+        delist(pe, offload);
         run_call(offload);
         return offload->result;
     }

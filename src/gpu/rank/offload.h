@@ -17,6 +17,8 @@
 
 #include "ult/ult.h"
 
+struct gpu_pe;
+
 /* A call, followed by its arguments; on the stack of the rank that waits for it. */
 struct gpu_offload {
     void (*run)(struct gpu_offload *offload); /* calls the driver and stores the result; any thread */
@@ -25,8 +27,10 @@ struct gpu_offload {
     bool is_deferred; /* ... and has to: `run` is not called, or has nothing to do if no rank waits */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
-    CUcontext context; /* the rank's; private, like all fields below */
-    struct ult *u;     /* the rank; NULL: none waits */
+    CUcontext context;        /* the rank's; private, like all fields below */
+    struct ult *u;            /* the rank; NULL: none waits */
+    struct gpu_offload *next; /* of the calls of the rank's PE */
+    uint64_t since_ns;        /* when it was made */
     struct ult_wakeup wakeup;
 };
 
@@ -45,6 +49,9 @@ struct ult *gpu_offload_rank(void);
 
 /* Makes the call, offloaded or directly, and returns its result. May switch if is_wanted. */
 CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted);
+
+/* Reports a call of this PE that has been inside the driver for long while streams wait for PEs. On the PE. */
+void gpu_offload_look(const struct gpu_pe *pe) BASE_COLD;
 
 /* Offloads the call in this context, without a rank that waits for it. `run` is called whatever happens, even if result, the
  * context's, is an error; the call is not touched afterwards. On a PE; never switches. */

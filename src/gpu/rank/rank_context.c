@@ -193,16 +193,17 @@ static CUresult create_by(struct context_call call, const void *caller)
 
 CUresult CUDAAPI gpu_rank_create_v2(CUcontext *context_out, unsigned flags, CUdevice device)
 {
-    return create_by(
-        (struct context_call){
-            .offload.run = run_create_v2, .made = context_out, .flags = flags, .device = DEVICE(device)},
-        GPU_CALLER);
+    return create_by((struct context_call){.offload = {.label = "cuCtxCreate", .run = run_create_v2},
+                                           .made = context_out,
+                                           .flags = flags,
+                                           .device = DEVICE(device)},
+                     GPU_CALLER);
 }
 
 CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam *affinity, int n_affinity,
                                     unsigned flags, CUdevice device)
 {
-    return create_by((struct context_call){.offload.run = run_create_v3,
+    return create_by((struct context_call){.offload = {.label = "cuCtxCreate", .run = run_create_v3},
                                            .made = context_out,
                                            .parameters = affinity,
                                            .n_affinities = n_affinity,
@@ -213,7 +214,7 @@ CUresult CUDAAPI gpu_rank_create_v3(CUcontext *context_out, CUexecAffinityParam 
 
 CUresult CUDAAPI gpu_rank_create_v4(CUcontext *context_out, void *parameters, unsigned flags, CUdevice device)
 {
-    return create_by((struct context_call){.offload.run = run_create_v4,
+    return create_by((struct context_call){.offload = {.label = "cuCtxCreate", .run = run_create_v4},
                                            .made = context_out,
                                            .parameters = parameters,
                                            .flags = flags,
@@ -229,7 +230,7 @@ static void run_destroy(struct gpu_offload *offload)
 /* Destroys the context on any thread, so it must not be current on the rank's. May switch. */
 static CUresult destroy_beside(struct gpu_rank_context *rank, CUcontext context, const void *caller)
 {
-    struct context_call call = {.offload.run = run_destroy, .ended = context};
+    struct context_call call = {.offload = {.label = "cuCtxDestroy", .run = run_destroy}, .ended = context};
     bool is_current = rank && context && gpu_context_current() == context;
     CUcontext popped;
     CUresult result;

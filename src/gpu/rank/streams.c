@@ -266,7 +266,9 @@ static void run_creation(struct gpu_offload *offload)
 static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
 {
     bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
-    struct creation creation = {.offload = {.run = run_creation, .drain_tries = GPU_DRAIN_BRIEFLY},
+    struct creation creation = {.offload = {.label = "the creation of a stream",
+                                            .run = run_creation,
+                                            .drain_tries = GPU_DRAIN_BRIEFLY},
                                 .priority = priority};
     CUresult result;
 

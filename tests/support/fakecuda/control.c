@@ -18,7 +18,7 @@ static struct {
     char name[64];
     int n_calls;
     int n_calls_for[FAKECUDA_STREAMS];
-    int fail_at; /* number of the call; 0: none */
+    int fail_at;     /* number of the call; 0: none */
     bool is_blocked; /* the next call waits for all work */
     int error;
 } functions[FUNCTIONS_MAX];
