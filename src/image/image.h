@@ -45,10 +45,6 @@ void image_process_catch_exits(void);
  * sentence with the reason and the remedy (static storage). Called once. Never switches. */
 bool image_program_open(image_main_fn main, const char **error_out) BASE_MUST_CHECK;
 
-/* True if the program or one of its private libraries refers to this function of a shared library. After
- * image_program_open. */
-bool image_program_refers_to(const char *function);
-
 /* A program of which there are copies. The process's own is always there, once image_program_open has succeeded. */
 struct image_program;
 extern struct image_program image_program;

@@ -92,6 +92,14 @@ static void instantiate(void)
     }
 }
 
+/* Behind the receive. */
+static void launch_behind(void)
+{
+    struct gtest_update_args args = {other, N, 1, 1, 0};
+
+    GTEST_CU(gtest_launch(fresh, &args, sizeof args, test.cuda));
+}
+
 static const struct way {
     const char *name;
     void (*call)(void);
@@ -103,6 +111,7 @@ static const struct way {
     {"launch_first", launch_first, 0},
     {"free", free_memory, 0},
     {"instantiate", instantiate, 1},
+    {"launch_behind", launch_behind, 1},
 };
 
 /* ---- The ranks ---- */

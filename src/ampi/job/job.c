@@ -381,7 +381,7 @@ static void detach_unused(int code, void *arg)
 /* With one rank per process, the launcher is not contacted before MPI_Init: a program that does not call it
  * (app --help) is not part of the job. With several, it has to be contacted now if only PMIx knows the
  * number of processes. */
-static bool wants_images(int *argc, char **argv)
+static bool find_images(int *argc, char **argv)
 {
     const char *options = secure_getenv("HEDDLE_OPTIONS");
     int n_launched;
@@ -415,6 +415,15 @@ static bool wants_images(int *argc, char **argv)
     if (ampi_machine && ampi_job.n_local == 1)
         on_exit(detach_unused, NULL);
     return ampi_machine ? ampi_job.n_local > 1 : base_settings.n_ranks > 1;
+}
+
+static bool wants_images(int *argc, char **argv)
+{
+    bool is_wanted = find_images(argc, argv);
+
+    if (!is_wanted)
+        ampi_library_env_set_for_streams(false);
+    return is_wanted;
 }
 
 /* The ranks share the standard output, and no rank checks whether all of it was written. */
@@ -472,7 +481,7 @@ static int run_job(image_main_fn main, int argc, char **argv, char **envp)
     ampi_rank_output_open();
     if (!image_program_open(main, &error))
         base_fatal(1, "%s", error);
-    ampi_library_env_set_for_streams();
+    ampi_library_env_set_for_streams(true);
     ampi_job.spawn_room =
         ampi_memory_plan(n_ranks, may_spawn() ? AMPI_SPAWN_MAX - (ampi_job.spawned ? n_ranks : 0) : 0);
     ampi_programs_load();
@@ -529,6 +538,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
         ampi_options_read(NULL, NULL);
         ampi_launched_report(base_settings.n_ranks);
     }
+    ampi_library_env_set_for_streams(false); /* without a launcher nothing has done so */
     ampi_late_host_join();
     gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
                           * here */

@@ -185,8 +185,8 @@ int ampi_exit_code_of(int code);
 /* Sets environment variables for libraries of which each rank has a copy. Before the ranks start. (library_env.c) */
 void ampi_library_env_set(int n_ranks, int n_cores);
 
-/* The same for CUDA. After image_program_open, before CUDA is initialized. */
-void ampi_library_env_set_for_streams(void);
+/* The same for CUDA, before it is initialized. are_copies: ranks are copies of the program; after image_program_open. */
+void ampi_library_env_set_for_streams(bool are_copies);
 
 /* ---- other_programs.c: further programs of a job in one process ---- */
 

@@ -30,9 +30,10 @@ void ampi_library_env_set(int n_ranks, int n_cores)
 }
 
 /* For CUDA's driver, and the ranks. */
-static void set_for_all(const char *name, const char *value)
+static void set_for_all(const char *name, const char *value, bool are_copies)
 {
-    if (!secure_getenv(name) && (setenv(name, value, 0) != 0 || !image_env_set_all(name, value)))
+    if (!secure_getenv(name) &&
+        (setenv(name, value, 0) != 0 || (are_copies && !image_env_set_all(name, value))))
         base_fatal(1, "no memory for the environment");
 }
 
@@ -42,11 +43,11 @@ static void set_for_all(const char *name, const char *value)
  *
  * The first launch of a kernel loads it by default, and waits for all work of the GPU: also for the stream that waits for
  * this kernel's result. In such programs kernels are loaded with their modules. */
-void ampi_library_env_set_for_streams(void)
+void ampi_library_env_set_for_streams(bool are_copies)
 {
-    if (!image_program_refers_to("MPIX_Stream_create") && !image_program_refers_to("MPIX_Prequest_create") &&
-        !image_program_refers_to("AMPI_GPU_Handlers_create"))
+    if (!image_process_refers_to("mpix_stream_create") && !image_process_refers_to("mpix_prequest_create") &&
+        !image_process_refers_to("ampi_gpu_handlers_create"))
         return;
-    set_for_all("CUDA_DEVICE_MAX_CONNECTIONS", "32");
-    set_for_all("CUDA_MODULE_LOADING", "EAGER");
+    set_for_all("CUDA_DEVICE_MAX_CONNECTIONS", "32", are_copies);
+    set_for_all("CUDA_MODULE_LOADING", "EAGER", are_copies);
 }

@@ -273,14 +273,6 @@ static bool refers_to(const struct image_module *module, const char *function)
            table_refers_to(module, module->plt_rela, module->n_plt_relas, function);
 }
 
-bool image_program_refers_to(const char *function)
-{
-    for (size_t i = 0; i < image_program.n_modules; i++)
-        if (refers_to(&image_program.modules[i], function))
-            return true;
-    return false;
-}
-
 /* Names of the functions that start threads; std::thread's constructors call the third (libstdc++) or the first (libc++). The
  * last two matter if the ranks share the OpenMP library. */
 static const char *const thread_starters[] = {
