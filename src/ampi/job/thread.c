@@ -269,13 +269,25 @@ static bool hears_of_threads(void)
     return create && dladdr(create, &found) && dladdr(&ampi_job, &own) && found.dli_fbase == own.dli_fbase;
 }
 
+/* True if the program gives CUDA functions to call, on a thread that CUDA starts. */
+static bool is_called_back(void)
+{
+    static atomic_int answer; /* 1: no, 2: yes */
+
+    if (answer == 0)
+        answer =
+            image_process_refers_to("launchhostfunc") || image_process_refers_to("streamaddcallback") ? 2 : 1;
+    return answer == 2;
+}
+
 /* The threads of a rank with an image are counted. In other processes each thread may call MPI, except those started by
  * this library, whose number is known if there were none before. */
 bool ampi_rank_has_threads(const struct ampi_rank *rank)
 {
     if (ampi_job.is_virtual)
         return rank->image && image_count_threads(rank->image) > 0;
-    return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads;
+    return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads ||
+           is_called_back();
 }
 
 /* Interval at which a main thread that has ended checks for the end of the program's other threads. */
