@@ -259,7 +259,9 @@ struct gpu_graph_end {
     uint64_t lonely_since_ns;
     _Atomic int served_by; /* enum graph_server */
     bool is_watched;
-    bool is_awaited; /* by the nodes that are being added */
+    bool is_awaited;  /* by the nodes that are being added */
+    bool is_started;  /* a launch has reached an end with is_done_on_host, and waits for the PE ... */
+    bool is_released; /* ... or need not wait any more, but has not confirmed that */
 };
 
 #define GPU_SYNC_NO_CAPTURE 0

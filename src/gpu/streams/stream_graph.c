@@ -5,8 +5,17 @@
  * In a graph an end has two nodes: it is reached, and the graph waits for it. Growing numbers, as in
  * stream_sync.c, cannot be captured. So an end has words of its own, which are 0 between launches:
  *
- *      reached    set by the graph, and reset by the PE, if it serves the end
- *      done       set by a kernel or by the PE; the graph waits for it and resets it, in one node
+ *      reached    set by the graph, if the PE may serve the end
+ *      done       set by a kernel or by the PE; the graph waits for it
+ *
+ * If `done` is in the GPU's memory, the graph resets it in the node that waits, and the PE resets `reached`. If both are in
+ * pinned memory, each side writes one word only:
+ *
+ *      graph      waits for done 0, reached = 1, waits for done 1, reached = 0
+ *      PE         waits for reached 1, done = 1, waits for reached 0, done = 0
+ *
+ * A graph that reset `done` overwrote the PE's next answer now and then while several processes shared an H200: two
+ * writes of a graph to pinned memory may become visible late, and not in their order.
  *
  * It is decided once, when both ends are captured, whether a kernel or the PE serves them (gpu_graph_agree).
  * The first end may be launched before that. So it is a kernel if a kernel could serve it; the kernel also
@@ -378,6 +387,14 @@ static int add_exchanges(const struct nodes *nodes, struct gpu_graph_end *const 
     return error ? error : launch_exchange(nodes, &args);
 }
 
+/* The PE has seen the end of the previous launch. */
+static int add_reached(struct nodes *nodes, const struct gpu_graph_end *end)
+{
+    int error = add(nodes, gpu_sync_wait(end->done_at, 0, CU_STREAM_WAIT_VALUE_EQ));
+
+    return error ? error : add(nodes, gpu_sync_write(reached_at(end), 1));
+}
+
 static int add_starts(struct nodes *nodes, struct gpu_graph_end *const *ends, int n)
 {
     int error = 0, n_exchanged = 0;
@@ -385,7 +402,7 @@ static int add_starts(struct nodes *nodes, struct gpu_graph_end *const *ends, in
     for (int i = 0; i < n && !error; i++) {
         n_exchanged += ends[i]->meeting_at != 0;
         if (!ends[i]->meeting_at)
-            error = add(nodes, gpu_sync_write(reached_at(ends[i]), 1));
+            error = add_reached(nodes, ends[i]);
     }
     if (!error)
         error = flush(nodes);
@@ -419,7 +436,7 @@ static int add_holds(struct nodes *nodes, struct gpu_graph_end *const *ends, int
         error = add(nodes,
                     gpu_sync_wait(ends[i]->done_at, 1, CU_STREAM_WAIT_VALUE_EQ | ends[i]->sync->wait_flags));
         if (!error)
-            error = add(nodes, gpu_sync_write(ends[i]->done_at, 0));
+            error = add(nodes, gpu_sync_write(reached_at(ends[i]), 0));
     }
     if (!error)
         error = flush(nodes);
@@ -465,6 +482,8 @@ void gpu_graph_release(struct gpu_graph_end *end)
     gpu_sync_flush(end->sync);
     atomic_thread_fence(memory_order_seq_cst);
     if (end->is_done_on_host) {
+        end->is_started = false;
+        end->is_released = true;
         end->words->words.released = 1;
         return;
     }
@@ -492,6 +511,28 @@ static BASE_COLD void look_at_lonely(struct gpu_graph_end *end)
     }
 }
 
+/* True if a launch has reached an end that the PE serves, and the PE has not seen this yet. */
+static bool is_reached_anew(struct gpu_graph_end *end)
+{
+    bool is_set = end->words->words.reached != 0;
+
+    if (end->is_started || (end->is_released && is_set))
+        return false;
+    if (end->is_released) {
+        end->is_released = false;
+        end->words->words.released = 0;
+        return false;
+    }
+    if (!is_set)
+        return false;
+    atomic_thread_fence(memory_order_acquire);
+    if (end->is_done_on_host)
+        end->is_started = true;
+    else
+        end->words->words.reached = 0;
+    return true;
+}
+
 int gpu_graph_poll(struct gpu_pe *pe)
 {
     struct gpu_graph_end **link = &pe->graph_ends, *end;
@@ -506,16 +547,13 @@ int gpu_graph_poll(struct gpu_pe *pe)
             continue;
         }
         link = &end->next;
-        if (!end->words->words.reached)
-            continue;
         if (server == SERVED_LATER) {
-            look_at_lonely(end);
-            continue;
+            if (end->words->words.reached)
+                look_at_lonely(end);
+        } else if (is_reached_anew(end)) {
+            n_reached++;
+            end->reached(end);
         }
-        atomic_thread_fence(memory_order_acquire);
-        end->words->words.reached = 0;
-        n_reached++;
-        end->reached(end);
     }
     return n_reached;
 }

@@ -208,6 +208,7 @@ static CUresult init(unsigned flags)
         fake.n_connections =
             number_in("FAKECUDA_CONNECTIONS", 0) ? (int)number_in("CUDA_DEVICE_MAX_CONNECTIONS", 8) : 0;
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
+        fake.has_late_writes = number_in("FAKECUDA_LATE_WRITES", 0) != 0;
         fake.rdma_flush = (int)number_in("FAKECUDA_RDMA_FLUSH", -1);
     }
     error = count("cuInit");

@@ -36,6 +36,7 @@ extern struct fake_driver {
     int delay_us;
     bool has_peers;
     bool has_write_value;
+    bool has_late_writes; /* see FAKECUDA_LATE_WRITES */
     bool is_eager;     /* kernels are loaded with their module */
     int n_connections; /* see FAKECUDA_CONNECTIONS; 0: as many as streams */
     int rdma_flush;    /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
@@ -56,6 +57,15 @@ void fake_count_stream(const char *function, enum fakecuda_stream kind);
 /* The same for functions that need a current context, which is then in *context_out. */
 struct fake_context;
 CUresult fake_enter_context(const char *function, struct fake_context **context_out);
+
+/* ---- Late writes (late_writes.c) ---- */
+
+/* True if the value of an operation that stores one becomes visible later. */
+struct fake_op;
+bool fake_write_late(const struct fake_op *op);
+
+/* Makes visible what is due. True if the word still has a value to come. Lock held. */
+bool fake_is_written_late(const void *to);
 
 /* ---- Contexts (context.c) ---- */
 

@@ -13,6 +13,7 @@
  *      FAKECUDA_DELAY_US    how long each operation of a stream waits before it begins; 0
  *      FAKECUDA_PEER        0: no device can reach another's memory
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
+ *      FAKECUDA_LATE_WRITES 1: words that streams reset in host memory change late, after later writes to other words
  *      FAKECUDA_RDMA_FLUSH  a network card's writes must be flushed: 1 by cuFlushGPUDirectRDMAWrites, 2 by a wait of a stream
  *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
  *                           queue work (as on H200s); 0

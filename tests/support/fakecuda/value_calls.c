@@ -7,6 +7,8 @@
 
 static CUresult store_value(struct fake_op *op)
 {
+    if (fake_write_late(op))
+        return CUDA_SUCCESS;
     if (op->value_bytes == 4)
         __atomic_store_n((uint32_t *)op->to, (uint32_t)op->value, __ATOMIC_SEQ_CST);
     else
@@ -16,11 +18,13 @@ static CUresult store_value(struct fake_op *op)
 
 static bool has_value(struct fake_op *op)
 {
-    bool is_32 = op->value_bytes == 4;
+    bool is_32 = op->value_bytes == 4, is_late = fake_is_written_late(op->to);
     uint64_t there = is_32 ? __atomic_load_n((uint32_t *)op->to, __ATOMIC_SEQ_CST)
                            : __atomic_load_n((uint64_t *)op->to, __ATOMIC_SEQ_CST);
     uint64_t mask = is_32 ? UINT32_MAX : UINT64_MAX;
 
+    if (is_late)
+        return false;
     switch (op->flags & 3) {
     case CU_STREAM_WAIT_VALUE_GEQ:
         return is_32 ? (int32_t)((uint32_t)there - (uint32_t)op->value) >= 0
