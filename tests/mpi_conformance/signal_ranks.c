@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A signal to the process reaches the handlers of all ranks, a signal of a rank to itself only its own; each rank sees the action
- * that it has set, and a child has its rank's actions. Handlers may set actions at any time.
+ * that it has set, and a child has its rank's actions and changes none of them. Handlers may set actions at any time.
  */
 #define _GNU_SOURCE
 #include "mtest.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -136,6 +137,34 @@ static void check_child(void)
                 "the child has ended before");
 }
 
+/* As Python's subprocess does it before exec. */
+static void check_vfork(void)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL}, now = {.sa_handler = SIG_IGN};
+    volatile bool was_ours = false, is_usual = false;
+    pid_t child;
+
+    signal(SIGUSR1, count);
+    signal(SIGFPE, count);
+    child = vfork();
+    if (child == 0) {
+        was_ours = sigaction(SIGUSR1, &usual, &now) == 0 && now.sa_handler == count &&
+                   sigaction(SIGFPE, &usual, &now) == 0 && now.sa_handler == count;
+        is_usual = sigaction(SIGUSR1, NULL, &now) == 0 && now.sa_handler == SIG_DFL;
+        _exit(0);
+    }
+    MTEST_CHECK(child > 0 && waitpid(child, NULL, 0) == child, "vfork");
+    MTEST_CHECK(was_ours, "a child of vfork has another action than its parent");
+    MTEST_CHECK(is_usual, "a child of vfork cannot set an action");
+    MTEST_CHECK(sigaction(SIGUSR1, NULL, &now) == 0 && now.sa_handler == count &&
+                    sigaction(SIGFPE, NULL, &now) == 0 && now.sa_handler == count,
+                "a child of vfork has changed its parent's actions");
+    n_signals = 0;
+    raise(SIGUSR1);
+    check_count(1, "a signal after vfork");
+    signal(SIGFPE, SIG_DFL);
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
@@ -144,5 +173,6 @@ int main(int argc, char **argv)
     check_own_values();
     check_set_in_handler();
     check_child();
+    check_vfork();
     return mtest_end();
 }

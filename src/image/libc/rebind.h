@@ -136,6 +136,11 @@ void image_locks_hold(void);
 void image_locks_let_go(void);
 void image_locks_forget(void);
 
+/* ---- rebind_process.c ---- */
+
+/* True in a child of vfork, which shares the memory of its parent. */
+bool image_shares_memory(void);
+
 /* ---- rebind_pid.c ---- */
 
 /* The number that getpid returns in the rank. Never switches; may be called in a signal handler. */

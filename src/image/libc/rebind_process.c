@@ -136,9 +136,14 @@ __attribute__((constructor)) static void watch_forks(void)
     pthread_atfork(before_fork, after_fork, begin_child);
 }
 
+bool image_shares_memory(void)
+{
+    return getpid() != process_pid;
+}
+
 bool image_is_forked_child(void)
 {
-    return is_child || getpid() != process_pid;
+    return is_child || image_shares_memory();
 }
 
 /* ---- Children ---- */

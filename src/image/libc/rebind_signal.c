@@ -394,6 +394,25 @@ static struct image_libc *rank_of_code(const void *code)
     return image ? image_libc_of(image) : libc;
 }
 
+/* sigaction in a child of vfork: only the kernel's action is the child's own, the memory is the rank's. */
+static int set_in_child(struct image_libc *libc, int number, const struct sigaction *wanted,
+                        struct sigaction *old_out)
+{
+    struct sigaction old;
+
+    if (sigaction(number, wanted, &old) != 0)
+        return -1;
+    if (old.sa_sigaction == on_signal)
+        old = libc->signals && libc->signals->is_set[number] ? libc->signals->actions[number]
+                                                             : initial[number].action;
+    else if (old.sa_sigaction == on_fault)
+        old = libc->fault_actions ? libc->fault_actions[index_of(number)]
+                                  : (struct sigaction){.sa_handler = SIG_DFL};
+    if (old_out)
+        *old_out = old;
+    return 0;
+}
+
 static int set_of(struct image_libc *libc, int number, const struct sigaction *wanted,
                   struct sigaction *old_out)
 {
@@ -402,6 +421,8 @@ static int set_of(struct image_libc *libc, int number, const struct sigaction *w
 
     if (!libc || number <= 0 || number >= NSIG)
         return sigaction(number, wanted, old_out);
+    if (image_shares_memory())
+        return set_in_child(libc, number, wanted, old_out);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&lock);
