@@ -26,6 +26,10 @@ for options in "-n 1" "-n 2" "-n 4 +p 1" "-n 6 +p 2" "--procs 2 -n 2" "--procs 2
     # shellcheck disable=SC2086
     expect "channels, $options" 0 '^good [0-9] $' '' "$mpirun" $options "$python" "$here/python/channels.py"
 done
+for options in "-n 1" "-n 4 +p 2" "--procs 2 -n 4"; do
+    # shellcheck disable=SC2086
+    expect "errors of channels, $options" 0 '^good [0-9] $' '' "$mpirun" $options "$python" "$here/python/channel_errors.py"
+done
 for options in "-n 9" "--procs 2 -n 4"; do
     # shellcheck disable=SC2086
     expect "a manager, $options" 0 '^[38] workers: 849666 steps $' '' "$mpirun" $options "$python" \

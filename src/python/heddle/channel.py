@@ -18,8 +18,8 @@ Invariants:
  1. All messages of a direction have one tag. The receive for the next slot starts after the receive of the current body.
  2. No message is lost: what a cancelled recv had begun is the state of the channel (_is_armed, _body, _ready), and the next
     recv continues it. A cancelled send goes on; the next send waits for it first. Until then its array must not change.
- 3. _send_steps, _recv_steps and _close_steps yield requests to wait for, and change the state only after such a wait. A wait
-    for a request that has completed is allowed: it is inactive.
+ 3. _send_steps, _recv_steps and _close_steps yield requests to wait for, and change the state only after such a wait, whose
+    error is thrown into them. A wait for a request that has completed is allowed: it is inactive.
 
 A channel is used by one thread. Several tasks may use an AsyncChannel: they send and receive in the order of their calls.
 """
@@ -60,12 +60,11 @@ class _Line:
         self._init = init  # Send_init or Recv_init of the communicator
         self._array, self._place, self.request = None, None, MPI.REQUEST_NULL
 
-    def start(self, array, place, buffer):
+    def prepare(self, array, place, buffer):
         if array is not self._array or place != self._place:
             self.free()
             self.request = self._init(buffer)
             self._array, self._place = array, place
-        self.request.Start()
         return self.request
 
     def free(self):
@@ -132,10 +131,12 @@ class Channel:
     def _start_message(self, kind, head, body, keep, place):
         HEAD.pack_into(self._slot_out, 0, kind, len(head), place[1] if isinstance(place, tuple) else place or 0)
         self._slot_out[HEAD.size : HEAD.size + len(head)] = head
-        self._head_out.Start()
-        self._outgoing = [self._head_out]
+        outgoing = [self._head_out]
         if len(body):
-            self._outgoing.append(self._line_out.start(keep, place, body))
+            outgoing.append(self._line_out.prepare(keep, place, body))  # fails before the slot is sent
+        for request in outgoing:
+            request.Start()
+        self._outgoing = outgoing
 
     def _finish_send(self):
         while self._outgoing:
@@ -157,13 +158,20 @@ class Channel:
                 if not self._is_armed:
                     self._head_in.Start()
                     self._is_armed = True
-                yield self._head_in
+                yield from self._arrival(self._head_in)
+                self._start_body(out)  # if there is no memory, the slot remains: the next recv reads it again
                 self._is_armed = False
-                self._start_body(out)
-            yield self._body[0]
+            yield from self._arrival(self._body[0])
             self._ready, self._body = self._body[1], None
             if self._ready[0] == CLOSE:
                 self._ready, self._has_ended = None, True
+
+    def _arrival(self, request):
+        try:
+            yield request
+        except MPI.Exception:  # this message is lost
+            self._is_armed, self._body = False, None
+            raise
 
     def _start_body(self, out):
         kind, in_slot, size = HEAD.unpack_from(self._slot_in)
@@ -173,8 +181,9 @@ class Channel:
             place = self._place_in(out, head) if kind == ARRAY and out is not None else None
             if place:
                 used = out
-                request = self._line_in.start(out, place, [out, size, MPI.BYTE] if numpy is None or type(out) is not numpy.ndarray
-                                              else out.reshape(-1).view("u1"))
+                request = self._line_in.prepare(out, place, [out, size, MPI.BYTE] if numpy is None or type(out) is not numpy.ndarray
+                                                else out.reshape(-1).view("u1"))
+                request.Start()
             else:
                 buffer = numpy.empty(size, "u1") if numpy else bytearray(size)
                 request = self._irecv([buffer, MPI.BYTE])
@@ -250,7 +259,10 @@ class Channel:
         try:
             request = next(steps)
             while True:
-                request.Wait()
+                try:
+                    request.Wait()
+                except MPI.Exception as error:
+                    steps.throw(error)
                 request = steps.send(None)
         except StopIteration as stop:
             return stop.value
@@ -288,7 +300,14 @@ class AsyncChannel(Channel):
 
     def __init__(self, peer, comm=MPI.COMM_WORLD, tag=0):
         super().__init__(peer, comm, tag)
-        self._send_turn, self._recv_turn = asyncio.Lock(), asyncio.Lock()
+        self._loop, self._locks = None, None
+
+    def _turns(self):
+        """The locks of send and recv. They belong to an event loop, and nobody waits for those of a loop that has ended."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._locks = loop, (asyncio.Lock(), asyncio.Lock())
+        return self._locks
 
     @staticmethod
     async def _drive_async(steps):
@@ -298,22 +317,26 @@ class AsyncChannel(Channel):
         try:
             request = next(steps)
             while True:
-                if not request.Test():
-                    await messages.completion(request)
+                try:
+                    if not request.Test():
+                        await messages.completion(request)
+                except MPI.Exception as error:
+                    steps.throw(error)
                 request = steps.send(None)
         except StopIteration as stop:
             return stop.value
 
     async def send(self, obj):
-        async with self._send_turn:
+        async with self._turns()[0]:
             await self._drive_async(self._send_steps(obj))
 
     async def recv(self, out=None):
-        async with self._recv_turn:
+        async with self._turns()[1]:
             return await self._drive_async(self._recv_steps(out))
 
     async def close(self):
-        async with self._send_turn, self._recv_turn:
+        send_turn, recv_turn = self._turns()
+        async with send_turn, recv_turn:
             await self._drive_async(self._close_steps())
 
     async def __aenter__(self):
@@ -335,7 +358,7 @@ class AsyncChannel(Channel):
 class _Messages(selectors.DefaultSelector):
     """A selector that also waits for requests.
 
-    If nothing but a message can wake the event loop (no timers, descriptors or threads), it blocks in MPI, which costs nothing
+    If nothing but a message can wake the event loop (no timers, descriptors, threads or signals), it blocks in MPI, which costs nothing
     and lets other ranks run. Otherwise it tests N_TESTS times, and then once in NAP_S, in which others run: a message that comes
     later is noticed after up to NAP_S, and a waiting rank takes some percent of a core.
     """
@@ -346,6 +369,7 @@ class _Messages(selectors.DefaultSelector):
     def __init__(self):
         super().__init__()
         self._waits = []  # (request, future)
+        self.may_block = True  # no handler of a signal can wake the event loop
 
     async def completion(self, request):
         """Waits until the request has completed. If the task is cancelled, the request goes on."""
@@ -359,17 +383,17 @@ class _Messages(selectors.DefaultSelector):
 
     def _complete(self, some):
         """Tests or waits for some requests; has one completed?"""
+        statuses = []
         try:
-            indices = some([request for request, _ in self._waits]) or ()
+            indices = some([request for request, _ in self._waits], statuses) or ()
             finished = [(self._waits[index], None) for index in indices]
-        except MPI.Exception:  # one of them has failed
-            finished = []
-            for wait in self._waits:
-                try:
-                    if wait[0].Test():
-                        finished.append((wait, None))
-                except MPI.Exception as error:
-                    finished.append((wait, error))
+        except MPI.Exception as error:
+            if error.Get_error_class() != MPI.ERR_IN_STATUS:
+                raise
+            # Some have failed. Those that have completed, in their order, are inactive now.
+            codes = [status.error for status in statuses]
+            finished = [(wait, MPI.Exception(code) if code else None)
+                        for wait, code in zip([wait for wait in self._waits if wait[0].Test()], codes)]
         for wait, error in finished:
             self._waits.remove(wait)
             if wait[1].done():
@@ -385,7 +409,7 @@ class _Messages(selectors.DefaultSelector):
             return super().select(timeout)
         if self._complete(MPI.Request.Testsome):
             return super().select(0)
-        if timeout is None and threading.active_count() == 1 and len(self.get_map()) == 1:  # the loop's own descriptor
+        if timeout is None and self.may_block and threading.active_count() == 1 and len(self.get_map()) == 1:  # the loop's own
             self._complete(MPI.Request.Waitsome)
             return []
         end = float("inf") if timeout is None else time.monotonic() + timeout
@@ -404,6 +428,10 @@ class EventLoop(asyncio.SelectorEventLoop):
     def __init__(self):
         self.messages = _Messages()
         super().__init__(self.messages)
+
+    def add_signal_handler(self, *arguments):
+        self.messages.may_block = False
+        super().add_signal_handler(*arguments)
 
 
 def run(main, *, debug=None):
