@@ -66,6 +66,14 @@ $4"
     interrupt "an interrupt" 130 '^(begun ){2}$' 'print("begun", flush=True); time.sleep(1000)'
     interrupt "a caught interrupt" 0 '^(begun ){2}(caught ){2}$' 'try: print("begun", flush=True); time.sleep(1000)
 except KeyboardInterrupt: print("caught", flush=True)'
+    # shellcheck disable=SC2016
+    for start in 'os.execv(sys.executable, argv)' 'sys.exit(subprocess.call(argv))'; do
+        program="import os, subprocess, sys; argv = [sys.executable, '$here/ranks.py']; $start"
+        expect "a script that starts a script, $start" 1 '' 'has started this MPI program before MPI_Init: with `mpirun --procs 2`' \
+            "$mpirun" -n 2 $python -c "$program"
+        expect "a script that starts a script, processes, $start" 0 "$(good 2 $python /usr '')" '' \
+            "$mpirun" --procs 2 -n 2 $python -c "$program"
+    done
     expect "an exception" 1 '' 'ZeroDivisionError' "$mpirun" -n 2 $python -c '1/0'
 fi
 expect "a process for each rank" 0 "$(good 2 $python /usr '')" '' "$mpirun" --procs 2 -n 2 $python "$here/ranks.py"

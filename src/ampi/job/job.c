@@ -521,6 +521,18 @@ const struct image_client image_client = {
 
 /* ---- Not virtualized ---- */
 
+/* Begins the program if that has not happened: libmpi was loaded by dlopen. */
+static void begin_late(void)
+{
+    static atomic_flag has_begun = ATOMIC_FLAG_INIT;
+
+    if (ampi_job.program || ampi_job.is_virtual || atomic_flag_test_and_set(&has_begun))
+        return;
+    ampi_launched_take();
+    ampi_options_read(NULL, NULL);
+    ampi_launched_report(base_settings.n_ranks);
+}
+
 struct ampi_rank *ampi_rank_or_adopt(void)
 {
     static const struct ult_hooks single_hooks = {.deadlock = ampi_report_deadlock,
@@ -533,11 +545,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
         return ampi_self();
-    if (!ampi_job.program) { /* libmpi was loaded by dlopen: no takeover */
-        ampi_launched_take();
-        ampi_options_read(NULL, NULL);
-        ampi_launched_report(base_settings.n_ranks);
-    }
+    begin_late();
     ampi_library_env_set_for_streams(false); /* without a launcher nothing has done so */
     ampi_late_host_join();
     gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
@@ -566,6 +574,7 @@ struct ampi_rank *ampi_rank_or_move(void)
 {
     struct ampi_rank *rank;
 
+    begin_late();
     ampi_late_host_refuse_child();
     rank = ampi_rank_or_adopt();
     if (rank || ampi_job.is_virtual || ampi_job.is_forked || !ampi_job.ranks ||
