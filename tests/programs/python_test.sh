@@ -66,6 +66,13 @@ $4"
     interrupt "an interrupt" 130 '^(begun ){2}$' 'print("begun", flush=True); time.sleep(1000)'
     interrupt "a caught interrupt" 0 '^(begun ){2}(caught ){2}$' 'try: print("begun", flush=True); time.sleep(1000)
 except KeyboardInterrupt: print("caught", flush=True)'
+    # As uv does it: the first interpreter is asked, and its output read.
+    cp /bin/sh uv
+    cat >uv.py <<END
+version=\$($python -c 'import sys; print(sys.version_info[0])') && UV_RUN_RECURSION_DEPTH=1 $python $here/ranks.py "\$version"
+exit \$?
+END
+    expect "uv run" 0 "$(good 2 $python /usr "'3'")" '' "$mpirun" -n 2 ./uv uv.py $python
     # shellcheck disable=SC2016
     for start in 'os.execv(sys.executable, argv)' 'sys.exit(subprocess.call(argv))'; do
         program="import os, subprocess, sys; argv = [sys.executable, '$here/ranks.py']; $start"

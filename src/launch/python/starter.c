@@ -68,6 +68,18 @@ static const char *choose(const char *own, const char *path, char program_out[PA
     return program_out;
 }
 
+/* `uv run` first asks the interpreter for its version and folders, as a child whose output it reads. */
+static bool is_query(void)
+{
+    char path[32], name[8] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)getppid());
+    FILE *file = fopen(path, "re");
+    bool is_uv = file && fgets(name, sizeof name, file) && strcmp(name, "uv\n") == 0;
+    if (file)
+        fclose(file);
+    return is_uv && !getenv("UV_RUN_RECURSION_DEPTH"); /* which the program has */
+}
+
 __attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
     (void)argc;
@@ -78,7 +90,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     if (len <= 0 || !dladdr((const void *)find_own, &self))
         return;
     path[len] = '\0';
-    if (python_is_interpreter(path) && preload_mpi(self.dli_fname)) {
+    if (python_is_interpreter(path) && !is_query() && preload_mpi(self.dli_fname)) {
         execv(choose(self.dli_fname, path, program), argv);
         fprintf(stderr, "Heddle: cannot run %s\n", program);
         _exit(LAUNCH_EXIT_CANNOT_RUN);
