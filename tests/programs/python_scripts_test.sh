@@ -12,10 +12,11 @@ mkdir -p "$work" && cd "$work" || exit 1
 unset HEDDLE_OPTIONS LD_PRELOAD PYTHONHOME VIRTUAL_ENV
 export OPENBLAS_NUM_THREADS=1
 [ -x "$python" ] && "$python" -c 'import ctypes, sqlite3, ssl' || exit 77
-for script in "$here"/${4:-*}.py; do
+for script in "$here"/*.py; do
+    [ -z "${4:-}" ] || [ "${script##*/}" = "$4.py" ] || continue
     timeout 60 "$python" "$script" >plain 2>plain_errors </dev/null
     plain=$?
-    timeout 120 "$build/bin/mpirun" --tag-output -n $ranks "$python" "$script" +p 2 >all 2>errors </dev/null
+    timeout 120 "$build/bin/mpirun" --tag-output -n "$ranks" "$python" "$script" +p 2 >all 2>errors </dev/null
     code=$? wrong=
     [ $plain = $code ] || wrong="exit code $code, without mpirun $plain"
     for ((i = 0; i < ranks; i++)); do

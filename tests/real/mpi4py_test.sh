@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Shows that a user gets Python ranks from nothing: Heddle's wheel and mpi4py, built from its source with the wheel's mpicc, in a
+# new virtual environment. A script runs with 64 ranks, mpi4py's own tests pass, in a process and in several, and so do
+# tests/programs/python_mpi4py_test.sh and python_scripts_test.sh.
+#
+# Usage: mpi4py_test.sh BUILD_DIR WORK_DIR [quick | "OPTIONS OF MPIRUN" [MODULE...]]
+# Without more words all modules run, one by one, with 1, 2, 5 and 64 ranks in a process and in 1, 2 and 4 processes: two hours
+# on two cores. quick, for CI: some modules. "-n 5" test_spawn: one module with 5 ranks.
+# numpy and mpi4py come from PyPI, once, into WORK_DIR. Exits with 77 if they are not available.
+set -u
+# shellcheck source=tests/real/lib.sh
+. "$(dirname "$0")/lib.sh"
+what=${3:-all}
+shift $(($# < 3 ? $# : 3))
+unset LD_PRELOAD PYTHONPATH PYTHONHOME VIRTUAL_ENV
+export OPENBLAS_NUM_THREADS=1 PIP_NO_CACHE_DIR=1 # the cache may have an mpi4py of another MPI
+# A wrong test: testIAgree calls collectives in different orders (docs/python.md).
+excluded=(-x testIAgree)
+tests=$(cd "$here/../programs" && pwd)
+python=$work/venv/bin/python3
+
+limit() { timeout -k 5 "$@" </dev/null; }
+
+# ---- The environment ----
+if ! "$python" -c 'import mpi4py, numpy' 2>/dev/null; then
+    needs_command python3 python3
+    python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 has no venv (package python3-venv)"
+    rm -rf venv mpi4py mpi4py-*
+    python3 -m venv venv || exit 1
+    if ! limit 600 "$python" -m pip download -q --no-deps --no-binary mpi4py mpi4py >download.log 2>&1 ||
+        ! limit 600 "$python" -m pip install -q numpy >>download.log 2>&1; then
+        skip "mpi4py and numpy cannot be had from PyPI ($work/download.log)"
+    fi
+    tar xf mpi4py-*.tar.gz
+    mv mpi4py-*/ mpi4py || exit 1
+    build_step wheel.log python3 "$here/../../tools/wheel" --build "$build" .
+    build_step install.log "$python" -m pip install heddle_mpi-*.whl
+    # Without optimization the build takes a sixth of the time.
+    build_step mpi4py.log env CFLAGS=-O0 PATH="$work/venv/bin:$PATH" "$python" -m pip install --no-binary mpi4py ./mpi4py-*.tar.gz
+fi
+export HEDDLE_MPI4PY_PYTHON=$python
+
+# ---- One script, 64 ranks ----
+cat >sum.py <<'END'
+import numpy
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = numpy.zeros(1000)
+world.Allreduce(numpy.full(1000, world.rank + 1.0), total)
+assert (total == world.size * (world.size + 1) / 2).all()
+if world.rank == 0:
+    print("good", world.size, MPI.Get_library_version().split()[0])
+END
+if run_program "64 ranks" sum.log "$work/venv/bin/mpirun" -n 64 "$python" sum.py; then
+    grep -q '^good 64 Heddle' sum.log || fail "64 ranks: $(head -n 3 sum.log)"
+fi
+
+# run_modules "OPTIONS" MODULE...: one run of the modules; all tests of all ranks must be right.
+run_modules() {
+    local options=$1 name=$2 code=0 start=$SECONDS log include n_ranks
+    shift
+    log=$work/logs/${options// /}.$name.log
+    include=$(IFS='|' && echo "^($*)\\.py\$")
+    n_ranks=${options##*-n }
+    (
+        cd mpi4py || exit
+        # shellcheck disable=SC2086 # several words
+        limit "${MODULE_LIMIT:-900}" "$build/bin/mpirun" $options "$python" test/main.py -v "${excluded[@]}" -i "$include"
+    ) >"$log" 2>&1 || code=$?
+    if [ $code = 0 ] && [ "$(grep -c '^OK' "$log")" = "${n_ranks%% *}" ]; then
+        printf '%-18s %-24s %4d s  %s\n' "$options" "$name" $((SECONDS - start)) "$(grep -m 1 '^Ran' "$log")"
+    else
+        grep -E '^(ERROR|FAIL):' "$log" | sort | uniq -c | head -n 20
+        fail "$options $name: exit code $code after $((SECONDS - start)) s ($log)"
+    fi
+}
+
+# ---- mpi4py's tests ----
+mkdir -p logs
+case $what in
+quick)
+    quick=(test_dynproc test_file test_p2p_obj test_session test_spawn test_threads test_win)
+    run_modules "-n 5 +p 1" "${quick[@]}"
+    run_modules "--procs 2 -n 2" "${quick[@]}" test_ulfm
+    run_program "mpi4py's users" users.log "$tests/python_mpi4py_test.sh" "$build"
+    run_program "scripts" scripts.log "$tests/python_scripts_test.sh" "$build" "$work/scripts" 16 || grep FAILED scripts.log
+    ;;
+*)
+    all_options=("-n 1" "-n 2" "-n 5" "-n 64" "--procs 1 -n 1" "--procs 2 -n 2" "--procs 4 -n 4")
+    [ "$what" = all ] || all_options=("$what")
+    modules=("$@")
+    [ $# != 0 ] || mapfile -t modules < <(cd mpi4py/test && printf '%s\n' test_*.py | sed 's/\.py$//')
+    for options in "${all_options[@]}"; do
+        for module in "${modules[@]}"; do
+            run_modules "$options" "$module"
+        done
+    done
+    ;;
+esac
+finish
