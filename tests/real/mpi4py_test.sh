@@ -58,6 +58,7 @@ if run_program "64 ranks" sum.log "$work/venv/bin/mpirun" -n 64 "$python" sum.py
 fi
 
 # run_modules "OPTIONS" MODULE...: one run of the modules; all tests of all ranks must be right.
+# (Two ranks may share a line.)
 run_modules() {
     local options=$1 name=$2 code=0 start=$SECONDS log include n_ranks
     shift
@@ -69,7 +70,7 @@ run_modules() {
         # shellcheck disable=SC2086 # several words
         limit "${MODULE_LIMIT:-900}" "$build/bin/mpirun" $options "$python" test/main.py -v "${excluded[@]}" -i "$include"
     ) >"$log" 2>&1 || code=$?
-    if [ $code = 0 ] && [ "$(grep -c '^OK' "$log")" = "${n_ranks%% *}" ]; then
+    if [ $code = 0 ] && [ "$(grep -o OK "$log" | wc -l)" = "${n_ranks%% *}" ]; then
         printf '%-18s %-24s %4d s  %s\n' "$options" "$name" $((SECONDS - start)) "$(grep -m 1 '^Ran' "$log")"
     else
         grep -E '^(ERROR|FAIL):' "$log" | sort | uniq -c | head -n 20
