@@ -32,6 +32,10 @@
 #define BASE_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 #define BASE_CACHE_LINE 64
 #define BASE_CACHE_ALIGNED __attribute__((aligned(BASE_CACHE_LINE)))
+
+/* The stack of a thread of the library. glibc takes the thread-local variables of the program and of all libraries from
+ * it. */
+#define BASE_THREAD_STACK_BYTES ((size_t)1 << 20)
 #define BASE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The struct of the given type whose member is at ptr. */

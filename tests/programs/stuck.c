@@ -3,7 +3,8 @@
  * Both ranks call a library that holds a lock while it calls back; rank 0's callback waits for rank 1, which
  * comes after its own call. With "long" rank 1 is late because it computes: nothing to report. With "fgets"
  * it is late because it waits for a line of its standard input, with "condition" because one of its threads
- * does. (Its mutex is robust: with others the rank would let rank 0 run meanwhile.)
+ * does. The program has many thread-local variables, which come from the stack of each thread of the process, the
+ * library's included. (The mutex is robust: with others the rank would let rank 0 run meanwhile.)
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -19,6 +20,8 @@ static void wait_for_other(void)
 }
 
 static void do_nothing(void) {}
+
+static __thread char many[120 << 10];
 
 static char line[80];
 
@@ -65,6 +68,7 @@ int main(int argc, char **argv)
     const char *how = argc > 1 ? argv[1] : "";
     int rank;
 
+    memset(many, argc, sizeof many);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0)

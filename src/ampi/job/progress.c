@@ -19,8 +19,6 @@
 #include "base/log.h"
 #include "base/progress.h"
 
-#define STACK_BYTES ((size_t)64 << 10)
-
 static struct base_progress *shared;
 
 static void write_rank(const struct ampi_rank *rank)
@@ -82,7 +80,7 @@ void ampi_progress_publish(void)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, BASE_THREAD_STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     error = pthread_create(&thread, &attributes, publish, NULL);
     if (error)

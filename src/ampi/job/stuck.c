@@ -40,7 +40,6 @@
 #define LOCK_LIMIT_S 10
 #define CALL_LIMIT_S 60
 #define POLLS_PER_LIMIT 4
-#define STACK_BYTES ((size_t)128 << 10)
 
 /* Maximum number of words of a blocked rank's stack that are examined. */
 #define STACK_WORDS 2048
@@ -339,7 +338,7 @@ void ampi_stuck_watch(void)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, BASE_THREAD_STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, watch, NULL) != 0)
         base_log_verbose(1, "cannot start a thread to detect ranks that block their PE: %s", strerror(errno));

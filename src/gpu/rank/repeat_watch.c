@@ -16,7 +16,6 @@
 #include "gpu/rank/repeats.h"
 
 #define PERIOD_NS 100000
-#define STACK_BYTES ((size_t)256 << 10)
 
 /* The state of all ranks; entries are never removed. */
 struct watched {
@@ -72,7 +71,7 @@ static BASE_COLD void start(void)
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, BASE_THREAD_STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_create(&thread, &attributes, watch, NULL) != 0) {
         base_log_verbose(1, "no thread to monitor graphs of launches: %s", strerror(errno));
