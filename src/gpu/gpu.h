@@ -240,8 +240,7 @@ void gpu_slot_count_one(void);
 
 /* A send or a receive that every launch of a graph repeats. Memory of the caller, until gpu_graph_forget. */
 struct gpu_graph_end {
-    /* Only if the PE serves the end: a launch has reached it, and waits for gpu_graph_release. On the PE
-     * that prepared it, from its progress; may not switch. */
+    /* A launch waits for the PE, and for gpu_graph_release. Called by that PE's progress; may not switch. */
     void (*reached)(struct gpu_graph_end *end);
     /* A launch has waited for some time, but the other end was never captured. Called once, as above. */
     void (*lonely)(struct gpu_graph_end *end);

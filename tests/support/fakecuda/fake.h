@@ -37,12 +37,12 @@ extern struct fake_driver {
     bool has_peers;
     bool has_write_value;
     bool has_late_writes; /* see FAKECUDA_LATE_WRITES */
-    bool is_eager;     /* kernels are loaded with their module */
-    int n_connections; /* see FAKECUDA_CONNECTIONS; 0: as many as streams */
-    int rdma_flush;    /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
-    int n_flushes;     /* of remote writes */
-    unsigned call_us;  /* how long a call that waits for a device takes before it looks for work */
-    bool has_locks;    /* a call that waits for a device holds the lock of fake_wait_for_lock */
+    bool is_eager;        /* kernels are loaded with their module */
+    int n_connections;    /* see FAKECUDA_CONNECTIONS; 0: as many as streams */
+    int rdma_flush;       /* see FAKECUDA_RDMA_FLUSH; -1: not needed */
+    int n_flushes;        /* of remote writes */
+    unsigned call_us;     /* how long a call that waits for a device takes before it looks for work */
+    bool has_locks;       /* a call that waits for a device holds the lock of fake_wait_for_lock */
     bool is_held;
     bool are_kernels_held;
     uintptr_t next_place;
