@@ -14,12 +14,12 @@
  * The used end of the stack and the copy are adjacent, so that they share page tables. Stacks of different
  * ranks end at different cache lines of a page, or all would compete for the same cache sets.
  *
- *     ranks     up to 512   1,000   20,000    a million
- *     guard     4 GiB       2 GiB   64 MiB    2 MiB
+ *     ranks     up to 256   1,000   20,000    a million
+ *     guard     4 GiB       1 GiB   32 MiB    1 MiB
  *
  * Guards took 1 MiB once: a function with 12 MB of local arrays on a stack of 8 MiB wrote into the globals
  * of the rank below. Large guards cost no time, and 4 KiB more of page tables per rank with 1,000 ranks,
- * 0.3 with 20,000.
+ * 0.2 with 20,000.
  */
 #include "ampi/job/job.h"
 
@@ -38,7 +38,7 @@
 
 /* All guards together take at most GUARDS_BYTES. If that leaves less than GUARD_MIN_BYTES for each, stacks
  * take precedence. Frames larger than GUARD_MAX_BYTES do not occur in practice. */
-#define GUARDS_BYTES ((size_t)2 << 40)
+#define GUARDS_BYTES ((size_t)1 << 40)
 #define GUARD_MIN_BYTES ((size_t)1 << 20)
 #define GUARD_MAX_BYTES ((size_t)4 << 30)
 #define REGION_ALIGN ((size_t)2 << 20) /* size covered by one page table */

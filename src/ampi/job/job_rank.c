@@ -25,14 +25,18 @@ void ampi_rank_set_arguments(int argc, char **argv)
     program_args.argv = argv;
 }
 
-static char **copy_arguments(const struct ampi_rank *rank)
+static char **copy_arguments(void)
 {
-    char **argv = base_malloc(((size_t)program_args.argc + 1) * sizeof *argv, "a rank's arguments");
+    size_t n_pointers = (size_t)program_args.argc + 1, n_bytes = n_pointers * sizeof(char *);
+    char **argv, *text;
 
+    for (int i = 0; i < program_args.argc; i++)
+        n_bytes += strlen(program_args.argv[i]) + 1;
+    argv = base_malloc(n_bytes, "a rank's arguments");
+    text = (char *)(argv + n_pointers);
     for (int i = 0; i < program_args.argc; i++) {
-        argv[i] = strdup(program_args.argv[i]);
-        if (!argv[i])
-            base_fatal(1, "out of memory: cannot copy the arguments of rank %d", rank->world_rank);
+        argv[i] = text;
+        text = stpcpy(text, program_args.argv[i]) + 1;
     }
     argv[program_args.argc] = NULL;
     return argv;
@@ -45,9 +49,10 @@ static void run_rank(void *arg)
     int argc = 0, code;
 
     if (!rank->argv)
-        rank->argv = copy_arguments(rank);
+        rank->argv = copy_arguments();
     while (rank->argv[argc])
         argc++;
+    ampi_rank_env_init(rank);
     ult_leave(&rank->ult);
     code = image_run(rank->image, argc, rank->argv);
     image_finish(rank->image);
@@ -73,7 +78,6 @@ static bool prepare(struct ampi_rank *rank, char **stack_lo_out, char **stack_hi
         rank->ult.tls_save = base_malloc(ult_tls_total_bytes(), "a rank's thread_local variables");
         image_tls_init(rank->image, rank->ult.tls_save);
     }
-    ampi_rank_env_init(rank);
     return true;
 }
 

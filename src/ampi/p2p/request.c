@@ -8,8 +8,8 @@
 #include "base/log.h"
 
 /* The fewest and most requests made at once when a rank's pool is empty: as many as the rank has, within these
- * limits. A million ranks with some requests each need little memory, and pools grow quickly. */
-#define SLAB_MIN 4
+ * limits. A million ranks with two receives each need little memory, and pools grow quickly. */
+#define SLAB_MIN 2
 #define SLAB_MAX 64
 
 static const struct ampi_request_kind done_kind = {.name = "completed send"};

@@ -251,9 +251,10 @@ static void set_auxiliary(const struct image *image, ElfW(auxv_t) * entry)
 }
 
 /* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. Never freed. */
-static char **with_auxiliary(const struct image *image, int argc, char **argv, char **envp)
+static char **with_auxiliary(struct image *image, int argc, char **argv)
 {
-    ElfW(auxv_t) entries[AUXILIARY_MAX + 1] = {{.a_type = AT_NULL}};
+    ElfW(auxv_t) entries[AUXILIARY_MAX + 1];
+    char **envp = image_libc_room.environment(&image->libc);
     size_t n_env = 0, n_entries = read_auxiliary(entries, AUXILIARY_MAX), n_pointers = (size_t)argc + 1;
     char **block;
 
@@ -262,21 +263,24 @@ static char **with_auxiliary(const struct image *image, int argc, char **argv, c
     entries[n_entries] = (ElfW(auxv_t)){.a_type = AT_NULL};
     while (envp && envp[n_env])
         n_env++;
-    block = base_calloc(1, (n_pointers + n_env + 1) * sizeof *block + sizeof entries, "a rank's arguments");
+    block = base_calloc(1, (n_pointers + n_env + 1) * sizeof *block + (n_entries + 1) * sizeof *entries,
+                        "a rank's arguments");
     memcpy(block, argv, (size_t)argc * sizeof *block);
     if (n_env)
         memcpy(block + n_pointers, envp, n_env * sizeof *block);
     memcpy(block + n_pointers + n_env + 1, entries, (n_entries + 1) * sizeof *entries);
+    image_libc_room.move_environment(&image->libc, block + n_pointers, n_env);
     return block;
 }
 
 int image_run(struct image *image, int argc, char **argv)
 {
-    char **envp = image_libc_room.environment(&image->libc);
     const struct image_program *program = image->program;
     const struct image_module *main_module = &program->modules[0];
+    char **envp;
 
-    argv = with_auxiliary(image, argc, argv, envp);
+    argv = with_auxiliary(image, argc, argv);
+    envp = image_libc_room.environment(&image->libc);
     image->argc = argc;
     image->argv = argv;
     image->libc.main_id = pthread_self();

@@ -176,6 +176,8 @@ struct image_libc_room {
     void (*fini)(struct image_libc *libc);
     /* The rank's environment. */
     char **(*environment)(struct image_libc *libc);
+    /* Makes a copy of it, with n entries and a NULL, the rank's environment, and frees the older array. Before its constructors. */
+    void (*move_environment)(struct image_libc *libc, char **array, size_t n);
     /* One pass over the thread's values of keys: calls the destructors of non-NULL values. Returns false if there were none. */
     bool (*destroy_values)(struct image_thread *thread);
     /* Frees the thread's values of keys. */

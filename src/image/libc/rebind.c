@@ -150,6 +150,7 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .begin = image_stack_begin,
                                                 .fini = fini,
                                                 .environment = image_env_of,
+                                                .move_environment = image_env_move,
                                                 .destroy_values = image_keys_destroy_values,
                                                 .free_values = image_keys_free_values,
                                                 .join = image_libc_join};

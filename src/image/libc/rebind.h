@@ -48,6 +48,7 @@ void image_stack_begin(struct image_libc *libc);
 
 /* The rank's environment. */
 char **image_env_of(struct image_libc *libc);
+void image_env_move(struct image_libc *libc, char **array, size_t n);
 char *image_env_get(struct image_libc *libc, const char *name);
 
 /* localtime_r for a call from `caller`. */

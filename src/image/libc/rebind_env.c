@@ -7,8 +7,8 @@
  * another array. Shared libraries and this library see the environment of the process, which ranks never
  * change: libc's getenv, which takes no lock, never reads an array that a rank has freed.
  *
- * Threads of a rank may call getenv while another one calls setenv: arrays are published complete, and no
- * array or string is ever freed. (glibc keeps strings, too.)
+ * Threads of a rank may call getenv while another one calls setenv: arrays are published complete, and once
+ * the rank runs, no array or string is freed. (glibc keeps strings, too.)
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/precedence.h"
@@ -136,19 +136,20 @@ static char *put_text(char *to, const char *text)
     return to + len;
 }
 
-/* One block of memory: the array, followed by the rank's own entries. */
 bool image_env_init_own(struct image *image, const char *const *values)
 {
-    size_t n_shared = first.n - first.n_own, n_bytes = (first.n + 1) * sizeof *first.array + first.own_bytes;
-    char **array, *text;
+    size_t n_shared = first.n - first.n_own, n_bytes = first.own_bytes;
+    char **array = malloc((first.n + 1) * sizeof *array), *text;
 
     for (size_t i = 0; i < first.n_own; i++)
         n_bytes += strlen(values[i]);
-    array = malloc(n_bytes);
-    if (!array)
+    text = malloc(n_bytes);
+    if (!array || !text) {
+        free(array);
+        free(text);
         return false;
+    }
     memcpy(array, first.array, n_shared * sizeof *array);
-    text = (char *)(array + first.n + 1);
     for (size_t i = 0; i < first.n_own; i++) {
         array[n_shared + i] = text;
         text = put_text(text, first.array[n_shared + i]);
@@ -159,6 +160,14 @@ bool image_env_init_own(struct image *image, const char *const *values)
     image->libc.environ_room = first.n + 1;
     *(char ***)image->libc.variables[IMAGE_ENVIRON] = array;
     return true;
+}
+
+void image_env_move(struct image_libc *libc, char **array, size_t n)
+{
+    free((void *)libc->environ_array);
+    libc->environ_array = array;
+    libc->environ_room = n + 1;
+    *(char ***)libc->variables[IMAGE_ENVIRON] = array;
 }
 
 /* The location of the rank's environ. */
