@@ -362,9 +362,10 @@ static void choose_overlapping(struct op *op, int rank, int number, bool is_coll
 /* The last write of each byte came after the others: that must be an order. */
 static void check_order(void)
 {
-    bool is_before[WRITES_MAX][WRITES_MAX] = {{false}};
+    static bool is_before[WRITES_MAX][WRITES_MAX];
     int n = mtest_size * WRITES;
 
+    memset(is_before, 0, sizeof is_before);
     for (int a = 0; a < n; a += WRITES)
         is_before[a][a + 1] = true;
     for (long at = 0; at < model_size; at++) {
@@ -389,7 +390,7 @@ static void check_order(void)
 
 static void overlapping(MPI_File file, const char *name)
 {
-    struct op ops[RANKS_MAX][OPS_MAX];
+    static struct op ops[RANKS_MAX][OPS_MAX];
 
     memset(covered, 0, sizeof covered);
     memset(ops, 0, sizeof ops);

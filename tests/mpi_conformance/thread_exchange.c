@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #define THREADS_MAX 16
+#define COUNT_MAX 5000
 
 static int n_threads, n_rounds, partner;
 static atomic_int n_done, n_wrong;
@@ -16,10 +17,11 @@ static sem_t semaphore;
 /* Messages of 8 bytes and of more than is sent at once go both ways. */
 static void exchange(int thread)
 {
-    int block[5000], in[5000];
+    static int blocks[THREADS_MAX + 1][COUNT_MAX], ins[THREADS_MAX + 1][COUNT_MAX];
+    int *block = blocks[thread], *in = ins[thread];
 
     for (int i = 0; i < n_rounds; i++) {
-        int count = i % 8 == 7 ? 5000 : 2, tag = thread * 2;
+        int count = i % 8 == 7 ? COUNT_MAX : 2, tag = thread * 2;
         MPI_Request request;
         MPI_Status status;
         for (int k = 0; k < count; k++)
@@ -28,14 +30,14 @@ static void exchange(int thread)
             MPI_Irecv(in, count, MPI_INT, partner, tag, MPI_COMM_WORLD, &request);
             MPI_Send(block, count, MPI_INT, partner, tag, MPI_COMM_WORLD);
             MPI_Wait(&request, &status);
-            memcpy(block, in, sizeof in);
+            memcpy(block, in, (size_t)count * sizeof *in);
         } else if ((mtest_rank < partner) == (i % 2)) {
             MPI_Send(block, count, MPI_INT, partner, tag, MPI_COMM_WORLD);
             MPI_Recv(block, count, MPI_INT, partner, tag + 1, MPI_COMM_WORLD, &status);
         } else {
             MPI_Recv(in, count, MPI_INT, partner, tag, MPI_COMM_WORLD, &status);
             MPI_Send(block, count, MPI_INT, partner, tag + 1, MPI_COMM_WORLD);
-            memcpy(block, in, sizeof in);
+            memcpy(block, in, (size_t)count * sizeof *in);
         }
         for (int k = 0; k < count; k++)
             n_wrong += block[k] != partner * 1000 + thread * 50 + i % 50 + k;
