@@ -2,7 +2,7 @@
  *
  * between_nccl: collectives between processes on device buffers beside the same ones of NCCL called directly,
  * each with a wait for the GPU, one rank per process and GPU. Heddle's use NCCL or not, depending on the
- * settings (+nccl, HEDDLE_COLL). BYTES is the whole vector of bcast, reduce, allreduce and reduce_scatter, and all
+ * settings (+gpu nccl, HEDDLE_COLL). BYTES is the whole vector of bcast, reduce, allreduce and reduce_scatter, and all
  * data that a rank gets from allgather; the root advances by one rank per operation. The numbers are the last
  * rank's time.
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * service_delay: the time of a program's own CUDA calls just after small messages between device buffers, and
- * beside them: run it with and without +gpu-service off to see the cost of the resident kernel for others.
+ * beside them: run it with and without +gpu no-service to see the cost of the resident kernel for others.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 -I PREFIX/include service_delay.cu -o service_delay -L PREFIX/lib -lmpi_abi -lcuda
- *      mpirun -n 3 ./service_delay +p 2 [+gpu-service off]
+ *      mpirun -n 3 ./service_delay +p 2 [+gpu no-service]
  *
  * Ranks 0 and 1 (first PE) exchange messages; after a burst of them, rank 0 calls CUDA ("after"). Then they exchange
  * messages without a pause while rank 2 on the second PE makes the same calls ("beside").

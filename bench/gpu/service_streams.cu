@@ -4,7 +4,7 @@
  * queues (8 unless CUDA_DEVICE_MAX_CONNECTIONS sets another number), where a kernel can delay the work behind
  * it. Two ranks on the first PE exchange small messages without a pause; a third on the second PE uses 48
  * streams of each priority, two short kernels and a wait for each, and messages of a vector type (Heddle's
- * kernels) to itself. Run it with and without +gpu-service off.
+ * kernels) to itself. Run it with and without +gpu no-service.
  *
  *      nvcc -std=c++17 -O2 -arch=sm_90 -I PREFIX/include service_streams.cu -o service_streams -L PREFIX/lib -lmpi_abi -lcuda
  *      mpirun -n 3 ./service_streams +p 2

@@ -123,14 +123,19 @@ static bool store_list(const struct base_option *option, const char *text)
     const base_option_word_fn *take = option->value;
 
     for (size_t len;; text += len + 1) {
-        char word[OPTION_NAME_MAX];
+        char *word;
+        bool is_taken;
         len = strcspn(text, ",");
-        snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word), text);
-        if (len >= sizeof word || !(*take)(word)) {
+        word = base_malloc(len + 1, "options");
+        memcpy(word, text, len);
+        word[len] = '\0';
+        is_taken = (*take)(word);
+        if (!is_taken)
             snprintf(options_error, sizeof options_error, "%s %s: expected words of %s, separated by commas",
                      option->name, word, option->arg_name);
+        free(word);
+        if (!is_taken)
             return false;
-        }
         if (!text[len])
             return true;
     }

@@ -22,7 +22,7 @@ enum base_option_kind {
     BASE_OPTION_TOPIC,  /* the next word if arg_name lists it ("[a|b]"), else ""; const char * */
 };
 
-/* Takes one word of a list. Returns false if it is not valid. */
+/* Takes one word of a list, which is freed afterwards. Returns false if it is not valid. */
 typedef bool (*base_option_word_fn)(const char *word);
 
 struct base_option {

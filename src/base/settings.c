@@ -8,42 +8,56 @@
 #include <stdio.h>
 #include <string.h>
 
-struct base_settings base_settings = {.stuck_s = -1};
+struct base_settings base_settings = {.stuck_s = -1, .gpu_service_us = -1};
 
 #define PES_MAX 1024
 #define STACK_MIN (16l << 10)
 #define STACK_MAX (1l << 40)
 #define STUCK_MAX_S 86400
-#define TRACE_MIN (64l << 10)
-#define TRACE_MAX (64l << 30)
+#define SERVICE_MAX_US 1000
+
+/* Reads "NAME:NUMBER", a number up to max. */
+static bool take_number(const char *word, const char *name, long max, long *number_out)
+{
+    size_t len = strlen(name);
+    char *end;
+    long number;
+
+    if (strncmp(word, name, len) != 0 || word[len] != ':' || word[len + 1] < '0' || word[len + 1] > '9')
+        return false;
+    number = strtol(word + len + 1, &end, 10);
+    if (*end || number > max)
+        return false;
+    *number_out = number;
+    return true;
+}
 
 static bool take_check(const char *word)
 {
-    char *end;
-    long seconds;
-
     if (strcmp(word, "usage") == 0)
         return base_settings.check_usage = true;
     if (strcmp(word, "leaks") == 0)
         return base_settings.check_leaks = true;
-    if (strncmp(word, "stuck:", 6) != 0 || word[6] < '0' || word[6] > '9')
-        return false;
-    seconds = strtol(word + 6, &end, 10);
-    if (*end || seconds > STUCK_MAX_S)
-        return false;
-    base_settings.stuck_s = seconds;
-    return true;
+    return take_number(word, "stuck", STUCK_MAX_S, &base_settings.stuck_s);
 }
 
 static bool take_gpu(const char *word)
 {
+    if (strcmp(word, "no-service") == 0) {
+        base_settings.gpu_service_us = 0;
+        return true;
+    }
+    if (strcmp(word, "no-nccl") == 0)
+        return (base_settings.nccl = "off") != NULL;
+    if (strncmp(word, "nccl:", 5) == 0 && word[5])
+        return (base_settings.nccl = strdup(word + 5)) != NULL;
     if (strcmp(word, "no-streams") == 0)
         return base_settings.gpu_no_streams = true;
     if (strcmp(word, "no-waits") == 0)
         return base_settings.gpu_no_waits = true;
     if (strcmp(word, "no-graphs") == 0)
         return base_settings.gpu_no_graphs = true;
-    return false;
+    return take_number(word, "service", SERVICE_MAX_US, &base_settings.gpu_service_us);
 }
 
 static base_option_word_fn check_words = take_check, gpu_words = take_gpu;
@@ -77,13 +91,12 @@ const struct base_option base_settings_table[] = {
      "messages, its time blocked in each call, and the load of its PE; FILE.svg: a picture of who sent how "
      "much to "
      "whom"},
-    {"+trace", BASE_OPTION_STRING, &base_settings.trace, 0, 0, "FILE",
+    {"+trace", BASE_OPTION_STRING, &base_settings.trace, 0, 0, "FILE[,SIZE]",
      "write a timeline of ranks, PEs and messages as JSON: for share/heddle/timeline.html, Perfetto, and "
-     "heddle-whatif"},
-    {"+trace-size", BASE_OPTION_SIZE, &base_settings.trace_bytes, TRACE_MIN, TRACE_MAX, "SIZE",
-     "memory for the events of a job with +trace; the oldest ones are dropped when it is full; the file "
-     "takes up to three "
-     "times as much; default: 32M"},
+     "heddle-whatif; "
+     "SIZE (default: 32M) is the memory for the job's events; the oldest ones are dropped when it is full; "
+     "the "
+     "file takes up to three times as much"},
     {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
      "check the program; usage: end the job with a report of both sides if roots, operations or data differ "
      "between the ranks of a collective, or between a send and its receive, if a buffer is changed or used "
@@ -113,20 +126,19 @@ const struct base_option base_settings_table[] = {
      "assign the node's GPUs to its PEs: block (the default), cyclic, or a number for each PE, such as "
      "0,0,1,1 "
      "(+help devices)"},
-    {"+gpu-service", BASE_OPTION_STRING, &base_settings.gpu_resident, 0, 0, "off|US",
-     "keep a copy kernel resident for US microseconds after a small message between device buffers: halves "
-     "the "
+    {"+gpu", BASE_OPTION_LIST, &gpu_words, 0, 0, "service:US,nccl:PATH,no-WHAT",
+     "service:US: keep a copy kernel resident for US microseconds after a small message between device "
+     "buffers "
+     "(up to 1000; default: 100): halves the "
      "latency of such messages, also beside kernels that fill the GPU; calls that wait for the GPU evict it; "
-     "default: 100"},
-    {"+gpu", BASE_OPTION_LIST, &gpu_words, 0, 0, "no-streams,no-waits,no-graphs",
-     "for finding faults; no-streams: the ranks of a process share CUDA's default streams, of which each "
+     "no-service: without; nccl:PATH: the NCCL for large collectives between processes on device buffers; "
+     "default: "
+     "the libnccl.so.2 that the loader finds, if there are GPUs; no-nccl: without; for finding faults: "
+     "no-streams: the ranks of a process share CUDA's default streams, of which each "
      "rank has its own "
      "otherwise; no-waits: a rank that waits for its GPU blocks the other ranks of its PE; no-graphs: "
      "launches and copies "
      "that a rank repeats go to the GPU's driver call by call, not as one graph"},
-    {"+nccl", BASE_OPTION_STRING, &base_settings.nccl, 0, 0, "off|PATH",
-     "large collectives between processes on device buffers: do not use NCCL, or use the library at PATH; "
-     "default: the libnccl.so.2 that the loader finds, if there are GPUs"},
     {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
      "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
      "use them"},
@@ -134,6 +146,11 @@ const struct base_option base_settings_table[] = {
      "leave it out; it happens by itself if the memory mappings are too few"},
     {"+stuck", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +check stuck:S now"},
     {"+coll", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is the environment variable HEDDLE_COLL=LIST now"},
+    {"+trace-size", BASE_OPTION_GONE, NULL, 0, 0, NULL, "it is +trace FILE,SIZE now"},
+    {"+gpu-service", BASE_OPTION_GONE, NULL, 0, 0, NULL,
+     "+gpu-service US is +gpu service:US now, and +gpu-service off is +gpu no-service"},
+    {"+nccl", BASE_OPTION_GONE, NULL, 0, 0, NULL,
+     "+nccl PATH is +gpu nccl:PATH now, and +nccl off is +gpu no-nccl"},
     {"+gpu-streams", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-streams shared is +gpu no-streams now"},
     {"+gpu-waits", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-waits block is +gpu no-waits now"},
     {"+gpu-graphs", BASE_OPTION_GONE, NULL, 0, 0, NULL, "+gpu-graphs off is +gpu no-graphs now"},

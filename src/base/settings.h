@@ -21,19 +21,19 @@ struct base_settings {
     const char *schedule;     /* +schedule; NULL: unspecified */
     bool check_leaks;         /* +check leaks */
     const char *stats;        /* +stats: "table" and files, separated by commas; NULL: none */
-    const char *trace;        /* +trace: a file; NULL: none */
-    size_t trace_bytes;       /* +trace-size; 0: unspecified */
+    const char *trace;        /* +trace: a file, until ampi_options_read also ",SIZE"; NULL: none */
+    size_t trace_bytes;       /* +trace FILE,SIZE; 0: unspecified */
     bool progress_thread;     /* +progress-thread */
     long stuck_s;             /* +check stuck:S; -1: unspecified */
     const char *aslr;         /* +aslr; NULL: the kernel's setting */
     const char *getpid;       /* +getpid; NULL: rank */
     const char *help_topic;   /* +help; "": without a topic, NULL: unspecified */
     const char *gpus;         /* +gpus; NULL: block */
-    const char *gpu_resident; /* +gpu-service; NULL: unspecified */
+    long gpu_service_us;      /* +gpu service:US; 0: no-service, -1: unspecified */
     bool gpu_no_streams;      /* +gpu no-streams */
     bool gpu_no_waits;        /* +gpu no-waits */
     bool gpu_no_graphs;       /* +gpu no-graphs */
-    const char *nccl;         /* +nccl; NULL: unspecified */
+    const char *nccl;         /* +gpu nccl:PATH, or "off"; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };
 extern struct base_settings base_settings;

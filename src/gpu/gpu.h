@@ -520,8 +520,8 @@ int gpu_copies_now(int device, const struct gpu_copy *copies, int n) BASE_MUST_C
  * ones; 0: no resident kernel. Set before the ranks begin, by gpu_resident_set. */
 extern long gpu_resident_us;
 
-/* Applies the value of +gpu-service: off, or microseconds; NULL: the default. false: neither. */
-bool gpu_resident_set(const char *text) BASE_MUST_CHECK;
+/* Applies the value of +gpu service: microseconds, 0: no resident kernel, -1: the default. */
+void gpu_resident_set(long us);
 
 /* The resident kernel's copies: it is faster than other ways up to this size, or up to a quarter of it if
  * an address or the size is not a multiple of 16. */

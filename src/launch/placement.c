@@ -30,21 +30,32 @@ static bool is_in(const char *const words[], const char *text, size_t len)
     return false;
 }
 
-/* True for "pe=N". */
-static bool is_core_count(const char *text, size_t len)
+/* The N of "pe=N", cores per rank; 0: the text is something else. */
+static long read_core_count(const char *text, size_t len)
 {
-    size_t at = 3;
-    while (at < len && isdigit((unsigned char)text[at]))
-        at++;
-    return len > 3 && strncasecmp(text, "pe=", 3) == 0 && at == len;
+    char *end;
+    if (len < 4 || strncasecmp(text, "pe=", 3) != 0 || !isdigit((unsigned char)text[3]))
+        return 0;
+    long number = strtol(text + 3, &end, 10);
+    return end == text + len ? number : 0;
 }
 
-/* True if only modifiers follow, each after a colon or a comma. */
-static bool are_modifiers(const char *text)
+/* True if only modifiers follow at `at` in the option's text, each after a colon or a comma. Exits for those that cannot
+ * be honoured. */
+static bool are_modifiers(const char *option, const char *text, size_t at)
 {
+    const char *whole = text;
+    text += at;
     while (*text) {
         size_t len = strcspn(++text, ":,");
-        if (!is_in(modifiers, text, len) && !is_core_count(text, len))
+        long num_cores = read_core_count(text, len);
+        if (num_cores > 1)
+            launch_fail(
+                LAUNCH_EXIT_USAGE,
+                "%s %s: ranks have no cores of their own, but share PEs, one per core; leave out %.*s, and "
+                "choose the number of PEs with +p N, or of processes with --procs N",
+                option, whole, (int)len, text);
+        if (!is_in(modifiers, text, len) && num_cores != 1)
             return false;
         text += len;
     }
@@ -52,14 +63,15 @@ static bool are_modifiers(const char *text)
 }
 
 /* Reads "ppr:N:node", which is N ranks per node; the number is 0 if the text is something else. */
-static int read_per_node(const char *text)
+static int read_per_node(const char *option, const char *text)
 {
     char *end;
     if (strncasecmp(text, "ppr:", 4) != 0 || !isdigit((unsigned char)text[4]))
         return 0;
     long number = strtol(text + 4, &end, 10);
     bool is_node = strncasecmp(end, ":node", 5) == 0 && (end[5] == '\0' || end[5] == ':' || end[5] == ',');
-    return is_node && are_modifiers(end + 5) && number <= INT_MAX ? (int)number : 0;
+    return is_node && are_modifiers(option, text, (size_t)(end + 5 - text)) && number <= INT_MAX ? (int)number
+                                                                                                 : 0;
 }
 
 void launch_placement_read(enum launch_placement kind, const char *option, const char *text,
@@ -68,13 +80,13 @@ void launch_placement_read(enum launch_placement kind, const char *option, const
     static const char *const *const words[] = {
         [LAUNCH_MAP] = map_words, [LAUNCH_RANK] = rank_words, [LAUNCH_BIND] = bind_words};
     size_t len = strcspn(text, ":,");
-    if (kind == LAUNCH_MAP && read_per_node(text) > 0) {
-        launch_set_ranks_per_node(command, option, read_per_node(text));
+    if (kind == LAUNCH_MAP && read_per_node(option, text) > 0) {
+        launch_set_ranks_per_node(command, option, read_per_node(option, text));
         return;
     }
     bool is_left_out = text[0] == ':'; /* only modifiers, as in ":oversubscribe" */
     bool is_word = is_left_out || is_in(parts, text, len) || is_in(words[kind], text, len);
-    if (!is_word || !are_modifiers(text + len))
+    if (!is_word || !are_modifiers(option, text, len))
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: expected core, hwthread, numa, socket, %s", option, text,
                     kind == LAUNCH_BIND  ? "... or none"
                     : kind == LAUNCH_MAP ? "node, slot, ... or ppr:N:node"

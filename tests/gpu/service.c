@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * With +gpu-service: small messages between ranks arrive while another rank, on the same PE or another,
+ * With +gpu service:1000: small messages between ranks arrive while another rank, on the same PE or another,
  * repeatedly waits for the device, and allocates and frees its memory, and is served each time. The fake
  * driver also shows that the messages took no driver call.
  */

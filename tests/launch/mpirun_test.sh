@@ -157,9 +157,9 @@ expect "-pernode" 0 'options=\[\+vp 1\]' '' "$mpirun" -pernode ./app
 expect "-N above -n" 0 'options=\[\+vp 2\]' '' "$mpirun" -n 2 -N 4 ./app
 expect "--map-by ppr:N:node" 0 'options=\[\+vp 3\]' '' "$mpirun" --map-by ppr:3:node:OVERSUBSCRIBE ./app
 expect "no MPI: -N copies" 0 '^([^ ]+ ){2}$' '' "$mpirun" -N 2 hostname
-expect "more words of placements" 0 'options=\[\+vp 2\]' '' "$mpirun" --map-by L3cache:PE=2,oversubscribe --rank-by fill \
+expect "more words of placements" 0 'options=\[\+vp 2\]' '' "$mpirun" --map-by L3cache:PE=1,oversubscribe --rank-by fill \
     --bind-to core:overload-allowed --bind-to none -n 2 ./app
-for words in "--map-by :OVERSUBSCRIBE" "--map-by :PE=2,span" "--rank-by :span" "--bind-to :overload-allowed"; do
+for words in "--map-by :OVERSUBSCRIBE" "--map-by :PE=1,span" "--rank-by :span" "--bind-to :overload-allowed"; do
     # shellcheck disable=SC2086 # two words
     expect "only modifiers: $words" 0 'options=\[\+vp 2\]' '' "$mpirun" $words -n 2 ./app
 done
@@ -234,6 +234,10 @@ for words in "--map-by rubbish" "--map-by node:rubbish" "--map-by ppr:2:socket" 
     "--rank-by rubbish" "--bind-to rubbish" "--bind-to node"; do
     # shellcheck disable=SC2086 # two words
     expect "$words" 2 '' "^mpirun: $words: expected core" "$mpirun" $words -n 2 ./app
+done
+for words in "--map-by slot:PE=2" "--map-by ppr:2:node:span,pe=4" "--bind-to core:PE=2"; do
+    # shellcheck disable=SC2086 # two words
+    expect "$words" 2 '' "^mpirun: $words: ranks have no cores of their own, .* with \\+p N" "$mpirun" $words -n 2 ./app
 done
 expect "--bind-to without a word" 2 '' "--bind-to : expected core" "$mpirun" --bind-to '' -n 2 ./app
 expect "--output to a file" 2 '' '--output filename=x: expected tag' "$mpirun" --output filename=x -n 2 ./app

@@ -22,8 +22,14 @@ expect "HEDDLE_COLL without a size" 2 '' 'HEDDLE_COLL=bcast:x: expected OPERATIO
 expect "+check with what it does not know" 2 '' '\+check leak: expected words of usage,leaks,stuck:S' "$ring" +check usage,leak
 expect "+check stuck without seconds" 2 '' '\+check stuck:: expected words' "$ring" +check stuck:
 expect "+check stuck with too many seconds" 2 '' '\+check stuck:86401: expected words' "$ring" +check stuck:86401
-expect "+gpu with what it does not know" 2 '' '\+gpu no-waiting: expected words of no-streams,no-waits,no-graphs' "$ring" +gpu no-waiting
-expect "+gpu with all it knows" 0 '*' '' "$ring" +gpu no-streams,no-waits,no-graphs +vp 2
+expect "+gpu with what it does not know" 2 '' '\+gpu no-waiting: expected words of service:US,nccl:PATH,no-WHAT,' "$ring" +gpu no-waiting
+expect "+gpu with all it knows" 0 '*' '' "$ring" +gpu no-streams,no-waits,no-graphs,no-nccl,no-service,nccl:/no/such.so,service:100 +vp 2
+for word in service: service service:soon service:1001 service:5us nccl: nccl no-servic; do
+    expect "+gpu $word" 2 '' "\\+gpu $word: expected words of service:US," "$ring" +gpu $word
+done
+for size in 63K 65G 64X; do
+    expect "+trace with size $size" 2 '' "\\+trace t.json,$size: expected a size from 64K to 64G" "$ring" +trace t.json,$size
+done
 # old "OPTION VALUE" "what its error names"
 old() {
     # shellcheck disable=SC2086 # an option and its value
@@ -35,6 +41,10 @@ old "+coll bcast:1" 'it is the environment variable HEDDLE_COLL=LIST now'
 old "+gpu-streams shared" '\+gpu-streams shared is \+gpu no-streams now'
 old "+gpu-waits block" '\+gpu-waits block is \+gpu no-waits now'
 old "+gpu-graphs off" '\+gpu-graphs off is \+gpu no-graphs now'
+old "+trace-size 1M" 'it is \+trace FILE,SIZE now'
+old "+gpu-service off" '.*and \+gpu-service off is \+gpu no-service'
+old "+nccl off" '.*and \+nccl off is \+gpu no-nccl'
+expect "an old option in HEDDLE_OPTIONS" 2 '' 'unknown option \+nccl: \+nccl PATH is \+gpu nccl:PATH now.*HEDDLE_OPTIONS' env "HEDDLE_OPTIONS=+nccl off" "$ring"
 expect "+gpus with what it does not know" 2 '' '\+gpus blocks: expected block, cyclic, or numbers' "$ring" +gpus blocks
 expect "an unknown option names the nearest" 2 '' 'unknown option \+hlep; the nearest is \+help' "$ring" +hlep
 finish

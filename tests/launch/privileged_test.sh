@@ -39,7 +39,7 @@ run=("${as_other[@]}" env)
 expect "an option that names a library, from the environment" 2 '' "\\+ucx .*$refused" \
     "${run[@]}" "HEDDLE_OPTIONS=+ucx $work/ucx" "$work/setuid"
 expect "the same as arguments" 2 '' "\\+ucx: $refused" "${run[@]}" "$work/setuid" a +ucx "$work/ucx"
-expect "as one argument" 2 '' "\\+nccl=/tmp/x.so: $refused" "${run[@]}" "$work/setuid" +nccl=/tmp/x.so
+expect "as one argument" 2 '' "\\+gpu=nccl:/tmp/x.so: $refused" "${run[@]}" "$work/setuid" +gpu=nccl:/tmp/x.so
 expect "several ranks" 2 '' "\\+vp: $refused" "${run[@]}" "$work/setuid" +vp 4
 expect "mpirun -n 4" 2 '' "\\+vp 4: $refused" "${run[@]}" "$mpirun" -n 4 "$work/setuid"
 expect "behind +- an argument is the program's" 0 '^euid 0, 1 ranks $' '' "${run[@]}" "$work/setuid" +- +vp 4

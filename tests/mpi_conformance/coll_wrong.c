@@ -56,6 +56,10 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Request request;
         MPI_Ialltoallv(in, counts, displs, MPI_INT, out, counts, displs, MPI_INT, comm, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (strcmp(what, "ibcast") == 0) {
+        MPI_Request request;
+        MPI_Ibcast(out, is_odd ? 2 : 1, MPI_INT, 0, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else if (strcmp(what, "neighbor") == 0) {
         int periodic = 1;
         MPI_Comm ring;

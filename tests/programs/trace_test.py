@@ -138,9 +138,9 @@ class Test:
         subprocess.run([build / "bin" / "mpicc", "-O1", "-g", "-o", self.program, source], check=True)
         os.environ.pop("HEDDLE_OPTIONS", None)
 
-    def run(self, *arguments, code=0, options=()):
+    def run(self, *arguments, code=0, options=(), size=""):
         self.trace.write_text("old contents, longer than the beginning of a trace" * 100)
-        command = [self.mpirun, *arguments[:-1], self.program, *arguments[-1].split(), "+trace", self.trace, *options]
+        command = [self.mpirun, *arguments[:-1], self.program, *arguments[-1].split(), "+trace", f"{self.trace}{size}", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         got = done.returncode if done.returncode >= 0 else 128 - done.returncode
         assert got == code, f"{command}: exit code {done.returncode}\n{done.stderr}"
@@ -193,7 +193,7 @@ class Test:
         trace.check_messages(4, 1000)
 
     def drops_old_events(self):
-        trace = self.run("-n", "4", "+p", "2", "end 500", options=["+trace-size", "64K"])
+        trace = self.run("-n", "4", "+p", "2", "end 500", size=",64K")
         trace.check_tracks()
         dropped = sum(process["dropped"] for process in trace.processes.values())
         assert dropped > 0 and f"{dropped} early events" in self.stderr, self.stderr

@@ -33,10 +33,10 @@ static int copy(char *to, char *from, size_t n_bytes)
     return gpu_move_wait(&dst, &src, n_bytes);
 }
 
-/* As if +gpu-service had been given. */
+/* As if +gpu service had been given. */
 static void use_service(long us)
 {
-    ULT_CHECK(gpu_resident_set("1000"));
+    gpu_resident_set(1000);
     gpu_resident_us = us;
 }
 

@@ -18,6 +18,9 @@
 #include "gpu/gpu.h"
 #include "gpu/nccl/nccl.h"
 
+#define TRACE_MIN ((size_t)64 << 10)
+#define TRACE_MAX ((size_t)64 << 30)
+
 static void print_help(const char *topic) BASE_NORETURN;
 static void print_help(const char *topic)
 {
@@ -57,6 +60,22 @@ static void refuse_options(int argc, char **argv, const char *text)
             refused);
 }
 
+/* Splits FILE,SIZE. A comma may also be a part of FILE, as in "runs,2/a.json". */
+static void read_trace(const char *text)
+{
+    const char *comma = strrchr(text, ',');
+
+    if (!comma || comma[1] < '0' || comma[1] > '9' || strpbrk(comma, "./"))
+        return;
+    if (!base_parse_size(comma + 1, &base_settings.trace_bytes) || base_settings.trace_bytes < TRACE_MIN ||
+        base_settings.trace_bytes > TRACE_MAX)
+        base_fatal(2, "+trace %s: expected a size from 64K to 64G behind the comma, such as 512K or 8M",
+                   text);
+    base_settings.trace = strndup(text, (size_t)(comma - text));
+    if (!base_settings.trace)
+        base_fatal(1, "out of memory: +trace %s", text);
+}
+
 void ampi_options_read(int *argc, char **argv)
 {
     const char *text = getenv("HEDDLE_OPTIONS"); /* not secure_getenv: refuse the variable instead of ignoring
@@ -88,9 +107,9 @@ void ampi_options_read(int *argc, char **argv)
     if (base_settings.getpid && strcmp(base_settings.getpid, "rank") != 0 &&
         strcmp(base_settings.getpid, "process") != 0)
         base_fatal(2, "+getpid %s: expected rank or process", base_settings.getpid);
-    if (!gpu_resident_set(base_settings.gpu_resident))
-        base_fatal(2, "+gpu-service %s: expected off, or microseconds from 0 to 1000",
-                   base_settings.gpu_resident);
+    if (base_settings.trace)
+        read_trace(base_settings.trace);
+    gpu_resident_set(base_settings.gpu_service_us);
     gpu_streams_choose(!base_settings.gpu_no_streams, !base_settings.gpu_no_waits,
                        !base_settings.gpu_no_graphs);
     gpu_nccl_library = base_settings.nccl;

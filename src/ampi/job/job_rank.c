@@ -35,8 +35,9 @@ static char **copy_arguments(void)
     argv = base_malloc(n_bytes, "a rank's arguments");
     text = (char *)(argv + n_pointers);
     for (int i = 0; i < program_args.argc; i++) {
-        argv[i] = text;
-        text = stpcpy(text, program_args.argv[i]) + 1;
+        size_t size_bytes = strlen(program_args.argv[i]) + 1;
+        argv[i] = memcpy(text, program_args.argv[i], size_bytes);
+        text += size_bytes;
     }
     argv[program_args.argc] = NULL;
     return argv;

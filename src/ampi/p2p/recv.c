@@ -27,6 +27,11 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
     if (status->MPI_ERROR == MPI_ERR_TRUNCATE)
         return ampi_raise_on_comm(comm, MPI_ERR_TRUNCATE,
                                   "another rank sent more data than fits into this rank's buffer");
+    if (status->MPI_ERROR == MPI_ERR_COUNT) /* of a collective */
+        return ampi_raise_on_comm(
+            comm, MPI_ERR_COUNT,
+            "another rank sent less data than this rank receives, or the ranks contribute "
+            "different amounts of data to a reduction");
     if (status->MPI_ERROR == MPI_ERR_PROC_ABORTED)
         return ampi_p2p_raise_failed(comm);
     gpu_text = ampi_device_error_text(ampi_self(), status->MPI_ERROR);

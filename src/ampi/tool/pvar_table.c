@@ -152,7 +152,7 @@ static const struct ampi_tool_pvar pvars[] = {
     {"heddle_device_queries", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_device_queries,
      "queries of this rank's PE to CUDA's driver for the memory at an address"},
     {"heddle_gpu_service_sent_away", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_sent_away,
-     "evictions of the resident kernel by blocking CUDA calls in this rank's process (+gpu-service)"},
+     "evictions of the resident kernel by blocking CUDA calls in this rank's process (+gpu service)"},
     {"heddle_gpu_stream_messages", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_slots,
      "messages in streams of this rank's process that the GPUs exchanged by themselves (MPIX_Recv_enqueue)"},
     {"heddle_nccl_collectives", AMPI_TOOL_DEVICES, COUNTER, NO_OBJECT, get_nccl,

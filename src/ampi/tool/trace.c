@@ -243,7 +243,7 @@ static void *map(size_t n_bytes)
         mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (memory == MAP_FAILED)
-        base_fatal(1, "+trace: cannot allocate %zu bytes: %s; choose a smaller +trace-size", n_bytes,
+        base_fatal(1, "+trace: cannot allocate %zu bytes: %s; choose less with +trace FILE,SIZE", n_bytes,
                    strerror(errno));
     return memory;
 }

@@ -464,7 +464,7 @@ static void say_dropped(int64_t n_dropped)
 
     base_text_add(&text, "+trace: ");
     base_text_add_number(&text, n_dropped);
-    base_text_add(&text, " early events did not fit and are missing (+trace-size)");
+    base_text_add(&text, " early events did not fit and are missing (+trace FILE,SIZE)");
     base_text_write_line(&text);
 }
 

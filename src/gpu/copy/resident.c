@@ -50,7 +50,7 @@
 /* Maximum time that a kernel stays. */
 #define STAY_US 2000
 
-/* Time that it stays after an order, unless +gpu-service sets another. */
+/* Time that it stays after an order, unless +gpu service:US sets another. */
 #define USUAL_US 100
 
 /* Launching and evicting it costs as much as this many orders save, on each PE that uses the GPU. */
@@ -88,20 +88,10 @@ struct gpu_resident {
 long gpu_resident_us;
 static bool is_asked_for;
 
-bool gpu_resident_set(const char *text)
+void gpu_resident_set(long us)
 {
-    char *end;
-    long us = USUAL_US;
-
-    if (text && strcmp(text, "off") == 0)
-        us = 0;
-    else if (text)
-        us = strtol(text, &end, 10);
-    if (text && us != 0 && (*end || us < 0 || us > 1000))
-        return false;
-    gpu_resident_us = us;
-    is_asked_for = text != NULL;
-    return true;
+    gpu_resident_us = us >= 0 ? us : USUAL_US;
+    is_asked_for = us >= 0;
 }
 
 /* ---- All PEs ---- */
@@ -185,9 +175,9 @@ void gpu_resident_release(int device)
 static BASE_COLD void say(const char *what, int device, const char *why)
 {
     if (is_asked_for)
-        base_log("+gpu-service: %s on GPU %d: %s", what, device, why);
+        base_log("+gpu service: %s on GPU %d: %s", what, device, why);
     else
-        base_log_verbose(1, "+gpu-service: %s on GPU %d: %s", what, device, why);
+        base_log_verbose(1, "+gpu service: %s on GPU %d: %s", what, device, why);
 }
 
 static int make_mailbox(struct gpu_resident *resident)
@@ -266,7 +256,7 @@ void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunctio
         error = load(kernel) != CUDA_SUCCESS;
     gpu_context_leave(context, before);
     atomic_store(&is_loaded[device], !error);
-    base_log_verbose(2, "the kernel of +gpu-service was loaded on GPU %d in %.1f ms", device,
+    base_log_verbose(2, "the kernel of +gpu service was loaded on GPU %d in %.1f ms", device,
                      (double)(ult_now_ns() - begin_ns) / 1e6);
 }
 

@@ -162,7 +162,8 @@ void ampi_coll_print_selection(void)
                entry->few == AMPI_BETWEEN_ANY ? "by size" : between_names[entry->few], nccl_from,
                entry->between_counted);
     }
-    printf("\"NCCL from\": buffers on GPUs, one GPU per process, if NCCL is available (+nccl); from %zu if "
+    printf("\"NCCL from\": buffers on GPUs, one GPU per process, if NCCL is available (+gpu nccl:PATH); from "
+           "%zu if "
            "the transport between\nprocesses does not support GPU memory.\n",
            AMPI_COLL_NCCL_STAGED_BYTES);
     print_far();
