@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: a rank that pins its main thread sees its choice; the other ranks of its PE see and keep theirs.
+ * Shows: a rank that pins its main thread sees its choice; the other ranks of its PE see and keep theirs. A child that pins itself
+ * is pinned, and its rank keeps what it has.
  */
 #include "image_test.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int first_cpu(const cpu_set_t *set)
@@ -48,10 +51,51 @@ static void check(int by_thread)
     CHECK(pthread_setaffinity_np(pthread_self(), sizeof wanted, &wanted) == EINVAL);
 }
 
+/* As a child does that starts a program on one CPU. The system call tells what that program will have. */
+static void pin_child(const cpu_set_t *wanted)
+{
+    cpu_set_t seen, inherited;
+
+    CPU_ZERO(&inherited);
+    _exit(sched_setaffinity(0, sizeof *wanted, wanted) == 0 &&
+                  sched_getaffinity(0, sizeof seen, &seen) == 0 && CPU_EQUAL(&seen, wanted) &&
+                  syscall(SYS_sched_getaffinity, 0, sizeof inherited, &inherited) > 0 &&
+                  CPU_EQUAL(&inherited, wanted)
+              ? 0
+              : 1);
+}
+
+static void check_child(pid_t child, const cpu_set_t *before)
+{
+    cpu_set_t seen;
+    int status;
+
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    CHECK(sched_getaffinity(0, sizeof seen, &seen) == 0 && CPU_EQUAL(&seen, before));
+}
+
+static void check_children(void)
+{
+    cpu_set_t before, wanted;
+    pid_t child;
+
+    CHECK(sched_getaffinity(0, sizeof before, &before) == 0);
+    CPU_ZERO(&wanted);
+    CPU_SET(first_cpu(&before), &wanted);
+    if ((child = fork()) == 0)
+        pin_child(&wanted);
+    check_child(child, &before);
+    if ((child = vfork()) == 0)
+        pin_child(&wanted);
+    check_child(child, &before);
+}
+
 int main(void)
 {
+    check_children();
     check(0);
     check(1);
+    check_children();
     puts("ok");
     return 0;
 }

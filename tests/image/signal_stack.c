@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Shows: each rank has an alternate signal stack of its own, on which the handler of its fault runs.
+ * Shows: each rank has an alternate signal stack of its own, on which the handler of its fault runs. A child of vfork does
+ * not change it.
  */
 #include "image_test.h"
 
@@ -8,6 +9,8 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char stack[1 << 16];
 static volatile int is_on_stack, is_reported, errno_inside;
@@ -27,8 +30,14 @@ int main(void)
 {
     stack_t own = {.ss_sp = stack, .ss_size = sizeof stack}, old, off = {.ss_flags = SS_DISABLE};
     struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+    pid_t child;
+    int status;
 
     CHECK(sigaltstack(&own, NULL) == 0 && sigaction(SIGSEGV, &action, NULL) == 0);
+    child = vfork();
+    if (child == 0)
+        _exit(sigaltstack(&off, NULL));
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     let_others_run();
     CHECK(sigaltstack(NULL, &old) == 0 && old.ss_sp == stack && old.ss_size == sizeof stack &&
           old.ss_flags == 0);

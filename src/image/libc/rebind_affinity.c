@@ -5,8 +5,8 @@
  * The ranks of a PE share its thread. If one of them pinned that thread, the others would be pinned too,
  * and would see one CPU where the first rank saw all: programs that count CPUs this way (PT-Scotch, OpenMP
  * runtimes) would start different numbers of threads in different ranks. So the affinity that a rank sets
- * for its main thread is stored and returned, but has no effect. Threads started by a rank are pinned as
- * requested.
+ * for its main thread is stored and returned, but has no effect. Threads started by a rank and
+ * its children are pinned as requested.
  */
 #include "image/libc/rebind.h"
 
@@ -24,12 +24,17 @@ static bool is_caller(pid_t id)
     return id == 0 || image_pid_is_own(id) || id == (pid_t)syscall(SYS_gettid);
 }
 
-/* Stores the rank's affinity. Returns an error number. */
+/* Stores the rank's affinity. Returns an error number. In a child the thread is its own, but of a child of vfork the memory is
+ * not. */
 static int keep(size_t bytes, const cpu_set_t *set)
 {
     struct image_libc *libc = image_libc_current();
     cpu_set_t *kept;
 
+    if (image_is_forked_child() && sched_setaffinity(0, bytes, set) != 0)
+        return errno;
+    if (image_shares_memory())
+        return 0;
     if (CPU_COUNT_S(bytes, set) == 0)
         return EINVAL;
     kept = malloc(bytes);
@@ -47,7 +52,7 @@ static bool answer(size_t bytes, cpu_set_t *set_out)
 {
     const struct image_libc *libc = image_libc_current();
 
-    if (!libc->affinity)
+    if (!libc->affinity || image_shares_memory())
         return false;
     memset(set_out, 0, bytes);
     memcpy(set_out, libc->affinity, bytes < libc->affinity_bytes ? bytes : libc->affinity_bytes);

@@ -4,8 +4,8 @@
  *
  * The kernel has one alternate stack per OS thread, and ranks take turns on a PE's. That one is Heddle's, for
  * reports. A rank's is stored here; the handler of a rank's fault is called on it if the rank asked for that
- * (SA_ONSTACK). Handlers of other signals concern the process and run on Heddle's. A rank's other threads have the
- * kernel's.
+ * (SA_ONSTACK). Handlers of other signals concern the process and run on Heddle's. A rank's other threads and
+ * its children of vfork have the kernel's.
  */
 #include "image/arch/image_arch.h"
 #include "image/libc/rebind.h"
@@ -25,7 +25,7 @@ static bool is_on(const stack_t *stack)
 
 static int image_libc_sigaltstack(const stack_t *wanted, stack_t *old_out)
 {
-    stack_t *own = image_is_on_rank() ? &image_libc_current()->signal_stack : NULL;
+    stack_t *own = image_is_on_rank() && !image_shares_memory() ? &image_libc_current()->signal_stack : NULL;
     stack_t old;
 
     if (!own)
