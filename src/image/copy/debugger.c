@@ -14,6 +14,9 @@
 
 #include "image/copy/instantiate.h"
 
+/* Before, ld.so has no list of namespaces. A library that is built with this version does not run with an earlier one. */
+#if __GLIBC_PREREQ(2, 35)
+
 /* More copies make gdb slow; libmpi_abi.so.1-gdb.py adds the symbols of others. */
 #define SHOWN_IMAGES_MAX 32
 
@@ -47,9 +50,7 @@ static void append_list(void)
 {
     struct r_debug_extended *at = shown.ld_so;
 
-    shown.list.base = at->base;
-    shown.list.base.r_version = 2;
-    shown.list.base.r_map = NULL;
+    shown.list.base = (struct r_debug){.r_version = 2, .r_brk = at->base.r_brk, .r_state = RT_CONSISTENT};
     while (at->base.r_version >= 2 && at->r_next)
         at = at->r_next;
     at->r_next = &shown.list;
@@ -73,12 +74,20 @@ static void append_modules(const struct image *image, const struct image_program
     }
 }
 
+/* False in a child of fork if another thread had the lock then: that one will never release it. */
+static bool lock(void)
+{
+    return (image_is_forked_child() ? pthread_mutex_trylock(&shown.lock) : pthread_mutex_lock(&shown.lock)) ==
+           0;
+}
+
 void image_show_debugger(struct image *image, const struct image_program *program)
 {
     union entry *entries;
     void (*has_changed)(void);
 
-    pthread_mutex_lock(&shown.lock);
+    if (!lock())
+        return;
     if (!image->is_shown && shown.n_images < SHOWN_IMAGES_MAX &&
         (shown.ld_so || (shown.ld_so = find_ld_so()))) {
         if (shown.n_images++ == 0)
@@ -93,3 +102,13 @@ void image_show_debugger(struct image *image, const struct image_program *progra
     }
     pthread_mutex_unlock(&shown.lock);
 }
+
+#else
+
+void image_show_debugger(struct image *image, const struct image_program *program)
+{
+    (void)image;
+    (void)program;
+}
+
+#endif
