@@ -54,10 +54,6 @@ char *image_env_get(struct image_libc *libc, const char *name);
 /* localtime_r for a call from `caller`. */
 struct tm *image_zone_localtime(const time_t *when, struct tm *tm, const void *caller);
 
-/* Keeps other ranks from exchanging libc's time zone. */
-void image_zone_lock(void);
-void image_zone_unlock(void);
-
 /* ---- rebind_wait.c ---- */
 
 /* How many handlers of signals the rank has run: all, and those that were set without SA_RESTART. */
@@ -131,13 +127,17 @@ void image_cancel_watch(pthread_cond_t *condition);
 /* Releases the rank's file locks. */
 void image_locks_release(struct image_libc *libc);
 
-/* Bracket a fork, in the parent and in the child. In the child the second one also drops all locks: that
- * process has none. */
-void image_locks_hold(void);
-void image_locks_let_go(void);
+/* Drops all of them in a forked child, which has none. */
 void image_locks_forget(void);
 
 /* ---- rebind_process.c ---- */
+
+/* Locks of all ranks, each guarding static variables of its file. Held during a fork, and always taken before locks of a rank.
+ * Never held while a ULT is switched. */
+extern pthread_mutex_t image_zone_lock; /* libc's time zone is a rank's (rebind_time.c) */
+extern pthread_mutex_t
+    image_signals_lock; /* taken with all signals blocked, because handlers set actions, too */
+extern pthread_mutex_t image_files_lock, image_streams_lock, image_listing_lock, image_maps_lock;
 
 /* True in a child of vfork, which shares the memory of its parent. */
 bool image_shares_memory(void);

@@ -65,7 +65,7 @@ struct image_databases {
     struct listing groups;          /* of getgrent */
 };
 
-static pthread_mutex_t listing_lock =
+pthread_mutex_t image_listing_lock =
     PTHREAD_MUTEX_INITIALIZER; /* libc's position is a rank's while it reads */
 
 static void clear(struct listing *listing)
@@ -175,7 +175,7 @@ static int read_group(struct record *record)
     return getgrent_r(&record->value.group, record->bytes, record->n_bytes, &found);
 }
 
-/* With listing_lock held, at the start of the database. */
+/* With image_listing_lock held, at the start of the database. */
 static void read_all(struct listing *listing, read_fn read_next)
 {
     int error = 0;
@@ -197,11 +197,11 @@ static void read_all(struct listing *listing, read_fn read_next)
 static void *next_of(struct listing *listing, void (*begin)(void), read_fn read_next, void (*end)(void))
 {
     if (!listing->is_read) {
-        pthread_mutex_lock(&listing_lock);
+        pthread_mutex_lock(&image_listing_lock);
         begin();
         read_all(listing, read_next);
         end();
-        pthread_mutex_unlock(&listing_lock);
+        pthread_mutex_unlock(&image_listing_lock);
         listing->is_read = true;
     }
     return listing->next < listing->count ? &listing->records[listing->next++].value : NULL;

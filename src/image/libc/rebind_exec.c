@@ -281,7 +281,7 @@ struct pipe_stream {
     pid_t pid;
 };
 static struct pipe_stream *streams;
-static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t image_streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool parse_mode(const char *mode, bool *is_read_out)
 {
@@ -298,10 +298,10 @@ static bool parse_mode(const char *mode, bool *is_read_out)
 
 static void add_stream(struct pipe_stream *stream)
 {
-    pthread_mutex_lock(&streams_lock);
+    pthread_mutex_lock(&image_streams_lock);
     stream->next = streams;
     streams = stream;
-    pthread_mutex_unlock(&streams_lock);
+    pthread_mutex_unlock(&image_streams_lock);
 }
 
 /* Removes the stream of a file from the list and returns it; NULL: popen did not open it. */
@@ -309,13 +309,13 @@ static struct pipe_stream *take_stream(const FILE *file)
 {
     struct pipe_stream **link = &streams, *found;
 
-    pthread_mutex_lock(&streams_lock);
+    pthread_mutex_lock(&image_streams_lock);
     while (*link && (*link)->file != file)
         link = &(*link)->next;
     found = *link;
     if (found)
         *link = found->next;
-    pthread_mutex_unlock(&streams_lock);
+    pthread_mutex_unlock(&image_streams_lock);
     return found;
 }
 

@@ -49,7 +49,7 @@ struct waiter {
 
 static struct image_lock *all_locks;
 static struct waiter *all_waiters;
-static pthread_mutex_t locks_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
+pthread_mutex_t image_files_lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 
 /* ---- The table ---- */
 
@@ -87,7 +87,7 @@ static int lock_fd(struct image_libc *libc, int fd, bool is_new)
 
     if (fstat(fd, &file) != 0)
         return -1;
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     entry = *find_link(libc, &file);
     if (!entry && is_new && (entry = malloc(sizeof *entry))) {
         *entry = (struct image_lock){all_locks, libc, file.st_dev, file.st_ino, open_again(fd), false};
@@ -96,7 +96,7 @@ static int lock_fd(struct image_libc *libc, int fd, bool is_new)
     }
     if (entry)
         result = entry->fd >= 0 ? entry->fd : fd;
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
     return result;
 }
 
@@ -117,25 +117,15 @@ static void release(struct image_libc *libc, const struct stat *file)
 {
     struct image_lock **link, *entry;
 
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     link = find_link(libc, file);
     entry = *link;
     if (entry) {
         *link = entry->next;
         unlock(entry);
     }
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
     free(entry);
-}
-
-void image_locks_hold(void)
-{
-    pthread_mutex_lock(&locks_lock);
-}
-
-void image_locks_let_go(void)
-{
-    pthread_mutex_unlock(&locks_lock);
 }
 
 void image_locks_forget(void)
@@ -247,9 +237,9 @@ static bool begin_wait(struct image_libc *libc, int fd, const struct flock *rang
                                             .inode = file.st_ino,
                                             .is_exclusive = range->l_type == F_WRLCK};
     find_bytes(range, &file, &waiter->wait);
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     is_added = enter(waiter);
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
     if (is_added)
         *waiter_out = waiter;
     else
@@ -263,12 +253,12 @@ static void end_wait(struct waiter *waiter)
 
     if (!waiter)
         return;
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     while (*link != waiter)
         link = &(*link)->next;
     *link = waiter->next;
     publish();
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
     free(waiter);
 }
 
@@ -298,7 +288,7 @@ void image_locks_release(struct image_libc *libc)
 
     if (!atomic_load(&libc->has_file_locks))
         return;
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     while (*link) {
         struct image_lock *entry = *link;
 
@@ -311,7 +301,7 @@ void image_locks_release(struct image_libc *libc)
         free(entry);
     }
     remove_waiters(libc);
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
 }
 
 /* ---- fcntl ---- */
@@ -370,11 +360,11 @@ static void note_held(const struct image_libc *libc, int fd)
 
     if (fstat(fd, &file) != 0)
         return;
-    pthread_mutex_lock(&locks_lock);
+    pthread_mutex_lock(&image_files_lock);
     entry = *find_link(libc, &file);
     if (entry)
         entry->may_hold = true;
-    pthread_mutex_unlock(&locks_lock);
+    pthread_mutex_unlock(&image_files_lock);
 }
 
 /* Sets or releases a lock. */

@@ -20,10 +20,13 @@
 #include "image/copy/instantiate.h"
 
 #include "base/loader_lock.h"
+#include "base/log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -66,23 +69,75 @@ IMAGE_REBINDS(image_libc_atfork, "pthread_atfork"); /* handlers of the rank that
 static bool is_child;     /* this process was forked by a process with this library */
 static pid_t process_pid; /* of the process, or of the one whose memory a child of vfork shares */
 
+static pthread_mutex_t *const shared_locks[] = {&image_zone_lock,    &image_signals_lock, &image_files_lock,
+                                                &image_streams_lock, &image_listing_lock, &image_maps_lock};
+static sigset_t mask_before; /* of the thread that has taken the locks */
+
 /* Keeps other threads from being inside critical sections that the child will use. */
 static void lock_all(struct image_libc *libc)
 {
-    image_zone_lock();
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (size_t i = 0; i < BASE_COUNT(shared_locks); i++)
+        pthread_mutex_lock(shared_locks[i]);
+    mask_before = before;
     pthread_mutex_lock(&libc->lock);
     pthread_mutex_lock(&libc->at_exit.lock);
     pthread_mutex_lock(&libc->at_quick_exit.lock);
-    image_locks_hold();
 }
 
 static void unlock_all(struct image_libc *libc)
 {
-    image_locks_let_go();
+    sigset_t before = mask_before;
+
     pthread_mutex_unlock(&libc->at_quick_exit.lock);
     pthread_mutex_unlock(&libc->at_exit.lock);
     pthread_mutex_unlock(&libc->lock);
-    image_zone_unlock();
+    for (size_t i = BASE_COUNT(shared_locks); i-- > 0;)
+        pthread_mutex_unlock(shared_locks[i]);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ---- Streams of other ranks in a child ---- */
+
+extern FILE *_IO_list_all; /* the C library's list of all streams */
+
+/* Streams that were read before the fork, and how far. */
+static struct {
+    const FILE *stream;
+    const char *at;
+} * inputs;
+static size_t n_inputs;
+
+/* Called by exit, which gives input back that was not read: it would move the file of another rank. Nobody knows whose a
+ * stream is. So those that the child has not read stay where they are, as POSIX allows. */
+static void leave_inputs(void)
+{
+    for (FILE *stream = _IO_list_all; stream; stream = stream->_chain)
+        for (size_t i = 0; i < n_inputs; i++)
+            if (inputs[i].stream == stream && inputs[i].at == stream->_IO_read_ptr)
+                __fpurge(stream);
+}
+
+/* The rank's output is flushed: what is in a buffer will be written by another rank in the parent. */
+static void note_streams(void)
+{
+    size_t n = 0;
+
+    for (FILE *stream = _IO_list_all; stream; stream = stream->_chain, n++)
+        if (__fpending(stream) > 0)
+            __fpurge(stream);
+    free(inputs);
+    inputs = base_calloc(n, sizeof *inputs, "the streams of a forked process");
+    n_inputs = 0;
+    for (FILE *stream = _IO_list_all; stream; stream = stream->_chain)
+        if (__freading(stream)) {
+            inputs[n_inputs].stream = stream;
+            inputs[n_inputs++].at = stream->_IO_read_ptr;
+        }
+    atexit(leave_inputs);
 }
 
 static void before_fork(void)
@@ -125,6 +180,7 @@ static void begin_child(void)
     unlock_all(libc);
     libc->n_children = 0;
     image_locks_forget();
+    note_streams();
     for (size_t i = 0; i < libc->n_fork_handlers; i++)
         if (libc->fork_handlers[i].child)
             libc->fork_handlers[i].child();
@@ -213,6 +269,7 @@ static pid_t image_libc__Fork(void)
     pid = _Fork();
     if (pid == 0) {
         is_child = true;
+        image_signals_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* sigaction may be called */
         image_thread_stay();
         if (image_rebind_client.forked)
             image_rebind_client.forked();

@@ -35,9 +35,8 @@ static struct {
 } faults[] = {{.number = SIGSEGV}, {.number = SIGBUS},  {.number = SIGFPE},
               {.number = SIGILL},  {.number = SIGABRT}, {.number = SIGTRAP}};
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault reads; taken with all
-                                                          * signals blocked, because handlers set actions, too */
+pthread_mutex_t image_signals_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault reads */
 
 static int index_of(int number)
 {
@@ -425,9 +424,9 @@ static int set_of(struct image_libc *libc, int number, const struct sigaction *w
         return set_in_child(libc, number, wanted, old_out);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&image_signals_lock);
     result = index < 0 ? set_counted(libc, number, wanted, old_out) : set_fault(libc, index, wanted, old_out);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&image_signals_lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
 }

@@ -26,7 +26,7 @@ struct image_link_map {
     struct image_link_map *next; /* link of the image's list */
 };
 
-static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER; /* serialises writers of the lists */
+pthread_mutex_t image_maps_lock = PTHREAD_MUTEX_INITIALIZER; /* serialises writers of the lists */
 
 /* The rank's descriptor of the module with this descriptor of ld.so; ld.so's own one if the module is
  * shared. */
@@ -56,7 +56,7 @@ static void update_link_maps(struct image *image)
 {
     size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
 
-    pthread_mutex_lock(&maps_lock);
+    pthread_mutex_lock(&image_maps_lock);
     for (size_t number = 0; number < n_groups; number++)
         for (size_t i = 0; image_has_group(image, number) && i < image_groups[number]->n_modules; i++) {
             const struct image_module *module = &image_groups[number]->modules[i];
@@ -68,7 +68,7 @@ static void update_link_maps(struct image *image)
         entry->map.l_next = in_copy(image, entry->module->link_map->l_next);
         entry->map.l_prev = in_copy(image, entry->module->link_map->l_prev);
     }
-    pthread_mutex_unlock(&maps_lock);
+    pthread_mutex_unlock(&image_maps_lock);
 }
 
 /* ld.so's handle; in glibc a link map is a handle, too. */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static pthread_mutex_t zone_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t image_zone_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The environment of the process while ranks have changed its TZ: array[n] is the entry, or NULL. */
 static struct {
@@ -61,7 +61,7 @@ static void prepare_environ(void)
     process_environ.n = n_kept;
 }
 
-/* Makes the rank's zone libc's zone. With zone_lock held. */
+/* Makes the rank's zone libc's zone. With image_zone_lock held. */
 static void enter_zone(struct image_libc *libc)
 {
     const char *wanted = image_env_get(libc, "TZ");
@@ -83,22 +83,12 @@ void image_zone_init(struct image_libc *libc)
     memcpy(libc->variables[IMAGE_TZNAME], tzname, sizeof tzname);
 }
 
-void image_zone_lock(void)
-{
-    pthread_mutex_lock(&zone_lock);
-}
-
-void image_zone_unlock(void)
-{
-    pthread_mutex_unlock(&zone_lock);
-}
-
 /* Makes libc's zone the rank's until leave(). Returns the rank's state; NULL: the caller belongs to none. */
 static struct image_libc *enter(const void *caller)
 {
     struct image_libc *libc = image_libc_at(caller);
 
-    image_zone_lock();
+    pthread_mutex_lock(&image_zone_lock);
     if (libc)
         enter_zone(libc);
     tzset();
@@ -109,7 +99,7 @@ static void leave(struct image_libc *libc)
 {
     if (libc)
         image_zone_init(libc);
-    image_zone_unlock();
+    pthread_mutex_unlock(&image_zone_lock);
 }
 
 static void image_libc_tzset(void)
