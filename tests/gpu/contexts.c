@@ -77,6 +77,23 @@ static void stacks(void)
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
 }
 
+/* The first destruction of a context fails (FAKECUDA_FAIL): it stays current. */
+static void fail(void)
+{
+    CUcontext own;
+
+    if (!fakecuda_is_here())
+        mtest_skip("needs the fake driver");
+    let_others_run();
+    if (mtest_rank == 0) {
+        GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+        MTEST_CHECK(cuCtxDestroy(own) == CUDA_ERROR_UNKNOWN, "a destruction does not fail");
+        MTEST_CHECK(current() == own, "a context that was not destroyed is not current");
+        GTEST_CU(cuCtxDestroy(own));
+    }
+    let_others_run();
+}
+
 /* ---- Primary contexts ---- */
 
 /* Small messages between GPU buffers: the kernel that stays does them, if it is there. */
@@ -168,6 +185,10 @@ int main(int argc, char **argv)
     if (strcmp(what, "stacks") == 0) {
         stacks();
         peers();
+        return mtest_end();
+    }
+    if (strcmp(what, "fail") == 0) {
+        fail();
         return mtest_end();
     }
     if (strcmp(what, "unknown") == 0) {

@@ -171,7 +171,7 @@ static void *help(void *arg)
         struct gpu_offload *call = wait_for_call(self);
         struct ult *u = call->u;
         CUcontext context = call->context;
-        served = u;
+        served = u && u->main ? u->main : u;
         if (context)
             call->result = gpu_driver.cuCtxSetCurrent(context);
         if (call->result == CUDA_SUCCESS || !u)

@@ -227,20 +227,15 @@ static void run_destroy(struct gpu_offload *offload)
     offload->result = real.destroy(BASE_CONTAINER(offload, struct context_call, offload)->ended);
 }
 
-/* Destroys the context on any thread, so it must not be current on the rank's. May switch. */
-static CUresult destroy_beside(struct gpu_rank_context *rank, CUcontext context, const void *caller)
+/* Destroys the context on any thread, so it must not be current on the rank's, which loses it even if that fails. May switch. */
+static CUresult destroy_beside(CUcontext current, CUcontext context, const void *caller)
 {
     struct context_call call = {.offload = {.label = "cuCtxDestroy", .run = run_destroy}, .ended = context};
-    bool is_current = rank && context && gpu_context_current() == context;
     CUcontext popped;
-    CUresult result;
 
-    if (is_current)
+    if (context && current == context)
         real.pop(&popped);
-    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
-    if (is_current && result != CUDA_SUCCESS)
-        (void)set_current(context);
-    return result;
+    return gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
 }
 
 /* Both functions pop the context if it is current; no resident kernel may be waiting. */
@@ -254,9 +249,11 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
 
     if (may_end)
         gpu_context_ends(context);
-    result = is_detach ? real.detach(context) : destroy_beside(rank, context, caller);
+    result = is_detach ? real.detach(context) : destroy_beside(before, context, caller);
     if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
         gpu_context_begins(context, true);
+    if (result != CUDA_SUCCESS && before && before == context)
+        (void)set_current(context); /* after gpu_context_begins, which allows it */
     gpu_resident_release(hold);
     if (result == CUDA_SUCCESS) {
         gpu_launches_forget();
