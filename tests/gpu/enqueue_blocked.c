@@ -6,6 +6,8 @@
  */
 #include "enqueue.h"
 #include "mpi-ext.h"
+#include <pthread.h>
+#include <stdatomic.h>
 
 #define N 500
 
@@ -95,6 +97,30 @@ static void destroy_current(void)
     MTEST_CHECK(current == gtest_contexts[0], "the context below is not current");
 }
 
+static void *destroy_there(void *arg)
+{
+    atomic_int *is_over = (atomic_int *)arg;
+
+    GTEST_CU(cuCtxDestroy(context));
+    atomic_store(is_over, 1);
+    return NULL;
+}
+
+/* A thread of the rank destroys the context that is current here. */
+static void create_after(void)
+{
+    atomic_int is_over = 0;
+    pthread_t thread;
+
+    GTEST_CU(cuCtxCreate(&context, NULL, 0, 0));
+    MTEST_CHECK(pthread_create(&thread, NULL, destroy_there, &is_over) == 0, "no thread");
+    while (!atomic_load(&is_over))
+        continue;
+    create_context();
+    destroy_context();
+    pthread_join(thread, NULL);
+}
+
 static void destroy_pool(void)
 {
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -140,6 +166,7 @@ static const struct way {
     {"cuCtxCreate", create_context},
     {"cuCtxDestroy", destroy_context},
     {"cuCtxDestroy", destroy_current},
+    {"cuCtxCreate", create_after},
 };
 
 /* ---- The ranks ---- */

@@ -241,7 +241,7 @@ CUresult gpu_offload_call(struct gpu_offload *offload, bool is_wanted)
     struct gpu_pe *pe;
 
     offload->result = CUDA_SUCCESS;
-    offload->context = gpu_context_current();
+    offload->context = offload->is_of_no_context ? NULL : gpu_context_current();
     if (!is_wanted) {
         run_call(offload);
         return offload->result;

@@ -184,6 +184,7 @@ static CUresult create_by(struct context_call call, const void *caller)
     CUresult result;
 
     own();
+    call.offload.is_of_no_context = true;
     result = gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
     if (result != CUDA_SUCCESS)
         return result;
@@ -230,7 +231,8 @@ static void run_destroy(struct gpu_offload *offload)
 /* Destroys the context on any thread, so it must not be current on the rank's, which loses it even if that fails. May switch. */
 static CUresult destroy_beside(CUcontext current, CUcontext context, const void *caller)
 {
-    struct context_call call = {.offload = {.label = "cuCtxDestroy", .run = run_destroy}, .ended = context};
+    struct context_call call = {
+        .offload = {.label = "cuCtxDestroy", .run = run_destroy, .is_of_no_context = true}, .ended = context};
     CUcontext popped;
 
     if (context && current == context)
