@@ -41,8 +41,10 @@ class Browser:
         self.rest = b""
         self.number = 0
         self.session = None
-        targets = self.call("Target.getTargets")["targetInfos"]
-        page = next(target for target in targets if target["type"] == "page")
+        page = None
+        while not page:  # a browser that has just begun may not have its page yet
+            targets = self.call("Target.getTargets")["targetInfos"]
+            page = next((target for target in targets if target["type"] == "page"), None)
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "DOM"):
             self.call(f"{domain}.enable")
@@ -184,7 +186,8 @@ def main():
         print("no Chromium: skipped")
         return 77
     work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as profile:
+    # Processes of the browser may write there a little longer than it lives.
+    with tempfile.TemporaryDirectory(dir=work, ignore_cleanup_errors=True) as profile:
         browser = Browser(chromium, profile)
         try:
             browser.open(page)
