@@ -107,6 +107,9 @@ struct base_launched_table {
 /* The greatest number of ranks of a process in a universe. */
 #define BASE_LAUNCHED_UNIVERSE_RANKS_MAX 4096
 
+/* The functions that connect jobs, without the prefix, in lower case. */
+#define BASE_LAUNCHED_CONNECTIONS "comm_accept", "comm_connect", "comm_join", "lookup_name", "publish_name"
+
 /* HEDDLE_UNIVERSE: a program that calls MPI_Comm_connect is not in a universe. */
 #define BASE_LAUNCHED_NO_UNIVERSE "none"
 

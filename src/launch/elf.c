@@ -3,6 +3,7 @@
  * Determines the kind of an ELF file from its headers. The file is not trusted: each offset is checked
  * against the file's size. Called by target_program.c.
  */
+#include "base/launched.h"
 #include "launch/launch.h"
 
 #include <elf.h>
@@ -60,8 +61,7 @@ static bool has_pie_flag(const struct file *file, const Elf64_Phdr *dynamic)
 /* True if a symbol of the program is one of the functions that connect jobs, in C or Fortran. */
 static bool has_connection(const struct file *file, const Elf64_Phdr *loaded, const Elf64_Phdr *dynamic)
 {
-    static const char *const functions[] = {"comm_accept", "comm_connect", "comm_join", "lookup_name",
-                                            "publish_name"};
+    static const char *const functions[] = {BASE_LAUNCHED_CONNECTIONS};
     uint64_t size = dynamic_value(file, dynamic, DT_STRSZ);
     uint64_t offset = dynamic_value(file, dynamic, DT_STRTAB) - loaded->p_vaddr;
     const char *names = offset < loaded->p_filesz ? at(file, loaded->p_offset + offset, size) : NULL;

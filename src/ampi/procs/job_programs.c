@@ -39,7 +39,6 @@ static int count_ranks(int n_ranks, int n_procs, int i)
     return (int)((int64_t)(i + 1) * n_ranks / n_procs - (int64_t)i * n_ranks / n_procs);
 }
 
-/* World ranks of spawned processes, and of those at the start of a job in a universe: those of ranks that they could spawn themselves, which come after their own. */
 char *ampi_procs_describe_start(long n_ranks, int n_procs)
 {
     char *text = base_malloc(64, "a process in a universe");
@@ -48,6 +47,8 @@ char *ampi_procs_describe_start(long n_ranks, int n_procs)
     return text;
 }
 
+/* World ranks of spawned processes, and of those at the start of a job in a universe: those of ranks that they could spawn
+ * themselves, which come after their own. */
 void ampi_procs_read_spawn(const char *text, const struct machine_place *place)
 {
     struct ampi_spawned *spawned = base_calloc(1, sizeof *spawned, "a spawned process");

@@ -144,8 +144,7 @@ const char *ampi_launched_spawn(void)
 
 static bool calls_for_universe(void)
 {
-    static const char *const functions[] = {"comm_spawn", "comm_accept", "comm_connect",
-                                            "comm_join",  "lookup_name", "publish_name"};
+    static const char *const functions[] = {"comm_spawn", BASE_LAUNCHED_CONNECTIONS};
 
     for (size_t i = 0; i < BASE_COUNT(functions); i++)
         if (image_process_refers_to(functions[i]))
