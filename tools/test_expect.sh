@@ -8,6 +8,8 @@
 #       '*' any output.
 #   expect_nothing_left "after what" TENTHS
 #       left_over, a function of the test, must print nothing within this many tenths of a second.
+#   expect_beside "what this shows" CODE STDOUT
+#       waits for the job $job, whose output is in the file `beside`: it ends with this code and output.
 #   await command...
 #       runs the command until it succeeds; fails after 20 s.
 #   has_lines COUNT PATTERN FILE
@@ -46,6 +48,14 @@ expect() {
     sed 's/^/    /' "$expect_dir/out"
     echo "  stderr (expected: ${err:-nothing}):"
     sed 's/^/    /' "$expect_dir/err"
+}
+
+expect_beside() {
+    local code=0
+    # shellcheck disable=SC2154 # the test sets it
+    wait "$job" || code=$?
+    expect "$1: the other job" 0 "$3" '' cat beside
+    expect "$1: its exit code" 0 "^$2 " '' echo "$code"
 }
 
 expect_nothing_left() {

@@ -21,13 +21,6 @@ beside() {
     "${run[@]}" --procs "$1" -n "$2" ./job "${@:3}" >beside 2>beside_err </dev/null &
     job=$!
 }
-# The other job ends with this code and output.
-expect_beside() {
-    local code=0
-    wait $job || code=$?
-    expect "$1: the other job" 0 "$3" '' cat beside
-    expect "$1: its exit code" 0 "^$2 " '' echo "$code"
-}
 
 beside 2 4 open a accept a talk 0 3 leave 0 accept a spawn 2 talk 0 2 leave 0 talk 0 1 leave 0 close a
 expect "3 ranks in 2 processes connect to 4 in 2" 0 'talked to: 4 end: well' '' "${run[@]}" --procs 2 -n 3 ./job connect a talk 0 4 leave 0

@@ -32,13 +32,6 @@ beside() {
     timeout -k 5 60 "$@" >beside 2>beside_err </dev/null &
     job=$!
 }
-# The other job ends with this code and output.
-expect_beside() {
-    local code=0
-    wait $job || code=$?
-    expect "$1: the other job" 0 "$3" '' cat beside
-    expect "$1: its exit code" 0 "^$2 " '' echo "$code"
-}
 # connects NAME command...: jobs of this launcher, whose last word is the option for their processes, and of mpirun.
 connects() {
     local name=$1

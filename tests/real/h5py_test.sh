@@ -16,17 +16,8 @@ needs_command ninja ninja-build
 needs_command python3 python3
 python3 -c 'import os, sys, sysconfig, venv; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' ||
     skip "no venv, or no headers of Python (packages python3-venv, python3-dev)"
-hdf5=$work/hdf5 python=$work/venv/bin/python
-if [ ! -e "$hdf5/lib/libhdf5_hl.so" ]; then
-    unpack_source hdf5
-    rm -rf "$work/build-hdf5" && mkdir "$work/build-hdf5" && cd "$work/build-hdf5" || exit 1
-    build_step hdf5_configure.log env CC="$build/bin/mpicc" cmake -G Ninja "$source" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -w" \
-        -DHDF5_ENABLE_PARALLEL=ON -DMPI_C_COMPILER="$build/bin/mpicc" -DONLY_SHARED_LIBS=ON -DHDF5_BUILD_TOOLS=OFF \
-        -DHDF5_BUILD_EXAMPLES=OFF -DHDF5_BUILD_HL_LIB=ON -DHDF5_ENABLE_Z_LIB_SUPPORT=OFF -DBUILD_TESTING=OFF \
-        -DCMAKE_INSTALL_PREFIX="$hdf5"
-    build_step hdf5_make.log ninja -j 2 install
-    check_unchanged hdf5
-fi
+python=$work/venv/bin/python
+build_parallel_hdf5 libhdf5_hl.so -DONLY_SHARED_LIBS=ON -DHDF5_ENABLE_Z_LIB_SUPPORT=OFF
 if [ ! -e "$work/h5py.installed" ]; then
     cd "$work" && rm -rf venv
     python3 -m venv venv || skip "python3 -m venv failed"

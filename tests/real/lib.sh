@@ -145,3 +145,17 @@ is_same_numbers() {
         { gsub("D", "E"); most = size($1) > size($2) ? size($1) : size($2)
           if (NF != 2 || /[Nn][Aa][Nn]|[Ii][Nn][Ff]/ || size($1 - $2) > limit * (most > 1 ? most : 1)) exit 1 }' # mawk: NaN equals all
 }
+
+# build_parallel_hdf5 LIBRARY OPTION...: sets `hdf5` to the folder of a parallel HDF5 with its high-level library, which it builds
+# with these options of CMake unless LIBRARY is there.
+build_parallel_hdf5() {
+    hdf5=$work/hdf5
+    [ ! -e "$hdf5/lib/$1" ] || return 0
+    unpack_source hdf5
+    rm -rf "$work/build-hdf5" && mkdir "$work/build-hdf5" && cd "$work/build-hdf5" || exit 1
+    build_step hdf5_configure.log env CC="$build/bin/mpicc" cmake -G Ninja "$source" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -w" \
+        -DHDF5_ENABLE_PARALLEL=ON -DMPI_C_COMPILER="$build/bin/mpicc" "${@:2}" -DHDF5_BUILD_TOOLS=OFF -DHDF5_BUILD_EXAMPLES=OFF \
+        -DHDF5_BUILD_HL_LIB=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$hdf5"
+    build_step hdf5_make.log ninja -j 2 install
+    check_unchanged hdf5
+}

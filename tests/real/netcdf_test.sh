@@ -13,17 +13,7 @@ set -u
 needs_command cmake cmake
 needs_command ninja ninja-build
 echo '#include <zlib.h>' | cc -E - >/dev/null 2>&1 || skip "no zlib, which NetCDF requires of HDF5 (package zlib1g-dev)"
-hdf5=$work/hdf5
-if [ ! -e "$hdf5/lib/libhdf5_hl.a" ]; then
-    unpack_source hdf5
-    rm -rf "$work/build-hdf5" && mkdir "$work/build-hdf5" && cd "$work/build-hdf5" || exit 1
-    build_step hdf5_configure.log env CC="$build/bin/mpicc" cmake -G Ninja "$source" -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS="-O1 -w" \
-        -DHDF5_ENABLE_PARALLEL=ON -DMPI_C_COMPILER="$build/bin/mpicc" -DBUILD_SHARED_LIBS=OFF -DHDF5_BUILD_TOOLS=OFF \
-        -DHDF5_BUILD_EXAMPLES=OFF -DHDF5_BUILD_HL_LIB=ON -DHDF5_ENABLE_Z_LIB_SUPPORT=ON -DBUILD_TESTING=OFF \
-        -DCMAKE_INSTALL_PREFIX="$hdf5"
-    build_step hdf5_make.log ninja -j 2 install
-    check_unchanged hdf5
-fi
+build_parallel_hdf5 libhdf5_hl.a -DBUILD_SHARED_LIBS=OFF -DHDF5_ENABLE_Z_LIB_SUPPORT=ON
 unpack_source netcdf
 rm -rf "$work/build" && mkdir "$work/build" && cd "$work/build" || exit 1
 build_step configure.log "$source/configure" --disable-shared --disable-nczarr --disable-dap --disable-byterange --disable-libxml2 \
