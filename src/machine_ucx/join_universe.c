@@ -131,8 +131,7 @@ const char *ucxm_universe_enter(struct machine_place *place, const char *name_sp
     place->n_procs = 1;
     place->max_procs = (int)universe.table->max;
     place->node_first = 0;
-    ucxm_members_use(universe.table, place->universe);
-    return NULL;
+    return ucxm_members_use(universe.table, place->universe);
 }
 
 static void *watch(void *arg)

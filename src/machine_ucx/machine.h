@@ -187,6 +187,10 @@ struct machine {
     bool (*is_started)(int proc_id);
     bool (*is_present)(int proc_id);
 
+    /* True if a process has failed since this one was attached. If it is of the same job, client.failed was called or
+     * will be. Any thread. NULL: none has that was not announced. */
+    bool (*is_failing)(int proc_id);
+
     /* A short description: name, version, file, support for GPU memory. From open on. NULL: none. */
     void (*describe)(char *text, size_t text_bytes);
 

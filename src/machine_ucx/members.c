@@ -24,25 +24,35 @@
 #include "machine_ucx/ucxm.h"
 
 static struct base_launched_table *table; /* NULL: another launcher's job */
+static bool *had_failed;                  /* by process: before this one was attached */
 static const char *universe;              /* the folder of the universe; NULL: none */
 static const bool *linked;                /* by process of another job; NULL: none */
 
+static const char *use_table(struct base_launched_table *its)
+{
+    table = its;
+    had_failed = calloc(table->max, sizeof *had_failed);
+    for (uint32_t i = 0; i < table->max && had_failed; i++)
+        had_failed[i] = atomic_load(&table->states[i]) == BASE_LAUNCHED_FAILED;
+    return had_failed ? NULL : "no memory";
+}
+
 static const char *map_table(const char *folder)
 {
+    struct base_launched_table *its = MAP_FAILED;
     char path[512];
     struct stat file;
     int fd;
 
     snprintf(path, sizeof path, "%s" BASE_LAUNCHED_TABLE, folder ? folder : "");
     fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && fstat(fd, &file) == 0 && file.st_size > (off_t)sizeof *table) {
-        table = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (table == MAP_FAILED || sizeof *table + table->max > (size_t)file.st_size)
-            table = NULL;
-    }
+    if (fd >= 0 && fstat(fd, &file) == 0 && file.st_size > (off_t)sizeof *its)
+        its = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
-    return table ? NULL : "mpirun's table of processes cannot be read";
+    if (its == MAP_FAILED || sizeof *its + its->max > (size_t)file.st_size)
+        return "mpirun's table of processes cannot be read";
+    return use_table(its);
 }
 
 /* In a universe, replaces the numbers within the job. Returns false if mpirun does not publish them. */
@@ -85,10 +95,10 @@ const char *ucxm_members_attach(struct machine_place *place)
     return NULL;
 }
 
-void ucxm_members_use(struct base_launched_table *universe_table, const char *folder)
+const char *ucxm_members_use(struct base_launched_table *universe_table, const char *folder)
 {
-    table = universe_table;
     universe = folder;
+    return use_table(universe_table);
 }
 
 bool ucxm_members_may_grow(void)
@@ -109,6 +119,11 @@ bool ucxm_is_started(int proc_id)
 bool ucxm_is_present(int proc_id)
 {
     return ucxm_is_started(proc_id) && (!table || state_of(proc_id) < BASE_LAUNCHED_ENDED);
+}
+
+bool ucxm_is_failing(int proc_id)
+{
+    return table && state_of(proc_id) == BASE_LAUNCHED_FAILED && !had_failed[proc_id];
 }
 
 void ucxm_members_set(int state)
@@ -145,14 +160,14 @@ static bool have_all(int state)
 
 const char *ucxm_members_await(int state, void (*progress)(void), double until_s)
 {
-    bool had_failed = ucxm_has_failed_peers();
+    bool has_loss = ucxm_has_failed_peers();
     useconds_t pause_us = 0;
 
     while (!have_all(state)) {
         if (progress)
             progress();
         ucxm_pause(&pause_us);
-        if (!had_failed && ucxm_has_failed_peers())
+        if (!has_loss && ucxm_has_failed_peers())
             return "a process has failed";
         if (until_s > 0 && ucxm_now_s() > until_s)
             return ucxm_launcher_is_late;

@@ -187,7 +187,7 @@ void ucxm_launcher_abort(int exit_code, const char *why);
  * fields about its spawn. While the launcher's variables are in the environment. */
 const char *ucxm_members_attach(struct machine_place *place);
 /* The same for a job of another launcher in the universe. */
-void ucxm_members_use(struct base_launched_table *universe_table, const char *folder);
+const char *ucxm_members_use(struct base_launched_table *universe_table, const char *folder);
 /* True if this job belongs to a universe: then the next two functions replace those of launcher.c. */
 bool ucxm_members_has_universe(void);
 const char *ucxm_members_publish(const void *blob, size_t n_bytes);
@@ -201,6 +201,8 @@ bool ucxm_members_concern(int proc_id);
 bool ucxm_members_may_grow(void);
 bool ucxm_is_started(int proc_id);
 bool ucxm_is_present(int proc_id);
+/* struct machine, is_failing. */
+bool ucxm_is_failing(int proc_id);
 /* Sets this process's state (enum base_launched_state). */
 void ucxm_members_set(int state);
 /* Waits until those that were spawned with this one (BASE_LAUNCHED_OPEN), or all that concern it, have this state or ended.

@@ -121,6 +121,12 @@ static inline void switch_to(struct ult_pe *pe, struct ult *from, struct ult *to
     ult_has_switched = true;
 }
 
+static BASE_NOINLINE void wait_for_work(struct ult_pe *pe)
+{
+    pe->n_waits++;
+    ult_pe_idle(pe, false);
+}
+
 static void run_next(struct ult_pe *pe, struct ult *self)
 {
     struct ult *next;
@@ -128,7 +134,7 @@ static void run_next(struct ult_pe *pe, struct ult *self)
     if (ult_inbox_has_mail(&pe->inbox) || ++pe->n_yields % YIELDS_PER_POLL == 0)
         ult_pe_poll(pe);
     if (BASE_UNLIKELY(!pe->queue_first))
-        ult_pe_idle(pe, false);
+        wait_for_work(pe);
     next = queue_pop(pe);
     if (next == self)
         self->state = ULT_RUNNING;

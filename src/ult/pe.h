@@ -68,6 +68,7 @@ struct ult_pe {
     struct ult *queue_first;   /* the run queue, in the order in which ULTs run */
     struct ult *queue_last;
     uint64_t n_switches;        /* switches between ULTs */
+    uint64_t n_waits;           /* waits for a ready ULT */
     uint64_t n_sleeps;          /* sleeps for lack of a ready ULT */
     int *errno_addr;            /* this thread's errno */
     void **cxa_globals;         /* this thread's exception state, two words; NULL: no libstdc++ */

@@ -362,6 +362,7 @@ static void wait_until_over(const struct wait *wait)
     struct ult_pe *pe = wait->pe;
     struct ult_sharing *sharing = &pe->sharing;
 
+    pe->n_waits++;
     if (BASE_UNLIKELY(ult_polls_in_part)) {
         nap_until_over(wait);
         return;

@@ -244,7 +244,9 @@ pid_t ult_pe_tid(const struct ult_pe *pe);
 bool ult_pe_is_asleep(const struct ult_pe *pe);
 
 /* Counters of a PE. Read on the PE. */
-uint64_t ult_pe_switches(const struct ult_pe *pe);   /* switches between ULTs */
+uint64_t ult_pe_switches(const struct ult_pe *pe); /* switches between ULTs */
+uint64_t
+ult_pe_resumed(const struct ult_pe *pe); /* the same, and times that it waited until a ULT was ready */
 uint64_t ult_pe_sleeps(const struct ult_pe *pe);     /* times it slept because none of its ULTs was ready */
 uint64_t ult_pe_backlogged(const struct ult_pe *pe); /* items that wait for room in other PEs' inboxes */
 

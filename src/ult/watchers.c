@@ -26,6 +26,11 @@ uint64_t ult_pe_switches(const struct ult_pe *pe)
     return pe->n_switches;
 }
 
+uint64_t ult_pe_resumed(const struct ult_pe *pe)
+{
+    return pe->n_switches + pe->n_waits;
+}
+
 uint64_t ult_pe_switches_seen(const struct ult_pe *pe)
 {
     return __atomic_load_n(&pe->n_switches, __ATOMIC_RELAXED);

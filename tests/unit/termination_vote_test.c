@@ -23,13 +23,15 @@
 
 static struct {
     uint64_t now_ns;
-    uint64_t n_switches;
+    uint64_t n_resumed;
     uint64_t n_armed;
     bool cannot_arm;              /* UCX has messages of its own to handle or to send */
     uint64_t sent_count[N_PROCS]; /* messages of this process to each one */
     uint64_t taken_count[N_PROCS];
     uint64_t n_fetching;
     bool must_handle_loss;
+    bool is_handled[N_PROCS]; /* the loss of this process */
+    bool has_ended[N_PROCS];  /* mpirun says so; it has failed */
     struct ampi_am_header sent[SENT_MAX];
     int sent_to[SENT_MAX];
     int n_sent;
@@ -51,11 +53,11 @@ struct ult_pe *__wrap_ult_pe_get(int pe_id)
     return NULL;
 }
 
-uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe);
-uint64_t __wrap_ult_pe_switches(const struct ult_pe *pe)
+uint64_t __wrap_ult_pe_resumed(const struct ult_pe *pe);
+uint64_t __wrap_ult_pe_resumed(const struct ult_pe *pe)
 {
     (void)pe;
-    return sim.n_switches;
+    return sim.n_resumed;
 }
 
 void __wrap_ult_wake_all(void);
@@ -97,13 +99,33 @@ bool __wrap_ampi_failed_must_handle(int pe_id)
     return sim.must_handle_loss;
 }
 
+bool __wrap_ampi_failed_is_handled(int proc_id);
+bool __wrap_ampi_failed_is_handled(int proc_id)
+{
+    return sim.is_handled[proc_id];
+}
+
+static bool is_present(int proc_id)
+{
+    return !sim.has_ended[proc_id];
+}
+
+static bool is_failing(int proc_id)
+{
+    return sim.has_ended[proc_id];
+}
+
 static void abort_job(int exit_code, const char *why)
 {
     (void)why;
     exit(exit_code == 1 ? ABORTED : exit_code);
 }
 
-static const struct machine machine = {.name = "simulated", .traffic = give_traffic, .abort = abort_job};
+static const struct machine machine = {.name = "simulated",
+                                       .traffic = give_traffic,
+                                       .is_present = is_present,
+                                       .is_failing = is_failing,
+                                       .abort = abort_job};
 
 /* ---- What happens ---- */
 
@@ -120,7 +142,7 @@ static void become(int proc_id)
 /* This process's ranks work: they send and receive these numbers of messages, to and from another process, and are blocked again. */
 static void work_with(int other, uint64_t n_sent, uint64_t n_taken)
 {
-    sim.n_switches++;
+    sim.n_resumed++;
     sim.sent_count[other] += n_sent;
     sim.taken_count[other] += n_taken;
     ampi_procs_check_termination();
@@ -150,11 +172,14 @@ static uint32_t failed_now; /* which losses the others know of */
 /* A process has failed, and this one has handled that. */
 static void fail_process(int proc_id)
 {
+    sim.has_ended[proc_id] = true;
+    sleep_again();
     ampi_failed_record(proc_id, "it was ended");
     sim.must_handle_loss = true;
     sleep_again();
     sim.must_handle_loss = false;
-    sim.n_switches++; /* somebody got an error */
+    sim.is_handled[proc_id] = true;
+    sim.n_resumed++; /* somebody got an error */
     sleep_again();
 }
 
@@ -440,6 +465,49 @@ START_TEST(a_deadlock_of_the_survivors_is_found)
 }
 END_TEST
 
+/* The others learn first that process 1 has failed, and count without it. This process's ranks may wait for process 1's. */
+START_TEST(a_loss_that_is_not_announced_is_no_deadlock)
+{
+    become(0);
+    work_with(2, 2, 1);
+    sim.has_ended[1] = true;
+    wait_a_second();
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[1] = true});
+    hear(2, 0, 0, 1, 2);
+    ck_assert_int_eq(sim.n_sent, 0);
+    fail_process(1);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+}
+END_TEST
+
+/* PEs handle the failure one after another. */
+START_TEST(a_loss_that_is_handled_in_part_is_no_deadlock)
+{
+    become(0);
+    work_with(2, 2, 1);
+    sim.has_ended[1] = true;
+    ampi_failed_record(1, "it was ended");
+    wait_a_second();
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[1] = true});
+    hear(2, 0, 0, 1, 2);
+    ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
+/* Its first wait is as long as every other one. */
+START_TEST(a_new_process_is_not_quiet_for_a_second)
+{
+    sim.now_ns = 5000000000;
+    become(1);
+    for (int i = 0; i < 3; i++)
+        sleep_again();
+    ck_assert_int_eq(sim.n_sent, 0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 1);
+}
+END_TEST
+
 START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
 {
     become(0);
@@ -511,6 +579,9 @@ int main(void)
     tcase_add_test(tests, a_report_awaits_answers);
     tcase_add_test(tests, a_report_awaits_no_answer_of_a_failed_process);
     tcase_add_exit_test(tests, a_deadlock_of_the_survivors_is_found, ABORTED);
+    tcase_add_test(tests, a_loss_that_is_not_announced_is_no_deadlock);
+    tcase_add_test(tests, a_loss_that_is_handled_in_part_is_no_deadlock);
+    tcase_add_test(tests, a_new_process_is_not_quiet_for_a_second);
     tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
     tcase_add_test(tests, another_process_collects);
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);

@@ -29,7 +29,8 @@
 
 struct failed_process {
     _Atomic bool is_failed;
-    char why[WHY_MAX]; /* written before is_failed is set */
+    _Atomic int n_handled; /* PEs that have ended the communication with it */
+    char why[WHY_MAX];     /* written before is_failed is set */
 };
 
 static struct {
@@ -85,6 +86,11 @@ bool ampi_failed_is(int proc_id)
 {
     return ampi_failed_any() &&
            atomic_load_explicit(&failures.processes[proc_id].is_failed, memory_order_seq_cst);
+}
+
+bool ampi_failed_is_handled(int proc_id)
+{
+    return ampi_failed_any() && atomic_load(&failures.processes[proc_id].n_handled) == ampi_job.n_pes;
 }
 
 bool ampi_failed_is_rank(int world_rank)
@@ -154,6 +160,7 @@ static BASE_COLD int handle(int pe_id)
         (*forgotten)[i] = true;
         ampi_machine->forget(pe_id, i);
         ampi_procs_call_forget(pe_id, i);
+        atomic_fetch_add(&failures.processes[i].n_handled, 1);
     }
     ampi_procs_call_check(pe_id);
     return 1;

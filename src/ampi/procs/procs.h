@@ -128,6 +128,12 @@ static inline bool ampi_procs_is_present(int proc_id)
     return !ampi_machine->is_present || ampi_machine->is_present(proc_id);
 }
 
+/* True if a process has failed, and that was or will be announced (ampi_failed_record). */
+static inline bool ampi_procs_is_failing(int proc_id)
+{
+    return ampi_machine->is_failing && ampi_machine->is_failing(proc_id);
+}
+
 /* True unless the process belongs to another job of the universe. */
 static inline bool ampi_procs_is_own(int proc_id)
 {
@@ -183,6 +189,8 @@ void ampi_failed_record(int proc_id, const char *why);
 
 bool ampi_failed_any(void);
 bool ampi_failed_is(int proc_id);
+/* True if it has, and all PEs have ended their ranks' communication with it. Any thread. */
+bool ampi_failed_is_handled(int proc_id);
 bool ampi_failed_is_rank(int world_rank);
 
 /* A fingerprint of a set of processes (is_failed, by process), 0 for the empty set: different sets have

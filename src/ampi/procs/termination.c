@@ -11,7 +11,8 @@
  * that the questions are based on: a process that reports again has worked in between.
  *
  * After a failure the survivors are all processes. They ignore messages exchanged with failed processes,
- * and count together only if they know the same failures.
+ * and count together only if they know the same failures. A process that has failed does not answer; until a
+ * process has learned of that, it waits for it.
  *
  * In a universe other jobs' processes do not take part. A process that they may send to is not quiet.
  *
@@ -52,7 +53,7 @@
 struct counters {
     uint64_t n_sent; /* messages, except those of this file */
     uint64_t n_taken;
-    uint64_t n_switches; /* between ranks */
+    uint64_t n_resumed; /* times that a rank went on */
     uint64_t failed; /* fingerprint of the failed processes; 64 bits: compared with memcmp, so no padding */
 };
 
@@ -63,7 +64,7 @@ struct words {
 };
 
 static struct {
-    struct counters counters; /* at the last poll; n_switches: when it became quiet */
+    struct counters counters; /* at the last poll; n_resumed: when it became quiet */
     uint64_t since_ns;        /* time when it became quiet */
     bool has_reported;        /* the report was sent */
     uint64_t *n_armed;        /* by PE: times that it has armed UCX, at the last poll */
@@ -106,23 +107,26 @@ static void init(void)
     all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
     all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
     all.has_printed = base_calloc(n, sizeof *all.has_printed, what);
+    own.since_ns = ult_now_ns();
 }
 
+/* A failed process takes part until all PEs have ended the communication with it, which makes ranks go on. */
 static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        own.is_failed[i] = ampi_failed_is(i) || !ampi_procs_is_present(i) || !ampi_procs_is_own(i);
+        own.is_failed[i] = ampi_failed_is_handled(i) || !ampi_procs_is_own(i) ||
+                           (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i));
     own.collector = 0;
     while (own.is_failed[own.collector])
         own.collector++;
 }
 
-static uint64_t count_switches(void)
+static uint64_t count_resumed(void)
 {
     uint64_t n = 0;
 
     for (int i = 0; i < ampi_job.n_pes; i++)
-        n += ult_pe_switches(ult_pe_get(i));
+        n += ult_pe_resumed(ult_pe_get(i));
     return n;
 }
 
@@ -133,7 +137,7 @@ static bool read_counters(struct counters *counters_out)
 
     look_for_losses();
     *counters_out =
-        (struct counters){.n_switches = count_switches(), .failed = ampi_failed_fingerprint(own.is_failed)};
+        (struct counters){.n_resumed = count_resumed(), .failed = ampi_failed_fingerprint(own.is_failed)};
     for (int i = 0; i < ampi_job.n_pes; i++) {
         ampi_machine->traffic(i, own.is_failed, &traffic);
         if (traffic.n_fetching || ampi_failed_must_handle(i))
@@ -318,14 +322,14 @@ static int64_t begin_again(uint64_t now_ns)
 int64_t ampi_procs_check_termination(void)
 {
     uint64_t now_ns = ult_now_ns();
-    uint64_t n_switches = count_switches();
+    uint64_t n_resumed = count_resumed();
     struct counters counters;
 
     if (!ampi_machine || !ampi_machine->traffic)
         return 0;
     init();
-    if (n_switches != own.counters.n_switches) {
-        own.counters.n_switches = n_switches;
+    if (n_resumed != own.counters.n_resumed) {
+        own.counters.n_resumed = n_resumed;
         return begin_again(now_ns);
     }
     if (!own.has_reported && now_ns - own.since_ns < WAIT_NS)
