@@ -124,6 +124,10 @@ int image_run(struct image *image, int argc, char **argv);
  * May switch (handlers are the program's code). */
 void image_finish(struct image *image);
 
+/* Unmaps a copy that has ended, after the end of its rank's ULT. False: it stays, because something may still refer to it: the
+ * rank had threads or gave a buffer to a stream, it ended by _exit, or debuggers show the copy. */
+bool image_unmap(struct image *image) BASE_MUST_CHECK;
+
 /* Translates an address of the prototype into this copy; returns addresses outside privatized modules
  * unchanged. */
 void *image_translate(const struct image *image, const void *prototype_addr);

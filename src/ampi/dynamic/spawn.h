@@ -4,7 +4,8 @@
  * processes that the launcher starts (spawn_procs.c).
  *
  * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
- * ampi_job.spawn_room ranks in its life: copies are never freed.
+ * ampi_job.spawn_room ranks in its life: numbers are not used again. Stack and copy of an ended rank are freed at the next spawn
+ * of the process.
  */
 #ifndef AMPI_SPAWN_H
 #define AMPI_SPAWN_H
@@ -18,6 +19,8 @@ struct ampi_spawn_job {
     bool (*prepare)(struct ampi_rank *rank) BASE_MUST_CHECK;
     /* Queues it, on its PE. Never switches. */
     void (*start)(struct ampi_rank *rank);
+    /* Frees stack and copy of a rank that has ended, unless something may still refer to them. Never switches. */
+    void (*release)(struct ampi_rank *rank);
 };
 extern const struct ampi_spawn_job *ampi_spawn_job;
 
@@ -43,6 +46,9 @@ bool ampi_spawn_has_room(int n_ranks);
  * switch. */
 int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, int n_parts,
                    struct ampi_comm_leader *leader, char *text, size_t text_bytes);
+
+/* Called by a spawned rank as its last step, when no other rank refers to its memory. */
+void ampi_spawn_leave(struct ampi_rank *self);
 
 /* True if the launcher can start processes. */
 bool ampi_spawn_can_start_processes(void);

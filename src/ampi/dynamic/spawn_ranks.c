@@ -26,6 +26,7 @@ static struct {
     pthread_mutex_t lock;
     int n_ranks;  /* spawned so far */
     int n_spawns; /* ... in this many calls */
+    struct ampi_rank *left; /* ended ones with memory to free; linked by next_left */
 } spawned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A call, while it waits for the other PEs. */
@@ -155,6 +156,33 @@ static bool create_comms(struct ampi_comm *comm, struct ampi_rank *ranks, const 
     return parents != NULL;
 }
 
+/* ---- End ---- */
+
+void ampi_spawn_leave(struct ampi_rank *self)
+{
+    pthread_mutex_lock(&spawned.lock);
+    self->next_left = spawned.left;
+    spawned.left = self;
+    pthread_mutex_unlock(&spawned.lock);
+}
+
+/* Frees the memory of the PE's ended ranks, on the PE. If no other ULT has run since, the PE is still on the last one's stack:
+ * that stays until the next spawn. */
+static void release_left(int pe_id)
+{
+    pthread_mutex_lock(&spawned.lock);
+    for (struct ampi_rank **at = &spawned.left; *at;) {
+        struct ampi_rank *rank = *at;
+        if (rank->pe_id == pe_id && &rank->ult != ult_self()) {
+            *at = rank->next_left;
+            ampi_spawn_job->release(rank);
+        } else {
+            at = &rank->next_left;
+        }
+    }
+    pthread_mutex_unlock(&spawned.lock);
+}
+
 /* ---- Start ---- */
 
 static void complete(struct ult_wakeup *wakeup)
@@ -168,6 +196,7 @@ static void start_on_pe(struct ult_wakeup *wakeup)
     struct visit *visit = BASE_CONTAINER(wakeup, struct visit, wakeup);
     struct spawning *spawning = visit->spawning;
 
+    release_left(visit->pe_id);
     for (int i = 0; i < spawning->n_ranks; i++)
         if (spawning->ranks[i].pe_id == visit->pe_id)
             ampi_spawn_job->start(&spawning->ranks[i]);

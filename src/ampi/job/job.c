@@ -69,6 +69,7 @@ void ampi_rank_end(struct ampi_rank *rank, int code)
         atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
     }
     ampi_env_fini(rank);
+    ampi_rank_leave(rank);
     rank->exit_code = code;
     rank->state = AMPI_RANK_ENDED;
     atomic_fetch_add(&ampi_job.n_ended, 1);

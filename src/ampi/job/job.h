@@ -32,6 +32,9 @@ void ampi_rank_set_arguments(int argc, char **argv);
  * message if that fails. */
 void ampi_rank_create(struct ult_pe *pe, struct ampi_rank *rank);
 
+/* A spawned rank has ended: its memory is freed later if no other rank refers to it. On its ULT. */
+void ampi_rank_leave(struct ampi_rank *rank);
+
 /* See dynamic/spawn.h. */
 extern const struct ampi_spawn_job ampi_rank_spawn_job;
 
@@ -111,6 +114,7 @@ char *ampi_memory_arena(size_t len_bytes, size_t align_bytes);
 /* Maps the stack of a rank: outputs its lowest byte, and one past the highest. The copy of the program goes
  * to image_base. False, with errno: not possible. region: ampi_job_index_of. */
 bool ampi_memory_map_stack(int region, char **stack_lo_out, char **stack_hi_out) BASE_MUST_CHECK;
+void ampi_memory_unmap_stack(int region);
 char *ampi_memory_image_base(int region);
 
 /* Makes all stacks that were mapped executable, and those that will be. */

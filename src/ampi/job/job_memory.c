@@ -241,6 +241,11 @@ bool ampi_memory_map_stack(int region, char **stack_lo_out, char **stack_hi_out)
     return true;
 }
 
+void ampi_memory_unmap_stack(int region)
+{
+    munmap(ampi_memory_image_base(region) - memory.stack_bytes, memory.stack_bytes);
+}
+
 void ampi_memory_make_stacks_executable(void)
 {
     if (memory.stack_protection & PROT_EXEC)

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ampi/comm/comm.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/job/job.h"
 #include "ampi/object/sanitizer.h"
 #include "base/log.h"
+#include "gpu_detect.h"
 #include "image/image.h"
 
 /* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
@@ -114,4 +116,46 @@ static void start_spawned(struct ampi_rank *rank)
         ult_own_tls(&rank->ult);
 }
 
-const struct ampi_spawn_job ampi_rank_spawn_job = {.prepare = prepare_spawned, .start = start_spawned};
+static void release_spawned(struct ampi_rank *rank)
+{
+    if (!image_unmap(rank->image))
+        return;
+    ampi_memory_unmap_stack(ampi_job_index_of(rank->world_rank));
+    free(rank->ult.tls_save);
+    rank->ult.tls_save = NULL;
+    for (char **arg = rank->argv; *arg; arg++)
+        free(*arg);
+    free(rank->argv);
+    rank->argv = NULL;
+}
+
+const struct ampi_spawn_job ampi_rank_spawn_job = {
+    .prepare = prepare_spawned, .start = start_spawned, .release = release_spawned};
+
+static void count_comm(struct ampi_comm *comm, void *arg)
+{
+    const struct ampi_rank *owner = comm->owner;
+
+    if (comm->bsend || (comm != owner->world && comm != owner->self))
+        ++*(int *)arg;
+}
+
+/* True if no other rank refers to the memory of the rank, which has ended: it has completed its requests, and freed its
+ * communicators, and with them windows and files. GPUs may refer to its code. */
+static bool is_let_go(const struct ampi_rank *rank)
+{
+    int n_comms = 0;
+
+    if (rank->n_requests > 0 || rank->bsend || (rank->main_thread && rank->main_thread != &rank->ult) ||
+        rank->threads || rank->events || rank->leaks || rank->misuse || ult_is_bound(&rank->ult) ||
+        gpu_is_used())
+        return false;
+    ampi_comm_each(rank, count_comm, &n_comms);
+    return n_comms == 0;
+}
+
+void ampi_rank_leave(struct ampi_rank *rank)
+{
+    if (rank->spawned && rank->image && rank->argv && is_let_go(rank))
+        ampi_spawn_leave(rank);
+}

@@ -88,6 +88,7 @@ struct ampi_rank {
                           * NULL: none */
     struct ampi_handlers *handlers;     /* its sets of functions that run on a GPU: handlers.c; NULL: none */
     const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
+    struct ampi_rank *next_left;        /* of ended ones with memory to free: dynamic/spawn_ranks.c */
     struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */
     int app_num;                        /* MPI_APPNUM */
     int max_ranks;                      /* maxprocs of its program; 0: as ampi_job's n_program */

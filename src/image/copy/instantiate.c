@@ -16,7 +16,7 @@
  * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
  * runs, so the inner call continues where the outer one stopped.
  *
- * Images are never freed: they live as long as the process.
+ *   4 unmapped   image_unmap: only of copies that nothing refers to. The struct stays, as threads may be reading the list.
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
@@ -155,6 +155,18 @@ bool image_fill(struct image *image, const struct image_program *program)
         munmap(image->base + program->mappings[i].offset, program->mappings[i].len_bytes);
     errno = ENOMEM;
     return false;
+}
+
+bool image_unmap(struct image *image)
+{
+    const struct image_libc *libc = &image->libc;
+
+    if (image->modules_to_end > 0 || image->is_shown || atomic_load(&libc->has_threads) ||
+        atomic_load(&libc->has_buffers))
+        return false;
+    atomic_store(&image->is_unmapped, true);
+    munmap(image->base, image_program.reserved_bytes);
+    return true;
 }
 
 struct image *image_create(char *base, struct image_program *program)
@@ -417,7 +429,7 @@ struct image *image_find(const void *addr)
     if ((uintptr_t)addr < atomic_load(&images_lo) || (uintptr_t)addr >= atomic_load(&images_hi))
         return NULL;
     for (image = atomic_load(&all_images); image; image = image->next)
-        if (image_has_address(image, addr))
+        if (image_has_address(image, addr) && !atomic_load(&image->is_unmapped))
             return image;
     return NULL;
 }

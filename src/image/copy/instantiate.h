@@ -19,6 +19,7 @@ struct image {
     size_t finis_done; /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
     bool is_fini_done; /* DT_FINI of that module was called */
     bool is_shown;     /* to debuggers (debugger.c) */
+    atomic_bool is_unmapped; /* image_unmap */
     _Atomic(struct image_link_map *)
         link_maps;                     /* descriptors of its modules, for queries (rebind_symbols.c) */
     _Atomic(struct image_late *) late; /* NULL: nothing opened yet */

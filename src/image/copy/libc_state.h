@@ -107,6 +107,7 @@ struct image_libc {
     struct image_thread main_thread;   /* of the rank's ULT */
     atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */
     atomic_int n_threads;              /* threads of pthread_create that have not ended */
+    atomic_bool has_buffers;           /* a stream of the C library may use its memory or code (rebind_streams.c) */
     atomic_bool has_handlers;          /* the rank has, or once had, handlers of other signals than faults */
     atomic_uint n_handled;             /* calls of these ... */
     atomic_uint n_interrupts;          /* ... that were set without SA_RESTART */
