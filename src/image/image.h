@@ -124,9 +124,12 @@ int image_run(struct image *image, int argc, char **argv);
  * May switch (handlers are the program's code). */
 void image_finish(struct image *image);
 
-/* Unmaps a copy that has ended, after the end of its rank's ULT. False: it stays, because something may still refer to it: the
- * rank had threads or gave a buffer to a stream, it ended by _exit, or debuggers show the copy. */
-bool image_unmap(struct image *image) BASE_MUST_CHECK;
+/* False if something may still refer to a copy whose rank has ended: the rank had threads or gave a buffer to a stream, it ended
+ * by _exit, or debuggers show the copy. */
+bool image_can_be_unmapped(const struct image *image);
+
+/* Unmaps such a copy, after the end of its rank's ULT. */
+void image_unmap(struct image *image);
 
 /* Translates an address of the prototype into this copy; returns addresses outside privatized modules
  * unchanged. */

@@ -10,7 +10,7 @@
  * addresses of thread_local variables across calls, so it has them from its beginning.
  *
  * Only the C library can make a valid block. So it makes a thread, which sleeps at once, and the ULT runs with that
- * thread's pointer. It sleeps in one system call until all ULTs have ended, with all signals blocked: its handlers would
+ * thread's pointer. It sleeps in one system call until all ULTs have ended, or a spawned rank, with all signals blocked: its handlers would
  * run with the ULT's variables. It gives up its area for restartable sequences, where the kernel would keep the number
  * of the CPU on which it fell asleep; sched_getcpu then asks the kernel. In a forked child, the C library takes the block of
  * the PE's OS thread for one that is no longer used, but the kernel still writes to that thread's area: the child gives it up.
@@ -116,16 +116,35 @@ static int start_lender(struct ult *u, struct lender **list)
     return 0;
 }
 
+static void end_lender(struct lender *lender)
+{
+    set_state(lender, ENDS);
+    pthread_join(lender->thread, NULL);
+    free(lender);
+}
+
 static void end_lenders(struct lender *lender)
 {
     while (lender) {
         struct lender *next = lender->next;
 
-        set_state(lender, ENDS);
-        pthread_join(lender->thread, NULL);
-        free(lender);
+        end_lender(lender);
         lender = next;
     }
+}
+
+void ult_tls_end_own(struct ult *u)
+{
+    struct lender **at = &u->pe->lenders, *lender;
+
+    while (*at && (*at)->to != u)
+        at = &(*at)->next;
+    lender = *at;
+    if (!lender)
+        return;
+    *at = lender->next;
+    u->thread_pointer = NULL;
+    end_lender(lender);
 }
 
 /* A sanitizer keeps state of its own per thread, which would be the lender's. */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "gpu_detect.h"
 #include "image/image.h"
+#include "ult/tls.h"
 
 /* The arguments of every rank's main; copied for each rank, because programs modify their arguments. */
 static struct {
@@ -118,8 +119,10 @@ static void start_spawned(struct ampi_rank *rank)
 
 static void release_spawned(struct ampi_rank *rank)
 {
-    if (!image_unmap(rank->image))
+    if (!image_can_be_unmapped(rank->image))
         return;
+    ult_tls_end_own(&rank->ult); /* first: destructors of its thread may be in the copy */
+    image_unmap(rank->image);
     ampi_memory_unmap_stack(ampi_job_index_of(rank->world_rank));
     free(rank->ult.tls_save);
     rank->ult.tls_save = NULL;

@@ -157,16 +157,16 @@ bool image_fill(struct image *image, const struct image_program *program)
     return false;
 }
 
-bool image_unmap(struct image *image)
+bool image_can_be_unmapped(const struct image *image)
 {
-    const struct image_libc *libc = &image->libc;
+    return image->modules_to_end == 0 && !image->is_shown && !atomic_load(&image->libc.has_threads) &&
+           !atomic_load(&image->libc.has_buffers);
+}
 
-    if (image->modules_to_end > 0 || image->is_shown || atomic_load(&libc->has_threads) ||
-        atomic_load(&libc->has_buffers))
-        return false;
+void image_unmap(struct image *image)
+{
     atomic_store(&image->is_unmapped, true);
     munmap(image->base, image_program.reserved_bytes);
-    return true;
 }
 
 struct image *image_create(char *base, struct image_program *program)
