@@ -67,7 +67,8 @@ static int be_child(MPI_Comm parent, const char *mode, const char *program)
     if (strcmp(mode, "message") == 0)
         leave_message(parent);
     if (strcmp(mode, "spawn") == 0)
-        MTEST_OK(MPI_Comm_spawn(program, args, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE));
+        MTEST_OK(
+            MPI_Comm_spawn(program, args, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE));
     if (strcmp(mode, "spawn") == 0)
         MTEST_OK(MPI_Comm_disconnect(&inter));
     MTEST_OK(strcmp(mode, "message") == 0 ? MPI_Comm_free(&parent) : MPI_Comm_disconnect(&parent));
@@ -143,7 +144,8 @@ int main(int argc, char **argv)
     n_few = count_mappings();
     spawn_more(argv[0], MANY - FEW);
     n_many = count_mappings();
-    MTEST_CHECK(n_many <= n_few + SLACK, "%d mappings after %d workers, %d after %d", n_few, FEW, n_many, MANY);
+    MTEST_CHECK(n_many <= n_few + SLACK, "%d mappings after %d workers, %d after %d", n_few, FEW, n_many,
+                MANY);
     compare_groups(argv[0]);
     if (strcmp(mode, "deadlock") == 0)
         MPI_Recv(&n_few, 1, MPI_INT, 0, 9, MPI_COMM_SELF, MPI_STATUS_IGNORE);

@@ -24,8 +24,8 @@ const struct ampi_spawn_job *ampi_spawn_job;
 
 static struct {
     pthread_mutex_t lock;
-    int n_ranks;  /* spawned so far */
-    int n_spawns; /* ... in this many calls */
+    int n_ranks;            /* spawned so far */
+    int n_spawns;           /* ... in this many calls */
     struct ampi_rank *left; /* ended ones with memory to free; linked by next_left */
 } spawned = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

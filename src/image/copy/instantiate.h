@@ -16,9 +16,9 @@ struct image {
     struct image_program *program; /* what it is a copy of */
     struct image *next;            /* next in the list of all images */
     size_t modules_to_end;         /* modules init_order[0 .. modules_to_end) still have destructors to run */
-    size_t finis_done; /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
-    bool is_fini_done; /* DT_FINI of that module was called */
-    bool is_shown;     /* to debuggers (debugger.c) */
+    size_t finis_done;       /* called entries of DT_FINI_ARRAY of module init_order[modules_to_end - 1] */
+    bool is_fini_done;       /* DT_FINI of that module was called */
+    bool is_shown;           /* to debuggers (debugger.c) */
     atomic_bool is_unmapped; /* image_unmap */
     _Atomic(struct image_link_map *)
         link_maps;                     /* descriptors of its modules, for queries (rebind_symbols.c) */

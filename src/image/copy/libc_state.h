@@ -100,17 +100,17 @@ struct image_getopt {
 struct image_libc {
     struct image_handlers at_exit;
     struct image_handlers at_quick_exit;
-    struct sigaction *fault_actions;   /* of fault signals such as SIGSEGV (rebind_signal.c); malloc'ed; NULL:
+    struct sigaction *fault_actions; /* of fault signals such as SIGSEGV (rebind_signal.c); malloc'ed; NULL:
                                         * none */
-    struct image_signals *signals;     /* actions of other signals (rebind_signal.c); malloc'ed; NULL: none */
-    stack_t signal_stack;              /* of sigaltstack on the rank's ULT; size 0: none */
-    struct image_thread main_thread;   /* of the rank's ULT */
-    atomic_bool has_threads;           /* the rank has, or once had, threads other than its ULT */
-    atomic_int n_threads;              /* threads of pthread_create that have not ended */
-    atomic_bool has_buffers;           /* a stream of the C library may use its memory or code (rebind_streams.c) */
-    atomic_bool has_handlers;          /* the rank has, or once had, handlers of other signals than faults */
-    atomic_uint n_handled;             /* calls of these ... */
-    atomic_uint n_interrupts;          /* ... that were set without SA_RESTART */
+    struct image_signals *signals;   /* actions of other signals (rebind_signal.c); malloc'ed; NULL: none */
+    stack_t signal_stack;            /* of sigaltstack on the rank's ULT; size 0: none */
+    struct image_thread main_thread; /* of the rank's ULT */
+    atomic_bool has_threads;         /* the rank has, or once had, threads other than its ULT */
+    atomic_int n_threads;            /* threads of pthread_create that have not ended */
+    atomic_bool has_buffers;  /* a stream of the C library may use its memory or code (rebind_streams.c) */
+    atomic_bool has_handlers; /* the rank has, or once had, handlers of other signals than faults */
+    atomic_uint n_handled;    /* calls of these ... */
+    atomic_uint n_interrupts; /* ... that were set without SA_RESTART */
     _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
     pthread_mutex_t lock;              /* guards the generators and the creation of the buffers */
     pthread_mutex_t critical;          /* of OpenMP's critical sections without a name */
