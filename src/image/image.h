@@ -57,6 +57,10 @@ struct image_program *image_program_load(const char *path, const char **error_ou
 /* True if the program or one of its private libraries refers to a function that starts threads: ranks may have threads. */
 bool image_program_starts_threads(const struct image_program *program);
 
+/* True if it refers to a function by which the process may keep addresses of a copy after the end of its rank: a locale's facets,
+ * the name of openlog, functions for timers and queues. */
+bool image_program_lends_code(struct image_program *program);
+
 /* Exceptions to the rules by which shared libraries are copied with the program: names up to ".so",
  * separated by commas; a leading '-' makes a library shared ("libfoo,-libbar"). Before image_program_open;
  * the string must stay valid. Libraries of the C and C++ runtime are always shared. */

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A manager that spawns and disconnects workers for a long time: the memory mappings of its process do not grow, whatever most
- * workers leave behind. What a worker leaves in use stays valid: its stream's buffer, its thread's code, messages that the
- * parent receives after its end. Groups of ended workers stay different; a worker's own workers outlive it. */
+ * workers leave behind, and it can spawn more than there are numbers for at once. What a worker leaves in use stays valid: its
+ * stream's buffer, its thread's code, its robust mutex, messages that the parent receives after its end. Groups of ended workers
+ * stay different; a worker's own workers outlive it. */
 #define _GNU_SOURCE
 #include "mtest.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-enum { FEW = 60, MANY = 260, SLACK = 12, N_LARGE = 100000 };
+enum { FEW = 60, MANY = 260, SLACK = 12, N_LARGE = 100000, N_WIDE = 66, WIDTH = 64 }; /* N_WIDE * WIDTH > 4096 */
 
 static char stream_buffer[BUFSIZ];
 static int large[N_LARGE];
+static pthread_mutex_t robust;
 
 static int count_mappings(void)
 {
@@ -40,6 +42,16 @@ static void *run_thread(void *arg)
     return arg;
 }
 
+static void lock_robust(void)
+{
+    pthread_mutexattr_t attributes;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&robust, &attributes);
+    pthread_mutex_lock(&robust);
+}
+
 static void leave_message(MPI_Comm parent)
 {
     MPI_Request request;
@@ -64,6 +76,8 @@ static int be_child(MPI_Comm parent, const char *mode, const char *program)
     }
     if (strcmp(mode, "thread") == 0 && pthread_create(&thread, NULL, run_thread, NULL) == 0)
         pthread_detach(thread);
+    if (strcmp(mode, "robust") == 0)
+        lock_robust();
     if (strcmp(mode, "message") == 0)
         leave_message(parent);
     if (strcmp(mode, "spawn") == 0)
@@ -76,13 +90,26 @@ static int be_child(MPI_Comm parent, const char *mode, const char *program)
     return 0;
 }
 
-static MPI_Comm spawn(const char *program, const char *mode)
+static MPI_Comm spawn_n(const char *program, const char *mode, int n)
 {
     char *args[] = {(char *)mode, NULL};
     MPI_Comm inter = MPI_COMM_NULL;
 
-    MTEST_OK(MPI_Comm_spawn(program, args, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE));
+    MTEST_OK(MPI_Comm_spawn(program, args, n, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE));
     return inter;
+}
+
+static MPI_Comm spawn(const char *program, const char *mode)
+{
+    return spawn_n(program, mode, 1);
+}
+
+static void spawn_wide(const char *program, int n)
+{
+    for (int i = 0; i < n; i++) {
+        MPI_Comm inter = spawn_n(program, "plain", i % 2 ? WIDTH : WIDTH + i % 5);
+        MTEST_OK(MPI_Comm_disconnect(&inter));
+    }
 }
 
 static void spawn_more(const char *program, int n)
@@ -140,12 +167,19 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_disconnect(&inter));
     inter = spawn(argv[0], "thread");
     MTEST_OK(MPI_Comm_disconnect(&inter));
+    inter = spawn(argv[0], "robust");
+    MTEST_OK(MPI_Comm_disconnect(&inter));
     receive_late(argv[0]);
+    lock_robust();
     n_few = count_mappings();
     spawn_more(argv[0], MANY - FEW);
+    pthread_mutex_unlock(&robust);
     n_many = count_mappings();
     MTEST_CHECK(n_many <= n_few + SLACK, "%d mappings after %d workers, %d after %d", n_few, FEW, n_many,
                 MANY);
+    spawn_wide(argv[0], N_WIDE);
+    n_many = count_mappings(); /* the C library keeps the stacks of some threads */
+    MTEST_CHECK(n_many < N_WIDE * WIDTH, "%d mappings after %d times %d workers", n_many, N_WIDE, WIDTH);
     compare_groups(argv[0]);
     if (strcmp(mode, "deadlock") == 0)
         MPI_Recv(&n_few, 1, MPI_INT, 0, 9, MPI_COMM_SELF, MPI_STATUS_IGNORE);

@@ -289,6 +289,9 @@ extern bool ampi_comm_watches_all;
 void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg),
                     void *arg);
 
+/* True if the rank is a member of a communicator, which may be about to be freed. */
+bool ampi_comm_any_has(int world_rank);
+
 /* Keeps a list of all communicators (job/connect.c). */
 void ampi_comm_watch_connect(void);
 

@@ -100,6 +100,19 @@ void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm
     pthread_mutex_unlock(&lock);
 }
 
+bool ampi_comm_any_has(int world_rank)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&lock);
+    for (struct ampi_comm_shared *shared = watched_comms; shared && !is_found; shared = shared->next_watched)
+        for (int i = 0; i < 2 && !is_found; i++)
+            is_found = shared->side[i].layout &&
+                       ampi_group_find(shared->side[i].layout->group, world_rank) != MPI_UNDEFINED;
+    pthread_mutex_unlock(&lock);
+    return is_found;
+}
+
 void ampi_comm_watch_connect(void)
 {
     static const struct ampi_comm_client client = {.create = add, .destroy = drop};

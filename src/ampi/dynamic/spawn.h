@@ -3,14 +3,16 @@
  * spawn.h: ranks that a rank spawns: in its process, as copies of its program or of another one (spawn_ranks.c), or in new
  * processes that the launcher starts (spawn_procs.c).
  *
- * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. A process can spawn
- * ampi_job.spawn_room ranks in its life: numbers are not used again. Stack and copy of an ended rank are freed at the next spawn
- * of the process.
+ * They have an MPI_COMM_WORLD of their own, and world ranks (rank.h) from ampi_job.n_ranks on. At most ampi_job.spawn_room
+ * spawned ranks exist in a process at once. At its next spawn, the memory of those that have ended and disconnected is freed,
+ * and their numbers can be used again (spawn_numbers.c).
  */
 #ifndef AMPI_SPAWN_H
 #define AMPI_SPAWN_H
 
 #include "ampi/create/comm_create.h"
+
+enum ampi_spawn_release { AMPI_SPAWN_RELEASED, AMPI_SPAWN_LATER, AMPI_SPAWN_NEVER };
 
 /* Functions of the job room. */
 struct ampi_spawn_job {
@@ -19,8 +21,10 @@ struct ampi_spawn_job {
     bool (*prepare)(struct ampi_rank *rank) BASE_MUST_CHECK;
     /* Queues it, on its PE. Never switches. */
     void (*start)(struct ampi_rank *rank);
-    /* Frees stack and copy of a rank that has ended, unless something may still refer to them. Never switches. */
+    /* Frees stack and copy of a rank that has ended, or was never started. Never switches. */
     void (*release)(struct ampi_rank *rank);
+    /* The same for one that has ended: unless something may still refer to them. On its PE, on another ULT. */
+    enum ampi_spawn_release (*try_release)(struct ampi_rank *rank);
 };
 extern const struct ampi_spawn_job *ampi_spawn_job;
 
@@ -38,17 +42,29 @@ struct ampi_spawn_part {
     bool is_own_program; /* the file is the program of this process */
 };
 
-/* True if n_ranks more ranks can be spawned in this process, apart from memory. */
-bool ampi_spawn_has_room(int n_ranks);
-
 /* Spawns the ranks of all parts, whose sum is not 0, as one MPI_COMM_WORLD. Sets leader->side and agreement, for
  * ampi_comm_create_inter over comm. Returns an error class, with its reason in text: then no rank was started. May
  * switch. */
 int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, int n_parts,
                    struct ampi_comm_leader *leader, char *text, size_t text_bytes);
 
-/* Called by a spawned rank as its last step, when no other rank refers to its memory. */
+/* ---- Numbers (spawn_numbers.c) ---- */
+
+/* Takes consecutive numbers for n ranks. NULL: so many are not left. */
+struct ampi_spawned *ampi_spawn_take_numbers(int n_ranks);
+
+/* Gives back the numbers of ranks that were not started, and frees their memory. */
+void ampi_spawn_drop(struct ampi_spawned *group);
+
+/* Called by a spawned rank of this process as its last step. */
 void ampi_spawn_leave(struct ampi_rank *self);
+
+/* True if ranks have left since their memory was last freed. */
+bool ampi_spawn_has_left(void);
+
+/* Frees the memory of the PE's ranks that have left, on the PE. If no other ULT has run since, the PE is still on the last one's
+ * stack: that one stays until the next call. */
+void ampi_spawn_release_left(int pe_id);
 
 /* True if the launcher can start processes. */
 bool ampi_spawn_can_start_processes(void);

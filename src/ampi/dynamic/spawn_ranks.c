@@ -3,7 +3,7 @@
  * spawn_ranks.c: see spawn.h. The steps are in this order so that a failure leaves no rank behind, and a running rank finds
  * all it needs:
  *
- *      1. numbers are taken (with the lock), never returned
+ *      1. each PE frees the memory of earlier ranks that have ended; numbers are taken (spawn_numbers.c)
  *      2. stacks and copies of the program are created, on the spawning rank's PE
  *      3. their MPI_COMM_WORLD and the intercommunicator are created
  *      4. each PE queues its ranks; the spawning rank waits for that, so the job cannot end before they begin
@@ -22,13 +22,6 @@
 
 const struct ampi_spawn_job *ampi_spawn_job;
 
-static struct {
-    pthread_mutex_t lock;
-    int n_ranks;            /* spawned so far */
-    int n_spawns;           /* ... in this many calls */
-    struct ampi_rank *left; /* ended ones with memory to free; linked by next_left */
-} spawned = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 /* A call, while it waits for the other PEs. */
 struct spawning {
     struct ampi_request request; /* the spawning rank waits on it */
@@ -45,45 +38,7 @@ struct visit {
     int pe_id;
 };
 
-/* ---- Numbers, arguments, copies ---- */
-
-bool ampi_spawn_has_room(int n_ranks)
-{
-    bool has_room;
-
-    pthread_mutex_lock(&spawned.lock);
-    has_room = n_ranks <= ampi_job.spawn_room - spawned.n_ranks;
-    pthread_mutex_unlock(&spawned.lock);
-    return has_room;
-}
-
-/* The entries of the ranks are in use, but nothing touches them until they are started. */
-static void mark_ended(const struct ampi_spawned *group)
-{
-    for (int i = 0; i < group->n_ranks; i++)
-        ampi_job.ranks[ampi_job_index_of(group->first_rank + i)].state = AMPI_RANK_ENDED;
-    atomic_fetch_add(&ampi_job.n_present, group->n_ranks); /* first: no other thread finds all ranks ended */
-    atomic_fetch_add(&ampi_job.n_ended, group->n_ranks);
-}
-
-/* Takes numbers for n ranks. NULL: fewer are left. */
-static struct ampi_spawned *take_numbers(int n_ranks)
-{
-    struct ampi_spawned *group = NULL;
-
-    pthread_mutex_lock(&spawned.lock);
-    if (n_ranks <= ampi_job.spawn_room - spawned.n_ranks) {
-        group = base_malloc(sizeof *group, "spawned ranks");
-        *group = (struct ampi_spawned){.first_rank = ampi_job.n_ranks + ampi_job.proc_id * AMPI_SPAWN_MAX +
-                                                     ampi_job.n_local - ampi_job.spawned_at + spawned.n_ranks,
-                                       .n_ranks = n_ranks,
-                                       .number = ++spawned.n_spawns};
-        spawned.n_ranks += n_ranks;
-        mark_ended(group);
-    }
-    pthread_mutex_unlock(&spawned.lock);
-    return group;
-}
+/* ---- Arguments, copies ---- */
 
 static char *copy_of(const char *text)
 {
@@ -156,33 +111,6 @@ static bool create_comms(struct ampi_comm *comm, struct ampi_rank *ranks, const 
     return parents != NULL;
 }
 
-/* ---- End ---- */
-
-void ampi_spawn_leave(struct ampi_rank *self)
-{
-    pthread_mutex_lock(&spawned.lock);
-    self->next_left = spawned.left;
-    spawned.left = self;
-    pthread_mutex_unlock(&spawned.lock);
-}
-
-/* Frees the memory of the PE's ended ranks, on the PE. If no other ULT has run since, the PE is still on the last one's stack:
- * that stays until the next spawn. */
-static void release_left(int pe_id)
-{
-    pthread_mutex_lock(&spawned.lock);
-    for (struct ampi_rank **at = &spawned.left; *at;) {
-        struct ampi_rank *rank = *at;
-        if (rank->pe_id == pe_id && &rank->ult != ult_self()) {
-            *at = rank->next_left;
-            ampi_spawn_job->release(rank);
-        } else {
-            at = &rank->next_left;
-        }
-    }
-    pthread_mutex_unlock(&spawned.lock);
-}
-
 /* ---- Start ---- */
 
 static void complete(struct ult_wakeup *wakeup)
@@ -196,7 +124,8 @@ static void start_on_pe(struct ult_wakeup *wakeup)
     struct visit *visit = BASE_CONTAINER(wakeup, struct visit, wakeup);
     struct spawning *spawning = visit->spawning;
 
-    release_left(visit->pe_id);
+    if (spawning->n_ranks == 0)
+        ampi_spawn_release_left(visit->pe_id);
     for (int i = 0; i < spawning->n_ranks; i++)
         if (spawning->ranks[i].pe_id == visit->pe_id)
             ampi_spawn_job->start(&spawning->ranks[i]);
@@ -205,6 +134,7 @@ static void start_on_pe(struct ult_wakeup *wakeup)
         ult_post_wakeup(spawning->request.owner->ult.pe, &spawning->wakeup);
 }
 
+/* n_ranks 0: frees the memory of ranks that have ended. */
 static void start_all(struct ampi_rank *ranks, int n_ranks)
 {
     static const struct ampi_request_kind kind = {.name = "start of spawned ranks"};
@@ -229,10 +159,13 @@ int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, 
 
     for (int i = 0; i < n_parts; i++)
         n_ranks += parts[i].n_ranks;
-    group = take_numbers(n_ranks);
+    if (ampi_spawn_has_left())
+        start_all(NULL, 0);
+    group = ampi_spawn_take_numbers(n_ranks);
     if (!group) {
         snprintf(text, text_bytes,
-                 "a process can spawn %d ranks in its life, and has spawned too many for %d more",
+                 "a process has room for %d spawned ranks at once, but not for %d more now: ranks leave it "
+                 "when they have ended after MPI_Comm_disconnect",
                  ampi_job.spawn_room, n_ranks);
         return MPI_ERR_SPAWN;
     }
@@ -241,6 +174,7 @@ int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, 
     if (error) {
         snprintf(text, text_bytes, "cannot create a copy of the program: %s (vm.max_map_count, ulimit -v?)",
                  strerror(error));
+        ampi_spawn_drop(group);
         return MPI_ERR_SPAWN;
     }
     if (!create_comms(comm, ranks, group, leader)) {

@@ -11,6 +11,7 @@
 #include "ampi/dynamic/spawn.h"
 #include "ampi/job/job.h"
 #include "ampi/object/sanitizer.h"
+#include "ampi/tool/trace.h"
 #include "base/log.h"
 #include "gpu_detect.h"
 #include "image/image.h"
@@ -119,46 +120,51 @@ static void start_spawned(struct ampi_rank *rank)
 
 static void release_spawned(struct ampi_rank *rank)
 {
-    if (!image_can_be_unmapped(rank->image))
-        return;
-    ult_tls_end_own(&rank->ult); /* first: destructors of its thread may be in the copy */
-    image_unmap(rank->image);
-    ampi_memory_unmap_stack(ampi_job_index_of(rank->world_rank));
+    if (rank->image)
+        image_unmap(rank->image);
+    if (rank->ult.stack_lo)
+        ampi_memory_unmap_stack(ampi_job_index_of(rank->world_rank));
     free(rank->ult.tls_save);
-    rank->ult.tls_save = NULL;
-    for (char **arg = rank->argv; *arg; arg++)
+    for (char **arg = rank->argv; arg && *arg; arg++)
         free(*arg);
     free(rank->argv);
-    rank->argv = NULL;
+    free(rank->arguments);
+    free(rank->gpu_error);
 }
 
-const struct ampi_spawn_job ampi_rank_spawn_job = {
-    .prepare = prepare_spawned, .start = start_spawned, .release = release_spawned};
-
-static void count_comm(struct ampi_comm *comm, void *arg)
+/* False if something refers for ever to the memory of a rank that has ended. GPUs may refer to its code, and the timeline
+ * to its calls. */
+static bool may_release(const struct ampi_rank *rank)
 {
-    const struct ampi_rank *owner = comm->owner;
-
-    if (comm->bsend || (comm != owner->world && comm != owner->self))
-        ++*(int *)arg;
+    return rank->argv && !rank->bsend && (!rank->main_thread || rank->main_thread == &rank->ult) &&
+           !rank->threads && !rank->events && !rank->leaks && !rank->misuse && !ult_is_bound(&rank->ult) &&
+           !gpu_is_used() && !ampi_trace.rings && image_can_be_unmapped(rank->image);
 }
 
-/* True if no other rank refers to the memory of the rank, which has ended: it has completed its requests, and freed its
- * communicators, and with them windows and files. GPUs may refer to its code. */
-static bool is_let_go(const struct ampi_rank *rank)
+/* A rank is in use until it has completed its requests, and all members of its communicators have freed them; windows and
+ * files have communicators. */
+static enum ampi_spawn_release try_release_spawned(struct ampi_rank *rank)
 {
-    int n_comms = 0;
-
-    if (rank->n_requests > 0 || rank->bsend || (rank->main_thread && rank->main_thread != &rank->ult) ||
-        rank->threads || rank->events || rank->leaks || rank->misuse || ult_is_bound(&rank->ult) ||
-        gpu_is_used())
-        return false;
-    ampi_comm_each(rank, count_comm, &n_comms);
-    return n_comms == 0;
+    if (!may_release(rank))
+        return AMPI_SPAWN_NEVER;
+    if (rank->n_requests > 0 || ampi_comm_any_has(rank->world_rank))
+        return AMPI_SPAWN_LATER;
+    ult_tls_end_own(&rank->ult); /* first: destructors of its thread may be in the copy */
+    release_spawned(rank);
+    return AMPI_SPAWN_RELEASED;
 }
+
+const struct ampi_spawn_job ampi_rank_spawn_job = {.prepare = prepare_spawned,
+                                                   .start = start_spawned,
+                                                   .release = release_spawned,
+                                                   .try_release = try_release_spawned};
 
 void ampi_rank_leave(struct ampi_rank *rank)
 {
-    if (rank->spawned && rank->image && rank->argv && is_let_go(rank))
-        ampi_spawn_leave(rank);
+    if (!ampi_job_is_spawned(rank->world_rank) || rank->spawned == ampi_job.spawned)
+        return;
+    if (rank->self)
+        ampi_comm_release(rank->self);
+    ampi_comm_release(rank->world);
+    ampi_spawn_leave(rank);
 }

@@ -46,6 +46,7 @@ struct ampi_spawned {
     int n_ranks;      /* of that MPI_COMM_WORLD */
     int number; /* among those that this process has spawned, or that were spawned as processes, from 1. 0: the
                   * job of this process, in a universe */
+    int n_held; /* of ranks that this process has spawned: those whose memory is not freed yet */
 };
 
 struct ampi_rank {
@@ -88,7 +89,7 @@ struct ampi_rank {
                           * NULL: none */
     struct ampi_handlers *handlers;     /* its sets of functions that run on a GPU: handlers.c; NULL: none */
     const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
-    struct ampi_rank *next_left;        /* of ended ones with memory to free: dynamic/spawn_ranks.c */
+    struct ampi_rank *next_left;        /* of ended ones with memory to free: dynamic/spawn_numbers.c */
     struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */
     int app_num;                        /* MPI_APPNUM */
     int max_ranks;                      /* maxprocs of its program; 0: as ampi_job's n_program */
@@ -240,7 +241,8 @@ static inline struct ampi_rank *ampi_enter_any_time(const char *call)
     return self;
 }
 
-/* Spawned ranks: each process has this many numbers for them, from n_ranks on. */
+/* Spawned ranks: each process has this many numbers for them, from 0 on. Numbers are used again: generations tell their world
+ * ranks apart, which are n_ranks + (generation * max_procs + process) * AMPI_SPAWN_MAX + number. */
 #define AMPI_SPAWN_MAX 4096
 
 static inline bool ampi_job_is_spawned(int world_rank)
@@ -248,11 +250,16 @@ static inline bool ampi_job_is_spawned(int world_rank)
     return BASE_UNLIKELY(world_rank >= ampi_job.n_ranks);
 }
 
+static inline int ampi_job_proc_of_spawned(int world_rank)
+{
+    return (world_rank - ampi_job.n_ranks) / AMPI_SPAWN_MAX % ampi_job.max_procs;
+}
+
 /* True if the rank is in this process. */
 static inline bool ampi_job_is_local(int world_rank)
 {
     if (ampi_job_is_spawned(world_rank))
-        return (world_rank - ampi_job.n_ranks) / AMPI_SPAWN_MAX == ampi_job.proc_id;
+        return ampi_job_proc_of_spawned(world_rank) == ampi_job.proc_id;
     return (unsigned)(world_rank - ampi_job.first_rank) < (unsigned)ampi_job.n_local;
 }
 

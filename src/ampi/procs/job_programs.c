@@ -101,7 +101,7 @@ int ampi_procs_find_of_rank(int world_rank)
     int lo = 0, hi = ampi_job.n_procs;
 
     if (ampi_job_is_spawned(world_rank))
-        return (world_rank - ampi_job.n_ranks) / AMPI_SPAWN_MAX;
+        return ampi_job_proc_of_spawned(world_rank);
     while (hi - lo > 1) {
         int middle = lo + (hi - lo) / 2;
         if (ampi_job.first_ranks[middle] <= world_rank)

@@ -16,7 +16,8 @@
  * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
  * runs, so the inner call continues where the outer one stopped.
  *
- *   4 unmapped   image_unmap: only of copies that nothing refers to. The struct stays, as threads may be reading the list.
+ *   4 unmapped   image_unmap: only of copies that nothing refers to. Threads may be reading the list of images, so the struct
+ *                stays, for the next copy at that address.
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
@@ -25,8 +26,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -42,6 +45,7 @@ enum { AUXILIARY_MAX = 63 };
 
 static _Atomic(struct image *) all_images;                  /* every image, the newest first */
 static atomic_uintptr_t images_lo = UINTPTR_MAX, images_hi; /* all are in [lo, hi) */
+static atomic_int n_unmapped;                               /* images without a copy */
 
 /* ---- Making a copy ---- */
 
@@ -157,35 +161,84 @@ bool image_fill(struct image *image, const struct image_program *program)
     return false;
 }
 
+/* An entry of the kernel's list of robust mutexes, without the bit that marks those with priority inheritance. */
+static const struct robust_list *untagged(const struct robust_list *entry)
+{
+    return (const struct robust_list *)((uintptr_t)entry & ~(uintptr_t)1);
+}
+
+/* True if the calling thread holds a robust mutex in the copy: the C library and the kernel write to it in their list. */
+static bool has_robust_lock(const struct image *image)
+{
+    const struct robust_list_head *head = NULL;
+    const struct robust_list *at;
+    size_t len;
+
+    if (syscall(SYS_get_robust_list, 0, &head, &len) != 0 || !head)
+        return false;
+    for (at = untagged(head->list.next); at != &head->list && !image_has_address(image, at); at = untagged(at->next))
+        ;
+    return at != &head->list;
+}
+
 bool image_can_be_unmapped(const struct image *image)
 {
     return image->modules_to_end == 0 && !image->is_shown && !atomic_load(&image->libc.has_threads) &&
-           !atomic_load(&image->libc.has_buffers);
+           !atomic_load(&image->libc.has_buffers) && !atomic_load(&image->late) &&
+           !image_program_lends_code(image->program) && !has_robust_lock(image);
 }
 
 void image_unmap(struct image *image)
 {
+    struct image fresh = {.base = image->base,
+                          .next = image->next,
+                          .libc.signals = image->libc.signals}; /* in a list of rebind_signal.c */
+
     atomic_store(&image->is_unmapped, true);
     munmap(image->base, image_program.reserved_bytes);
+    image_libc_room.free(image);
+    free(image->argv);
+    atomic_init(&fresh.is_unmapped, true);
+    memcpy(image, &fresh, sizeof fresh);
+    atomic_fetch_add(&n_unmapped, 1);
+}
+
+/* The struct of an unmapped copy at this address; NULL: none. */
+static struct image *find_unmapped(const char *base)
+{
+    struct image *image = atomic_load(&n_unmapped) > 0 ? atomic_load(&all_images) : NULL;
+
+    while (image && (image->base != base || !atomic_load(&image->is_unmapped)))
+        image = image->next;
+    return image;
 }
 
 struct image *image_create(char *base, struct image_program *program)
 {
-    struct image *image = calloc(1, sizeof *image);
+    struct image *image = find_unmapped(base);
+    bool is_new = !image;
 
+    if (is_new)
+        image = calloc(1, sizeof *image);
     BASE_ASSERT(program->is_open && (uintptr_t)base % image_program.align == 0);
     if (!image)
         return NULL;
     image->base = base;
     image->program = program;
+    atomic_init(&image->is_unmapped, true); /* nothing finds it before it is complete */
     if (!image_fill(image, program)) {
-        free(image);
+        if (is_new)
+            free(image);
         return NULL;
     }
     image_libc_room.init(&image->libc);
     image->libc.main_thread.image = image;
     image->modules_to_end = program->n_modules;
-    enlist(image);
+    if (is_new)
+        enlist(image);
+    else
+        atomic_fetch_sub(&n_unmapped, 1);
+    atomic_store(&image->is_unmapped, false);
     return image;
 }
 
@@ -262,7 +315,7 @@ static void set_auxiliary(const struct image *image, ElfW(auxv_t) * entry)
     entry->a_un.a_val = value;
 }
 
-/* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. Never freed. */
+/* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. */
 static char **with_auxiliary(struct image *image, int argc, char **argv)
 {
     ElfW(auxv_t) entries[AUXILIARY_MAX + 1];

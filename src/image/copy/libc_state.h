@@ -125,6 +125,7 @@ struct image_libc {
     char *stack_lo, *stack_hi; /* the stack of its ULT; NULL: not known */
     const void *environ_array; /* the rank's own array of its environment; NULL: none */
     size_t environ_room;       /* its length */
+    char *environ_text;        /* its first values of image_env_init_own; malloc'ed */
     char *strtok_next;
     struct image_random *random;                 /* rand, random and drand48; NULL: unused so far */
     _Atomic(struct image_buffers *) buffers;     /* of localtime and similar functions; NULL: unused so far */
@@ -175,6 +176,8 @@ struct image_libc_room {
     void (*begin)(struct image_libc *libc);
     /* Frees memory held by the state. */
     void (*fini)(struct image_libc *libc);
+    /* Frees the rest of an ended copy's memory: nothing refers to the copy. */
+    void (*free)(struct image *image);
     /* The rank's environment. */
     char **(*environment)(struct image_libc *libc);
     /* Makes a copy of it, with n entries and a NULL, the rank's environment, and frees the older array. Before its constructors. */

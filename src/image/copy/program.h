@@ -189,6 +189,7 @@ struct image_program {
     size_t main_offset; /* offset of main in a copy */
     size_t entry_vaddr; /* of the entry point; 0: the process's */
     bool is_relro_protected;
+    int lends_code; /* image_program_lends_code: 1: yes, -1: no, 0: not known yet */
     bool is_open;
 };
 

@@ -283,7 +283,8 @@ static const char *const thread_starters[] = {
     "GOMP_parallel",
     "__kmpc_fork_call"};
 
-bool image_program_starts_threads(const struct image_program *program)
+/* True if a module refers to one of these functions. */
+static bool refers_to_any(const struct image_program *program, const char *const *names, size_t n_names)
 {
     for (size_t i = 0; i < program->n_modules; i++) {
         const struct image_module *module = &program->modules[i];
@@ -291,9 +292,44 @@ bool image_program_starts_threads(const struct image_program *program)
         /* libgfortran starts threads for asynchronous I/O alone. */
         if (module->soname && strncmp(module->soname, "libgfortran.so", 14) == 0)
             continue;
-        for (size_t j = 0; j < BASE_COUNT(thread_starters); j++)
-            if (refers_to(module, thread_starters[j]))
+        for (size_t j = 0; j < n_names; j++)
+            if (refers_to(module, names[j]))
                 return true;
     }
     return false;
+}
+
+bool image_program_starts_threads(const struct image_program *program)
+{
+    return refers_to_any(program, thread_starters, BASE_COUNT(thread_starters));
+}
+
+/* The functions of the shared C and C++ libraries that keep addresses of their caller's code or static data. The others that do
+ * have a replacement per rank. */
+static const char *const lenders[] = {
+    "_ZNSt6locale6globalERKS_",
+    "openlog",
+    "timer_create",
+    "mq_notify",
+    "aio_read",
+    "aio_read64",
+    "aio_write",
+    "aio_write64",
+    "lio_listio",
+    "lio_listio64",
+    "getaddrinfo_a",
+    "hsearch",
+    "register_printf_function",
+    "register_printf_specifier",
+    "register_printf_modifier",
+    "register_printf_type",
+    "svc_register",
+    "__register_frame",
+};
+
+bool image_program_lends_code(struct image_program *program)
+{
+    if (program->lends_code == 0)
+        program->lends_code = refers_to_any(program, lenders, BASE_COUNT(lenders)) ? 1 : -1;
+    return program->lends_code == 1;
 }

@@ -143,12 +143,20 @@ static void fini(struct image_libc *libc)
     image_keys_free(libc);
 }
 
+static void free_rest(struct image *image)
+{
+    image_env_free(image);
+    image_link_maps_free(image);
+    free(image->libc.streams);
+}
+
 const struct image_libc_room image_libc_room = {.find = find,
                                                 .find_for = find_for,
                                                 .open = image_env_open,
                                                 .init = init,
                                                 .begin = image_stack_begin,
                                                 .fini = fini,
+                                                .free = free_rest,
                                                 .environment = image_env_of,
                                                 .move_environment = image_env_move,
                                                 .destroy_values = image_keys_destroy_values,

@@ -49,6 +49,12 @@ void image_stack_begin(struct image_libc *libc);
 /* The rank's environment. */
 char **image_env_of(struct image_libc *libc);
 void image_env_move(struct image_libc *libc, char **array, size_t n);
+
+/* Frees the environment of an ended copy. */
+void image_env_free(struct image *image);
+
+/* Frees the descriptors of an ended copy's modules. (rebind_symbols.c) */
+void image_link_maps_free(struct image *image);
 char *image_env_get(struct image_libc *libc, const char *name);
 
 /* localtime_r for a call from `caller`. */

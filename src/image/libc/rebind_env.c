@@ -139,11 +139,11 @@ static char *put_text(char *to, const char *text)
 bool image_env_init_own(struct image *image, const char *const *values)
 {
     size_t n_shared = first.n - first.n_own, n_bytes = first.own_bytes;
-    char **array = malloc((first.n + 1) * sizeof *array), *text;
+    char **array = malloc((first.n + 1) * sizeof *array), *text, *text_lo;
 
     for (size_t i = 0; i < first.n_own; i++)
         n_bytes += strlen(values[i]);
-    text = malloc(n_bytes);
+    text = text_lo = malloc(n_bytes);
     if (!array || !text) {
         free(array);
         free(text);
@@ -156,6 +156,7 @@ bool image_env_init_own(struct image *image, const char *const *values)
         text = put_text(text, values[i]) + 1;
     }
     array[first.n] = NULL;
+    image->libc.environ_text = text_lo;
     image->libc.environ_array = array;
     image->libc.environ_room = first.n + 1;
     *(char ***)image->libc.variables[IMAGE_ENVIRON] = array;
@@ -168,6 +169,15 @@ void image_env_move(struct image_libc *libc, char **array, size_t n)
     libc->environ_array = array;
     libc->environ_room = n + 1;
     *(char ***)libc->variables[IMAGE_ENVIRON] = array;
+}
+
+void image_env_free(struct image *image)
+{
+    const struct image_libc *libc = &image->libc;
+
+    if (image->argv && libc->environ_array != image->argv + image->argc + 1) /* where image_env_move had it */
+        free((void *)(uintptr_t)libc->environ_array);
+    free(libc->environ_text);
 }
 
 /* The location of the rank's environ. */

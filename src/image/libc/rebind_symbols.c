@@ -18,8 +18,7 @@
 
 /* ---- Descriptors of the modules ---- */
 
-/* A module from a rank's view; linked with ld.so's descriptors of shared modules. Never freed, like
- * copies. */
+/* A module from a rank's view; linked with ld.so's descriptors of shared modules. */
 struct image_link_map {
     struct link_map map;
     const struct image_module *module;
@@ -49,6 +48,16 @@ static void add_entry(struct image *image, const struct image_module *module)
                                    .l_ld = image_translate(image, module->dynamic)};
     entry->next = atomic_load(&image->link_maps);
     atomic_store(&image->link_maps, entry);
+}
+
+void image_link_maps_free(struct image *image)
+{
+    struct image_link_map *entry = atomic_load(&image->link_maps), *next;
+
+    for (; entry; entry = next) {
+        next = entry->next;
+        free(entry);
+    }
 }
 
 /* Updates the rank's descriptors: libraries are loaded and unloaded. */
