@@ -176,7 +176,8 @@ static bool has_robust_lock(const struct image *image)
 
     if (syscall(SYS_get_robust_list, 0, &head, &len) != 0 || !head)
         return false;
-    for (at = untagged(head->list.next); at != &head->list && !image_has_address(image, at); at = untagged(at->next))
+    for (at = untagged(head->list.next); at != &head->list && !image_has_address(image, at);
+         at = untagged(at->next))
         ;
     return at != &head->list;
 }

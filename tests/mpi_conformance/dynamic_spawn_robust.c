@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A spawned rank ends with a robust mutex locked, whose memory is freed at later spawns: the parent can still lock one. */
+#include "mtest.h"
+
+#include <pthread.h>
+
+enum { N_SPAWNS = 40 }; /* the copies of the first ones stay, for debuggers */
+
+static pthread_mutex_t robust;
+
+static void lock_robust(void)
+{
+    pthread_mutexattr_t attributes;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&robust, &attributes);
+    pthread_mutex_lock(&robust);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent, inter;
+
+    mtest_init(&argc, &argv, 1);
+    MTEST_OK(MPI_Comm_get_parent(&parent));
+    if (parent != MPI_COMM_NULL) {
+        if (argc > 1 && strcmp(argv[1], "lock") == 0)
+            lock_robust();
+        MTEST_OK(MPI_Comm_disconnect(&parent));
+        MPI_Finalize();
+        return 0;
+    }
+    for (int i = 0; i < N_SPAWNS; i++) {
+        char *args[] = {(char *)(i == N_SPAWNS - 4 ? "lock" : "end"), NULL};
+        MTEST_OK(MPI_Comm_spawn(argv[0], args, i == N_SPAWNS - 4 ? 4 : 1, MPI_INFO_NULL, 0, MPI_COMM_SELF,
+                                &inter, MPI_ERRCODES_IGNORE));
+        MTEST_OK(MPI_Comm_disconnect(&inter));
+    }
+    lock_robust();
+    pthread_mutex_unlock(&robust);
+    return mtest_end();
+}
