@@ -10,8 +10,8 @@
  * addresses of thread_local variables across calls, so it has them from its beginning.
  *
  * Only the C library can make a valid block. So it makes a thread, which sleeps at once, and the ULT runs with that
- * thread's pointer. It sleeps in one system call until all ULTs have ended, or a spawned rank, with all signals blocked: its handlers would
- * run with the ULT's variables. It gives up its area for restartable sequences, where the kernel would keep the number
+ * thread's pointer. It sleeps in one system call until all ULTs have ended, or until its ULT's spawned rank is freed.
+ * All signals are blocked meanwhile: its handlers would run with the ULT's variables. It gives up its area for restartable sequences, where the kernel would keep the number
  * of the CPU on which it fell asleep; sched_getcpu then asks the kernel. In a forked child, the C library takes the block of
  * the PE's OS thread for one that is no longer used, but the kernel still writes to that thread's area: the child gives it up.
  *

@@ -27,7 +27,8 @@ void ult_tls_reset_pointer(const struct ult_carrier *carrier) BASE_NOINLINE;
 /* Gives the ULT this thread pointer, and moves the bytes that are saved for the ULT into its block. */
 void ult_tls_init_own(struct ult *u, void *thread_pointer);
 
-/* Ends the OS thread that lends its thread pointer to a ULT, which has ended, if there is one. On the PE's thread, on another ULT. */
+/* Ends the OS thread that lends its thread pointer to a ULT, which has ended, if there is one. On the PE's thread, on
+ * another ULT. */
 void ult_tls_end_own(struct ult *u);
 
 /* Ends the OS threads that lend their thread pointers; no ULT runs any more. (lender.c) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A manager that spawns and disconnects workers for a long time: the memory mappings of its process do not grow, whatever most
- * workers leave behind, and it can spawn more than there are numbers for at once. What a worker leaves in use stays valid: its
- * stream's buffer, its thread's code, its robust mutex, messages that the parent receives after its end. Groups of ended workers
- * stay different; a worker's own workers outlive it. */
+/* A manager that spawns and disconnects workers for a long time: the memory mappings of its process do not grow, whatever
+ * most workers leave behind, and it can spawn more than there are numbers for at once. What a worker leaves in use stays
+ * valid: its stream's buffer, its thread's code, its robust mutex, messages that the parent receives after its end. Groups
+ * of ended workers stay different; a worker's own workers outlive it. */
 #define _GNU_SOURCE
 #include "mtest.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spawn_numbers.c: see spawn.h. Owns the numbers of this process's spawned ranks: entries of ampi_job.ranks, and regions of
- * memory. Invariants:
- *   1. A number is taken from the spawn until all ranks of that spawn have ended and nothing refers to them. So no communicator
- *      has a handle whose owner is another rank than it was.
- *   2. A number's generation grows whenever it is taken, so a group that has outlived its ranks names no later ones. After
- *      all generations of free numbers (128 in a universe, more elsewhere), they begin again.
+ * spawn_numbers.c: see spawn.h. Owns the numbers of this process's spawned ranks: entries of ampi_job.ranks, and
+ * regions of memory. Invariants:
+ *   1. A number is taken from the spawn until all ranks of that spawn have ended and nothing refers to them. So no
+ *      communicator has a handle whose owner is another rank than it was.
+ *   2. A number's generation grows whenever it is taken, so a group that has outlived its ranks names no later ones.
+ *      A number begins again only when no others are left: in a universe after 127 uses of each, elsewhere after more.
  *   3. The lowest free numbers are taken first, so few regions are in use.
  */
 #include <limits.h>
@@ -51,10 +51,11 @@ static int find_numbers(int n)
     return -1;
 }
 
+/* Free numbers without a generation left begin again. */
 static void begin_generations(void)
 {
     for (int i = 0; i < AMPI_SPAWN_MAX; i++)
-        if (!spawned.is_taken[i])
+        if (!spawned.is_taken[i] && spawned.generations[i] >= n_generations())
             spawned.generations[i] = 0;
 }
 

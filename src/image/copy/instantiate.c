@@ -16,8 +16,8 @@
  * A handler may call exit(), which re-enters image_finish: each step is removed from its list before it
  * runs, so the inner call continues where the outer one stopped.
  *
- *   4 unmapped   image_unmap: only of copies that nothing refers to. Threads may be reading the list of images, so the struct
- *                stays, for the next copy at that address.
+ *   4 unmapped   image_unmap: only of copies that nothing refers to. The struct stays for the next copy at that
+ *                address, because threads may be reading the list of images.
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/groups.h"
@@ -193,6 +193,7 @@ void image_unmap(struct image *image)
 {
     struct image fresh = {.base = image->base,
                           .next = image->next,
+                          .is_shown = image->is_shown,          /* only of one that did not run */
                           .libc.signals = image->libc.signals}; /* in a list of rebind_signal.c */
 
     atomic_store(&image->is_unmapped, true);
