@@ -11,8 +11,9 @@
  *
  * Only the C library can make a valid block. So it makes a thread, which sleeps at once, and the ULT runs with that
  * thread's pointer. It sleeps in one system call until all ULTs have ended, or until its ULT's spawned rank is freed.
- * All signals are blocked meanwhile: its handlers would run with the ULT's variables. It gives up its area for restartable sequences, where the kernel would keep the number
- * of the CPU on which it fell asleep; sched_getcpu then asks the kernel. In a forked child, the C library takes the block of
+ * All signals are blocked meanwhile: its handlers would run with the ULT's variables. It gives up its area for
+ * restartable sequences, where the kernel would keep the number of the CPU on which it fell asleep; sched_getcpu then asks
+ * the kernel. In a forked child, the C library takes the block of
  * the PE's OS thread for one that is no longer used, but the kernel still writes to that thread's area: the child gives it up.
  *
  * Robust mutexes work: the kernel knows the list in the lent block as the lender's. Mutexes with priority inheritance
