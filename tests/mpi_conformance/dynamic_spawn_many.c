@@ -9,14 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum {
-    FEW = 60,
-    MANY = 260,
-    SLACK = 12,
-    N_LARGE = 100000,
-    N_WIDE = 66,
-    WIDTH = 64
-}; /* N_WIDE * WIDTH > 4096 */
+enum { FEW = 60, MANY = 260, SLACK = 12, N_LARGE = 100000 };
 
 static char stream_buffer[BUFSIZ];
 static int large[N_LARGE];
