@@ -101,7 +101,7 @@ const struct base_option base_settings_table[] = {
      "check the program; usage: end the job with a report of both sides if roots, operations or data differ "
      "between the ranks of a collective, or between a send and its receive, if a buffer is changed or used "
      "twice while an operation is pending, or if one-sided operations conflict; and name the call that freed "
-     "a handle that is used (slow with many ranks; between processes only collectives, and a report may lack "
+     "a handle that is used (slow with many ranks; a report may lack "
      "the values of the other side); leaks: print handles that are never freed and messages that are never "
      "received, with the calls "
      "that made "

@@ -18,21 +18,22 @@ at() {
     grep -n "/\* $1 \*/" "$here/misuse.c" | sed -E 's|:.*|\\)|; s|^|called at [a-z_]+ \\(misuse.c:|'
 }
 
-# wrong KIND PATTERN: the program ends with a report that matches
+# wrong KIND PATTERN [OPTIONS]: the program ends with a report that matches, also with these options
 wrong() {
-    for options in "+p 1" "+p 2"; do
+    for options in "+p 1" "+p 2" ${3:+"$3"}; do
         # shellcheck disable=SC2086
         expect "$1, $options" 16 '' "$2" "$mpirun" -n 3 $options ./misuse "$1" +check usage
     done
 }
 
 sender="but rank 0 sends 4 of MPI_INT by MPI_Send, $(at send-int)"
-wrong type-posted "rank 1 .*MPI_Irecv, $(at irecv-float): it receives 2 of MPI_FLOAT, $sender .*element 0 is MPI_FLOAT here and MPI_INT there"
-wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_FLOAT, $sender"
-wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender"
+wrong type-posted "rank 1 .*MPI_Irecv, $(at irecv-float): it receives 2 of MPI_FLOAT, $sender .*element 0 is MPI_FLOAT here and MPI_INT there" \
+    "--procs 3"
+wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_FLOAT, $sender" "--procs 3"
+wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender" "--procs 3"
 wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
-2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there"
-wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
+2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there" "--procs 3"
+wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)" "--procs 2"
 wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 freed='which has been freed by'

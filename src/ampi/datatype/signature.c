@@ -180,18 +180,15 @@ static bool is_packed(const struct ampi_type *leaf)
     return leaf->predefined == MPI_PACKED;
 }
 
-MPI_Count ampi_signature_compare(const struct ampi_type *a_type, MPI_Count a_count,
-                                 const struct ampi_type *b_type, MPI_Count b_count,
+MPI_Count ampi_signature_compare(const struct ampi_signature *a, MPI_Count a_count,
+                                 const struct ampi_signature *b, MPI_Count b_count,
                                  const struct ampi_type *leaves_out[2])
 {
-    const struct ampi_signature *a, *b;
     struct position a_at, b_at;
     MPI_Count n_max, a_all, b_all, i = 0;
 
-    if (a_type == b_type || a_count == 0 || b_count == 0)
+    if (a == b || a_count == 0 || b_count == 0)
         return -1;
-    a = ampi_signature_of(a_type);
-    b = ampi_signature_of(b_type);
     if (a->is_unknown || b->is_unknown || a->n_runs == 0 || b->n_runs == 0)
         return -1;
     n_max = a->n_each + b->n_each; /* if these agree, all others do (theorem of Fine and Wilf) */

@@ -27,10 +27,11 @@ struct ampi_signature {
 /* The signature of a type, which owns it. Any thread. */
 const struct ampi_signature *ampi_signature_of(const struct ampi_type *type);
 
-/* Compares the data of a counts of one type with that of another, as far as the shorter of both goes: the index of the first
- * element that differs, with both leaves; -1: none. */
-MPI_Count ampi_signature_compare(const struct ampi_type *a, MPI_Count a_count, const struct ampi_type *b,
-                                 MPI_Count b_count, const struct ampi_type *leaves_out[2]);
+/* Compares the data of counts of two types, as far as the shorter of both goes: the index of the first element that differs,
+ * with both leaves; -1: none. */
+MPI_Count ampi_signature_compare(const struct ampi_signature *a, MPI_Count a_count,
+                                 const struct ampi_signature *b, MPI_Count b_count,
+                                 const struct ampi_type *leaves_out[2]);
 
 /* Writes "10 of MPI_INT", or the structure of a derived type: "2 of row = 3 x {2 MPI_INT, MPI_DOUBLE}". */
 void ampi_signature_describe(const struct ampi_type *type, MPI_Count count, char *text, size_t size_bytes);

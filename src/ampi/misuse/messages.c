@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * messages.c: +check usage: the type signatures of messages and receives inside a process (MPI 5.0, section 3.3.1).
+ * messages.c: +check usage: the type signatures of messages and receives (MPI 5.0, section 3.3.1).
  *
  * A send leaves a record of its data in a queue by destination, source and tag, and a match takes the first one: messages with the
- * same key are matched in their order, on every route. Messages without a record are not checked: those from other processes, of
- * streams, and of the library. A record has the structure of the data, not the data.
+ * same key are matched in their order, on every route. Messages without a record are not checked: those of streams, and of the
+ * library. A record has the structure of the data, not the data. A send to another process announces it there, and the record
+ * is made when the message arrives.
  */
 #include "ampi/misuse/misuse.h"
 
@@ -12,6 +13,7 @@
 
 #include "ampi/datatype/signature.h"
 #include "ampi/p2p/message.h"
+#include "ampi/p2p/route/remote.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -24,11 +26,28 @@ struct sent {
     const void *at; /* key: the match table of the destination, or the message of a matched probe */
     int source;
     int tag;
-    const void *buf;
+    const void *buf; /* NULL: from another process */
     MPI_Count count;
-    struct ampi_type *type; /* holds a reference */
-    const struct ampi_rank *sender;
+    struct ampi_type *type; /* holds a reference; NULL: from another process */
     struct ampi_misuse_call call;
+    int sender;                       /* its number for reports */
+    uint32_t seq;                     /* from another process: the message's number */
+    struct ampi_signature *signature; /* from another process; NULL: unknown */
+    char *text;                       /* ...: the data and the call, for reports */
+};
+
+/* What a send tells another process. */
+#define ANNOUNCED_RUNS_MAX 32
+struct announced {
+    struct {
+        uint32_t leaf; /* handle of a predefined type */
+        MPI_Count n;
+    } runs[ANNOUNCED_RUNS_MAX];
+    MPI_Count n_repeats;
+    MPI_Count count;
+    uint32_t n_runs; /* 0: unknown */
+    int sender;
+    char text[2 * AMPI_CALL_SITE_BYTES];
 };
 
 static struct {
@@ -57,8 +76,9 @@ static void add(struct sent *sent)
     pthread_mutex_unlock(&queues[i].lock);
 }
 
-/* The first record with the key; of this request, if that is not NULL. NULL: none. */
-static struct sent *take(const void *at, int source, int tag, const struct ampi_request *sender)
+/* The first record with the key; of this request, or with this number, unless these are NULL. NULL: none. */
+static struct sent *take(const void *at, int source, int tag, const struct ampi_request *sender,
+                         const uint32_t *seq)
 {
     unsigned i = queue_of(at, source, tag);
     struct sent *sent, *prev = NULL;
@@ -66,7 +86,8 @@ static struct sent *take(const void *at, int source, int tag, const struct ampi_
     pthread_mutex_lock(&queues[i].lock);
     for (sent = queues[i].first; sent; prev = sent, sent = sent->next)
         if (sent->at == at && sent->source == source && sent->tag == tag &&
-            (!sender || (sent->buf == sender->u.p2p.buf && sent->count == sender->u.p2p.count)))
+            (!sender || (sent->buf == sender->u.p2p.buf && sent->count == sender->u.p2p.count)) &&
+            (!seq || sent->seq == *seq))
             break;
     if (sent) {
         *(prev ? &prev->next : &queues[i].first) = sent->next;
@@ -81,28 +102,42 @@ static void drop(struct sent *sent)
 {
     if (!sent)
         return;
-    ampi_type_unref(sent->type);
+    if (sent->type)
+        ampi_type_unref(sent->type);
+    free(sent->signature);
+    free(sent->text);
     free(sent);
 }
 
 /* ---- Comparing ---- */
 
+/* "4 of MPI_INT by MPI_Send, called at main (a.c:12)". */
+static void describe_send(struct ampi_type *type, MPI_Count count, const struct ampi_misuse_call *call,
+                          char *text, size_t size_bytes)
+{
+    char data[256];
+    struct base_text out = base_text_in(text, size_bytes);
+
+    ampi_signature_describe(type, count, data, sizeof data);
+    base_text_add(&out, data);
+    base_text_add(&out, " by ");
+    base_text_add(&out, call->name);
+    ampi_misuse_add_site(&out, call->from);
+}
+
 static BASE_COLD void report(const struct sent *sent, const struct ampi_rank *receiver,
                              const struct ampi_misuse_call *call, MPI_Count count, struct ampi_type *type,
                              MPI_Count index, const struct ampi_type *const leaves[2])
 {
-    char here[256], there[256], bytes[2 * AMPI_CALL_SITE_BYTES];
-    struct base_text site = base_text_in(bytes, sizeof bytes);
+    char here[256], there[3 * AMPI_CALL_SITE_BYTES];
 
     ampi_signature_describe(type, count, here, sizeof here);
-    ampi_signature_describe(sent->type, sent->count, there, sizeof there);
-    ampi_misuse_add_site(&site, sent->call.from);
-    ampi_misuse_end_job(
-        receiver, call,
-        "it receives %s, but rank %d sends %s by %s%s (tag %d): element %lld is %s here and %s "
-        "there",
-        here, ampi_rank_number(sent->sender), there, sent->call.name, bytes, sent->tag, (long long)index,
-        leaves[1]->name, leaves[0]->name);
+    if (!sent->text)
+        describe_send(sent->type, sent->count, &sent->call, there, sizeof there);
+    ampi_misuse_end_job(receiver, call,
+                        "it receives %s, but rank %d sends %s (tag %d): element %lld is %s here and %s there",
+                        here, sent->sender, sent->text ? sent->text : there, sent->tag, (long long)index,
+                        leaves[1]->name, leaves[0]->name);
 }
 
 /* A receive has matched the message, and drops its record. */
@@ -110,7 +145,9 @@ static void compare(struct sent *sent, struct ampi_rank *receiver, const struct 
                     MPI_Count count, struct ampi_type *type)
 {
     const struct ampi_type *leaves[2] = {NULL, NULL};
-    MPI_Count index = ampi_signature_compare(sent->type, sent->count, type, count, leaves);
+    const struct ampi_signature *there = sent->type ? ampi_signature_of(sent->type) : sent->signature;
+    MPI_Count index =
+        there ? ampi_signature_compare(there, sent->count, ampi_signature_of(type), count, leaves) : -1;
     struct ampi_misuse_call call;
 
     if (BASE_UNLIKELY(index >= 0)) {
@@ -123,6 +160,66 @@ static void compare(struct sent *sent, struct ampi_rank *receiver, const struct 
     drop(sent);
 }
 
+/* ---- Other processes ---- */
+
+static BASE_COLD void announce(const struct ampi_send_args *args)
+{
+    struct announced *out = base_calloc(1, sizeof *out, "+check usage");
+    const struct ampi_signature *signature = ampi_signature_of(args->type);
+    struct ampi_misuse_call call = ampi_misuse_call();
+
+    if (!signature->is_unknown && signature->n_runs <= ANNOUNCED_RUNS_MAX)
+        out->n_runs = signature->n_runs;
+    for (uint32_t i = 0; i < out->n_runs; i++) {
+        out->runs[i].leaf = (uint32_t)(uintptr_t)signature->runs[i].leaf->predefined;
+        out->runs[i].n = signature->runs[i].n;
+    }
+    out->n_repeats = signature->n_repeats;
+    out->count = args->count;
+    out->sender = ampi_rank_number(args->comm->owner);
+    describe_send(args->type, args->count, &call, out->text, sizeof out->text);
+    ampi_remote_announce(args, out, offsetof(struct announced, text) + strlen(out->text) + 1);
+}
+
+static struct ampi_signature *read_signature(const struct announced *in)
+{
+    struct ampi_signature *out =
+        base_calloc(1, sizeof *out + in->n_runs * sizeof out->runs[0], "+check usage");
+
+    out->n_repeats = in->n_repeats;
+    out->n_runs = in->n_runs;
+    for (uint32_t i = 0; i < in->n_runs; i++) {
+        out->runs[i].leaf = ampi_type_of((MPI_Datatype)(uintptr_t)in->runs[i].leaf);
+        out->runs[i].n = in->runs[i].n;
+        out->n_each += in->runs[i].n;
+    }
+    return out;
+}
+
+static void arrived(struct ampi_comm *dest, const struct ampi_am_header *am, const void *announced)
+{
+    struct sent *sent = base_calloc(1, sizeof *sent, "+check usage");
+    const struct announced *in = announced;
+
+    sent->at = &dest->match;
+    sent->source = am->source;
+    sent->tag = am->tag;
+    sent->seq = am->seq;
+    if (in) {
+        sent->count = in->count;
+        sent->sender = in->sender;
+        sent->signature = in->n_runs ? read_signature(in) : NULL;
+        sent->text =
+            memcpy(base_malloc(strlen(in->text) + 1, "+check usage"), in->text, strlen(in->text) + 1);
+    }
+    add(sent);
+}
+
+static void forget_arrived(const struct ampi_comm *dest, int source, int tag, uint32_t seq)
+{
+    drop(take(&dest->match, source, tag, NULL, &seq));
+}
+
 /* ---- The checker ---- */
 
 static void send(const struct ampi_send_args *args)
@@ -133,8 +230,10 @@ static void send(const struct ampi_send_args *args)
     if (args->dest == MPI_PROC_NULL)
         return;
     ampi_misuse_check_memory(comm->owner, args->buf, args->count, args->type, false);
-    if (comm->peer->layout->pe_of[args->dest] == AMPI_PE_REMOTE)
+    if (comm->peer->layout->pe_of[args->dest] == AMPI_PE_REMOTE) {
+        announce(args);
         return;
+    }
     sent = base_malloc(sizeof *sent, "+check usage");
     *sent = (struct sent){.at = &comm->peer->handles[args->dest].match,
                           .source = comm->rank,
@@ -142,7 +241,7 @@ static void send(const struct ampi_send_args *args)
                           .buf = args->buf,
                           .count = args->count,
                           .type = args->type,
-                          .sender = comm->owner,
+                          .sender = ampi_rank_number(comm->owner),
                           .call = ampi_misuse_call()};
     ampi_type_ref(args->type);
     add(sent);
@@ -169,7 +268,7 @@ static bool is_in_probe(void)
 static void matched(struct ampi_comm *dest, struct ampi_match_node *node, int source, int tag,
                     bool was_unexpected)
 {
-    struct sent *sent = take(&dest->match, source, tag, NULL);
+    struct sent *sent = take(&dest->match, source, tag, NULL, NULL);
     const struct ampi_misuse *own = dest->owner->misuse;
     const struct ampi_request *recv;
 
@@ -190,7 +289,7 @@ static void matched(struct ampi_comm *dest, struct ampi_match_node *node, int so
 
 static void receive_probed(const struct ampi_message *message, const struct ampi_recv_args *args)
 {
-    struct sent *sent = take(message, message->node.source, message->node.tag, NULL);
+    struct sent *sent = take(message, message->node.source, message->node.tag, NULL, NULL);
 
     ampi_misuse_check_memory(args->comm->owner, args->buf, args->count, args->type, true);
     if (sent)
@@ -199,7 +298,7 @@ static void receive_probed(const struct ampi_message *message, const struct ampi
 
 static void forget(const struct ampi_comm *dest, int source, int tag, const struct ampi_request *sender)
 {
-    drop(take(&dest->match, source, tag, sender));
+    drop(take(&dest->match, source, tag, sender, NULL));
 }
 
 void ampi_misuse_connect(void)
@@ -210,5 +309,7 @@ void ampi_misuse_connect(void)
                                                  .receive = receive,
                                                  .matched = matched,
                                                  .receive_probed = receive_probed,
-                                                 .forget = forget};
+                                                 .forget = forget,
+                                                 .arrived = arrived,
+                                                 .forget_arrived = forget_arrived};
 }

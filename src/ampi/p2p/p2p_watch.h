@@ -69,6 +69,10 @@ struct ampi_p2p_checker {
     void (*receive_probed)(const struct ampi_message *message, const struct ampi_recv_args *args);
     /* A message will not be matched; sender: its request, or NULL. */
     void (*forget)(const struct ampi_comm *dest, int source, int tag, const struct ampi_request *sender);
+    /* A message from another process has arrived, with what its process announced (ampi_remote_announce; NULL: nothing); and
+     * will not be matched. */
+    void (*arrived)(struct ampi_comm *dest, const struct ampi_am_header *am, const void *announced);
+    void (*forget_arrived)(const struct ampi_comm *dest, int source, int tag, uint32_t seq);
 };
 extern struct ampi_p2p_checker ampi_p2p_checker;
 

@@ -80,6 +80,7 @@ struct ampi_am_header {
 #define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error; COLL_COPIED: the kernel refused */
 #define AMPI_AM_BARE 16    /* COLL: the data is a bare part (coll/between/exchange.h) */
 #define AMPI_AM_CANCEL 64  /* SEND: cancels the message whose number is the data */
+#define AMPI_AM_TYPE 32    /* SEND: announces the data of the next message (misuse/messages.c) */
 #define AMPI_AM_VOTED 32   /* COLL: the operation takes its usual path after a vote (coll_nccl.h) */
 #define AMPI_AM_REFUSED 64 /* COLL: an earlier collective call raised an error at a rank of the sender */
 #define AMPI_AM_DIRECT 128 /* COLL: the data is the address of the data (coll/between/exchange_direct.c) */

@@ -119,7 +119,9 @@ static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b, bo
     const struct ampi_type *leaves[2];
 
     return a_bytes != ampi_coll_block_bytes(&b) ||
-           (a_bytes && !is_remote && ampi_signature_compare(a.type, a.count, b.type, b.count, leaves) >= 0);
+           (a_bytes && !is_remote && a.type != b.type &&
+            ampi_signature_compare(ampi_signature_of(a.type), a.count, ampi_signature_of(b.type), b.count,
+                                   leaves) >= 0);
 }
 
 static void describe_block(const char *verb, const struct ampi_coll_args *args, struct ampi_coll_block block,

@@ -20,6 +20,7 @@
 #include "ampi/comm/contexts.h"
 
 #include "ampi/p2p/p2p_device.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/route/staged.h"
 #include "ampi/p2p/route/remote_kept.h"
 #include "base/log.h"
@@ -380,14 +381,36 @@ static bool keep(struct ampi_peer *peer, struct ampi_comm *dest, const struct am
     return !is_copied && data->n_bytes > 0;
 }
 
+/* +check usage: a message, or its announcement just before it. Returns true for the latter. */
+static BASE_COLD bool check_announced(struct ampi_peer *peer, struct ampi_comm *dest,
+                                      const struct ampi_am_header *am, const struct machine_data *data)
+{
+    void *announced = peer->announced;
+
+    peer->announced = NULL;
+    if (!(am->flags & AMPI_AM_TYPE)) {
+        if (ampi_p2p_is_checked(dest))
+            ampi_p2p_checker.arrived(dest, am, am->seq == peer->announced_seq + 1 ? announced : NULL);
+    } else if (data->bytes && base_settings.check_usage) {
+        peer->announced = memcpy(base_malloc(data->n_bytes, "+check usage"), data->bytes, data->n_bytes);
+        peer->announced_seq = am->seq;
+    }
+    free(announced);
+    return (am->flags & AMPI_AM_TYPE) != 0;
+}
+
 /* Matches a message. Returns true if its data is kept or being fetched. */
 static bool deliver(struct ampi_peer *peer, struct ampi_comm_shared *shared, const struct ampi_am_header *am,
                     const struct machine_data *data)
 {
     struct ampi_comm *dest = &shared->side[am->flags & AMPI_AM_SIDE ? 1 : 0].handles[am->dest];
-    struct ampi_match_node *node = ampi_match_take_posted(&dest->match, am->source, am->tag);
+    struct ampi_match_node *node;
     struct ampi_request *recv;
 
+    if (BASE_UNLIKELY(base_settings.check_usage || (am->flags & AMPI_AM_TYPE)) &&
+        check_announced(peer, dest, am, data))
+        return false;
+    node = ampi_match_take_posted(&dest->match, am->source, am->tag);
     if (!node)
         return keep(peer, dest, am, data);
     recv = BASE_CONTAINER(node, struct ampi_request, u.p2p.node);

@@ -9,6 +9,7 @@
  */
 #include <pthread.h>
 
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/route/remote.h"
 #include "ampi/p2p/route/remote_kept.h"
 #include "base/log.h"
@@ -142,6 +143,8 @@ static bool take_kept(struct ampi_comm *dest, const struct ampi_peer *peer, cons
 
     if (message) {
         ampi_match_remove_unexpected(&dest->match, &message->node);
+        if (ampi_p2p_is_checked(dest))
+            ampi_p2p_checker.forget_arrived(dest, am->source, am->tag, seq);
         drop(dest->owner, message);
     }
     return message != NULL;

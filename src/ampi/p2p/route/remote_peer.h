@@ -35,6 +35,9 @@ struct ampi_peer {
     struct waiting *early_last;
     size_t used_bytes; /* of the window, by messages to it */
     size_t owed_bytes; /* of the window, received and not returned yet */
+    void *
+        announced; /* +check usage: what an announcement has of the message after it, malloc'ed; NULL: none */
+    uint32_t announced_seq; /* the announcement's number */
 };
 
 struct ampi_peers_of_proc {

@@ -370,6 +370,21 @@ void ampi_remote_cancel(struct ampi_request *request)
     ampi_procs_post(peer->proc_id, peer->pe_id, &am, meant, sizeof *meant);
 }
 
+void ampi_remote_announce(const struct ampi_send_args *args, void *bytes, size_t n_bytes)
+{
+    int pe_id = args->comm->owner->pe_id;
+    struct ampi_peer *peer = peer_of_member(&ampi_remotes[pe_id], args->comm, args->dest);
+    struct ampi_am_header am;
+
+    if (!peer) {
+        free(bytes);
+        return;
+    }
+    fill_am(&am, args->comm, pe_id, args->dest, args->tag, peer->next_sent++);
+    am.flags |= AMPI_AM_TYPE;
+    ampi_procs_post(peer->proc_id, peer->pe_id, &am, bytes, n_bytes);
+}
+
 void ampi_remote_handle_cancelled(const struct ampi_am_header *am)
 {
     struct ampi_request *request = (struct ampi_request *)(uintptr_t)am->cookie;
