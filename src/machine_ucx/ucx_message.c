@@ -151,6 +151,10 @@ int ucxm_send(int pe_id, int dest_proc, int dest_pe, const void *header, size_t 
 {
     struct ucxm_peer *of_proc = ucxm.ports[pe_id].peers[dest_proc];
 
+    if (BASE_UNLIKELY(!of_proc)) { /* the first message, too: UCX's would wait for this process's next call */
+        ucxm_endpoint(&ucxm.ports[pe_id], dest_proc, dest_pe);
+        of_proc = ucxm.ports[pe_id].peers[dest_proc];
+    }
     if (of_proc && of_proc[dest_pe].ring && memory == MACHINE_HOST &&
         ucxm_ring_send(&of_proc[dest_pe], header, header_bytes, data, n_bytes))
         return MACHINE_DONE;
