@@ -62,11 +62,13 @@ void ampi_misuse_describe_call(struct ampi_rank *rank, const struct ampi_request
                                size_t size_bytes)
 {
     struct base_text out = base_text_in(text, size_bytes);
+    const struct ult *u =
+        ult_self() && ult_self()->owner == rank ? ult_self() : &rank->ult; /* perhaps a thread's */
     struct ampi_misuse_call call;
 
     if (!request || !ampi_misuse_find_call(rank, request, &call))
-        call = (struct ampi_misuse_call){rank->ult.call, rank->ult.called_from};
-    base_text_add(&out, call.name);
+        call = (struct ampi_misuse_call){u->call, u->called_from};
+    base_text_add(&out, call.name ? call.name : "a call of a thread");
     ampi_misuse_add_site(&out, call.from);
 }
 
