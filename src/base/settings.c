@@ -36,6 +36,8 @@ static bool take_check(const char *word)
 {
     if (strcmp(word, "usage") == 0)
         return base_settings.check_usage = true;
+    if (strcmp(word, "buffers") == 0)
+        return base_settings.check_usage = base_settings.check_buffers = true;
     if (strcmp(word, "leaks") == 0)
         return base_settings.check_leaks = true;
     return take_number(word, "stuck", STUCK_MAX_S, &base_settings.stuck_s);
@@ -97,12 +99,14 @@ const struct base_option base_settings_table[] = {
      "SIZE (default: 32M) is the memory for the job's events; the oldest ones are dropped when it is full; "
      "the "
      "file takes up to three times as much"},
-    {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,leaks,stuck:S",
+    {"+check", BASE_OPTION_LIST, &check_words, 0, 0, "usage,buffers,leaks,stuck:S",
      "check the program; usage: end the job with a report of both sides if roots, operations or data differ "
      "between the ranks of a collective, or between a send and its receive, if a buffer is changed or used "
      "twice while an operation is pending, or if one-sided operations conflict; and name the call that freed "
      "a handle that is used (slow with many ranks; a report may lack "
-     "the values of the other side); leaks: print handles that are never freed and messages that are never "
+     "the values of the other side); buffers: the same, and protect the pages of pending operations: a "
+     "report "
+     "names the line that uses one; leaks: print handles that are never freed and messages that are never "
      "received, with the calls "
      "that made "
      "them, and end with code 1; stuck:S: "

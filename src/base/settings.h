@@ -18,6 +18,7 @@ struct base_settings {
     long verbosity;           /* +v */
     const char *private_libs; /* +private; NULL: decided by their folders */
     bool check_usage;         /* +check usage */
+    bool check_buffers;       /* +check buffers; then check_usage, too */
     const char *schedule;     /* +schedule; NULL: unspecified */
     bool check_leaks;         /* +check leaks */
     const char *stats;        /* +stats: "table" and files, separated by commas; NULL: none */

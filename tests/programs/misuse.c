@@ -97,6 +97,63 @@ static void wrong_overlap(void)
     }
 }
 
+/* ---- Pages: +check buffers ---- */
+
+static double pages[3][4096];
+
+static void wrong_early(void)
+{
+    double *heap = malloc(sizeof pages[0]);
+    MPI_Request request;
+
+    if (is("early-send") && rank == 0) {
+        MPI_Isend(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request); /* isend-early */
+        heap[2048] = 1;                                                    /* write-early */
+        MPI_Recv(pages[0], 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (is("early-recv") && rank == 0) {
+        MPI_Irecv(pages[0], 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request); /* irecv-early */
+        memset(pages[0], 0, sizeof pages[0]);                                  /* memset-early */
+        MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (rank == 0) { /* the data has arrived, but the program does not know that */
+        MPI_Irecv(pages[0], 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request); /* irecv-arrived */
+        MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+        printf("%d\n", pages[0][2048] == 0); /* read-arrived */
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
+/* Pages of pending operations that the program does not use: of several operations, and of messages that have come before. */
+static void right_pages(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, flag = 0;
+    MPI_Request requests[4];
+
+    for (int i = 0; i < 3; i++) {
+        pages[0][i] = rank;
+        MPI_Irecv(pages[1], 4096, MPI_DOUBLE, prev, 0, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(pages[0], 4096, MPI_DOUBLE, next, 0, MPI_COMM_WORLD, &requests[1]);
+        MPI_Isend(pages[0] + 512, 1024, MPI_DOUBLE, next, 1, MPI_COMM_WORLD, &requests[2]);
+        MPI_Probe(prev, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Irecv(pages[2], 4096, MPI_DOUBLE, prev, 1, MPI_COMM_WORLD, &requests[3]);
+        MPI_Wait(&requests[2], MPI_STATUS_IGNORE);
+        while (!flag)
+            MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+        flag = pages[1][i] != prev;
+        MPI_Waitall(2, &requests[1], MPI_STATUSES_IGNORE);
+        MPI_Wait(&requests[3], MPI_STATUS_IGNORE);
+        memset(pages, 0, sizeof pages);
+        if (flag)
+            puts("wrong data");
+        flag = 0;
+    }
+    MPI_Irecv(pages[1], 4096, MPI_DOUBLE, prev, 2, MPI_COMM_WORLD, &requests[0]);
+    MPI_Cancel(&requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    memset(pages, 0, sizeof pages);
+}
+
 /* ---- Handles ---- */
 
 static void wrong_handle(void)
@@ -324,6 +381,7 @@ int main(int argc, char **argv)
     if (is("right")) {
         for (int i = 0; i < 3; i++) {
             right_messages();
+            right_pages();
             right_windows();
             right_collectives();
         }
@@ -331,6 +389,8 @@ int main(int argc, char **argv)
         wrong_struct();
     else if (strncmp(kind, "type", 4) == 0)
         wrong_types();
+    else if (strncmp(kind, "early", 5) == 0)
+        wrong_early();
     else if (is("changed"))
         wrong_buffer();
     else if (strncmp(kind, "overlap", 7) == 0)

@@ -33,7 +33,7 @@ wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_F
 wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender" "--procs 3"
 wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
 2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there" "--procs 3"
-wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)" "--procs 2"
+wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
 wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 freed='which has been freed by'
@@ -64,6 +64,23 @@ for ranks in 2 5; do
 done
 expect "right, several PEs" 0 '*' '' "$mpirun" -n 5 +p 2 ./misuse right +check usage
 expect "right, processes" 0 '*' '' "$mpirun" --procs 2 -n 5 +p 1 ./misuse right +check usage
+expect "right, pages" 0 "(end ){5}" '' "$mpirun" -n 5 +p 2 ./misuse right +check buffers
+expect "right, pages of one rank" 0 '*' '' "$mpirun" -n 1 ./misuse right +check buffers
+expect "right, pages in processes" 0 '*' '' "$mpirun" --procs 2 -n 2 ./misuse right +check buffers
+
+# early KIND STARTED HOW MARK: the line with this mark uses the buffer of the call with the mark STARTED
+early() {
+    for options in "-n 3" "-n 1" "--procs 2 -n 2"; do
+        # shellcheck disable=SC2086
+        expect "$1, $options" 139 '' "rank 0 .*Segmentation fault at 0x[0-9a-f]+: $3 buffer of \\w+, $(at "$2"), .*$4" \
+            "$mpirun" $options ./misuse "$1" +check buffers
+    done
+}
+early early-send isend-early 'a write into the send' 'last MPI call: MPI_Isend'
+early early-recv irecv-early 'it is in the receive' 'last MPI call: MPI_Irecv'
+early early-arrived irecv-arrived 'it is in the receive' 'last MPI call: MPI_Send'
+expect "the line is named" 139 '*' "in [a-z_]+ \\(misuse.c:$(grep -n write-early "$here/misuse.c" | cut -d: -f1)\\); last MPI call" "$mpirun" -n 2 ./misuse early-send +check buffers
+
 for kind in type-recv changed overlap-recv win-fence; do
     expect "nothing without the option: $kind" 0 '*' '' "$mpirun" -n 3 ./misuse $kind
 done

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "image/image.h"
 #include "ult/arch/ult_arch.h"
@@ -46,11 +47,27 @@ static bool is_runtime(const char *file)
     return strstr(file, "libheddle_mpifort") || strstr(file, "libgfortran");
 }
 
+static bool are_in_one_file(const void *a, const void *b)
+{
+    Dl_info of_a, of_b;
+
+    return dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
 static bool is_own(const void *addr)
 {
-    Dl_info own, info;
+    return are_in_one_file(addr, &lock);
+}
 
-    return dladdr(&lock, &own) && dladdr(addr, &info) && info.dli_fbase == own.dli_fbase;
+bool ampi_call_site_is_in_call(const struct ampi_backtrace *frames)
+{
+    for (long i = 0; i < frames->n_walked && i < AMPI_FRAMES_NEWEST; i++) {
+        if (is_own(frames->code[i]))
+            return true;
+        if (image_find(frames->code[i]) || are_in_one_file(frames->code[i], (void *)getauxval(AT_ENTRY)))
+            return false;
+    }
+    return false;
 }
 
 /* True if the word is the return address of a call in the program. */

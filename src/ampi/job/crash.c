@@ -19,6 +19,7 @@
 
 #include "ampi/job/report.h"
 #include "ampi/job/job.h"
+#include "ampi/misuse/misuse.h"
 #include "ampi/tool/trace.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -71,6 +72,7 @@ struct crash {
     const struct ampi_rank *rank; /* the running rank, or that of the thread or child process; NULL: none */
     const struct ult *ult;        /* the rank's or, of a thread in a call of MPI, the thread's; NULL: none */
     bool is_on_ult;               /* the rank itself, not one of its threads or child processes */
+    struct ampi_misuse_fault guarded; /* +check buffers: the operation that has the page */
 };
 
 /* ---- Analysis ---- */
@@ -236,6 +238,7 @@ static void add_signal(struct base_text *text, const struct crash *crash)
     else {
         base_text_add(text, " at ");
         base_text_add_hex(text, (uintptr_t)crash->info->si_addr);
+        ampi_misuse_describe_fault(&crash->guarded, text);
     }
 }
 
@@ -349,6 +352,26 @@ static void write_report(struct crash *crash, void *context)
     }
 }
 
+/* True if a fault at a page of a pending operation is not the program's: then the page is open now. */
+static bool open_for_library(struct crash *crash, void *context)
+{
+    static pthread_mutex_t lock =
+        PTHREAD_MUTEX_INITIALIZER; /* guards the next one, too large for a signal stack */
+    static struct ampi_backtrace frames;
+    bool is_own = ampi_job.is_forked;
+
+    if (!base_settings.check_buffers || !is_memory_fault(crash) ||
+        !ampi_misuse_find_guarded(crash->info->si_addr, &crash->guarded))
+        return false;
+    pthread_mutex_lock(&lock);
+    ampi_backtrace_walk(&frames, context);
+    is_own = is_own || ampi_call_site_is_in_call(&frames);
+    pthread_mutex_unlock(&lock);
+    if (is_own)
+        ampi_misuse_open_at(crash->info->si_addr);
+    return is_own;
+}
+
 static void handle_crash(int signal_number, siginfo_t *info, void *context)
 {
     static __thread volatile sig_atomic_t is_reporting;
@@ -363,6 +386,8 @@ static void handle_crash(int signal_number, siginfo_t *info, void *context)
         write_first_line();
         end_by(signal_number);
     }
+    if (open_for_library(&crash, context))
+        return;
     is_reporting = 1;
     begin_report(signal_number);
     write_report(&crash, context);

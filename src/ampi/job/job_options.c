@@ -117,6 +117,8 @@ void ampi_options_read(int *argc, char **argv)
         base_settings.stuck_s > 0)
         ampi_gate_is_on = true; /* the first call of a rank that has a PE enters it */
     ampi_comm_watches_all = base_settings.check_usage;
+    if (base_settings.check_buffers)
+        ampi_crash_handler_install();
     if (base_settings.schedule)
         ampi_schedule_read(base_settings.schedule);
     if (base_settings.check_leaks)

@@ -139,6 +139,9 @@ void ampi_backtrace_walk(struct ampi_backtrace *frames, void *context);
 /* True if a frame is in a copy of the program. */
 bool ampi_backtrace_has_program(const struct ampi_backtrace *frames);
 
+/* True if this library is among the frames before the first one of the program. After the walk. (call_site.c) */
+bool ampi_call_site_is_in_call(const struct ampi_backtrace *frames);
+
 /* Finds the places of the frames. pc: taken for the only frame if there is none; caller: added if no frame is in the program;
  * NULL: not known. */
 void ampi_backtrace_locate(struct ampi_backtrace *frames, const void *pc, const void *caller);

@@ -11,6 +11,7 @@
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/datatype/cursor.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -163,6 +164,10 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
         blocks.op = op;
         ampi_misuse_each_block(op->buf, op->count, op->type, add_block, &blocks);
         op->blocks = blocks.first;
+        if (BASE_UNLIKELY(base_settings.check_buffers) && ampi_p2p_is_checked(request->comm) &&
+            !ampi_device_has(op->buf, op->count, op->type) &&
+            (!op->is_recv || p2p->is_posted || request->state == AMPI_REQUEST_COMPLETE))
+            ampi_misuse_guard(op);
     }
     pthread_mutex_lock(&own->lock);
     for (struct ampi_interval *block = op->blocks; block; block = block->with)
@@ -192,6 +197,7 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
     pthread_mutex_unlock(&own->lock);
     if (!op)
         return;
+    ampi_misuse_open(op);
     if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
         ampi_misuse_add_site(&site, call.from);
         ampi_misuse_end_job(rank, &op->call,
@@ -202,6 +208,20 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
     if (op->type)
         ampi_type_unref(op->type);
     free(op);
+}
+
+void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded)
+{
+    struct ampi_misuse *own = recv->owner->misuse;
+    struct ampi_misuse_pending *op;
+
+    if (BASE_LIKELY(!base_settings.check_buffers) || !own)
+        return;
+    pthread_mutex_lock(&own->lock);
+    op = *find(own, recv);
+    if (op)
+        (is_guarded ? ampi_misuse_guard : ampi_misuse_open)(op);
+    pthread_mutex_unlock(&own->lock);
 }
 
 /* ---- Overlaps ---- */

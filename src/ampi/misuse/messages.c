@@ -36,19 +36,18 @@ struct sent {
     char *text;                       /* ...: the data and the call, for reports */
 };
 
-/* What a send tells another process. */
-#define ANNOUNCED_RUNS_MAX 32
+/* What a send tells another process: as small as a message that leaves at once, even if the sender makes no further call. */
+#define ANNOUNCED_RUNS_MAX 16
 struct announced {
-    struct {
-        uint32_t leaf; /* handle of a predefined type */
-        MPI_Count n;
-    } runs[ANNOUNCED_RUNS_MAX];
     MPI_Count n_repeats;
     MPI_Count count;
-    uint32_t n_runs; /* 0: unknown */
     int sender;
-    char text[2 * AMPI_CALL_SITE_BYTES];
+    uint32_t n_runs; /* 0: unknown */
+    uint32_t n[ANNOUNCED_RUNS_MAX];
+    uint8_t leaves[ANNOUNCED_RUNS_MAX]; /* indices in ampi_type_predefined */
+    char text[150];
 };
+_Static_assert(sizeof(struct announced) <= 256, "fits into a parcel (remote_send.c)");
 
 static struct {
     pthread_mutex_t lock;
@@ -164,21 +163,23 @@ static void compare(struct sent *sent, struct ampi_rank *receiver, const struct 
 
 static BASE_COLD void announce(const struct ampi_send_args *args)
 {
-    struct announced *out = base_calloc(1, sizeof *out, "+check usage");
+    struct announced out = {0};
     const struct ampi_signature *signature = ampi_signature_of(args->type);
     struct ampi_misuse_call call = ampi_misuse_call();
 
     if (!signature->is_unknown && signature->n_runs <= ANNOUNCED_RUNS_MAX)
-        out->n_runs = signature->n_runs;
-    for (uint32_t i = 0; i < out->n_runs; i++) {
-        out->runs[i].leaf = (uint32_t)(uintptr_t)signature->runs[i].leaf->predefined;
-        out->runs[i].n = signature->runs[i].n;
+        out.n_runs = signature->n_runs;
+    for (uint32_t i = 0; i < out.n_runs; i++) {
+        out.leaves[i] = (uint8_t)((uintptr_t)signature->runs[i].leaf->predefined - AMPI_TYPE_FIRST);
+        out.n[i] = (uint32_t)signature->runs[i].n;
+        if (out.n[i] != signature->runs[i].n)
+            out.n_runs = 0;
     }
-    out->n_repeats = signature->n_repeats;
-    out->count = args->count;
-    out->sender = ampi_rank_number(args->comm->owner);
-    describe_send(args->type, args->count, &call, out->text, sizeof out->text);
-    ampi_remote_announce(args, out, offsetof(struct announced, text) + strlen(out->text) + 1);
+    out.n_repeats = signature->n_repeats;
+    out.count = args->count;
+    out.sender = ampi_rank_number(args->comm->owner);
+    describe_send(args->type, args->count, &call, out.text, sizeof out.text);
+    ampi_remote_announce(args, &out, offsetof(struct announced, text) + strlen(out.text) + 1);
 }
 
 static struct ampi_signature *read_signature(const struct announced *in)
@@ -189,9 +190,9 @@ static struct ampi_signature *read_signature(const struct announced *in)
     out->n_repeats = in->n_repeats;
     out->n_runs = in->n_runs;
     for (uint32_t i = 0; i < in->n_runs; i++) {
-        out->runs[i].leaf = ampi_type_of((MPI_Datatype)(uintptr_t)in->runs[i].leaf);
-        out->runs[i].n = in->runs[i].n;
-        out->n_each += in->runs[i].n;
+        out->runs[i].leaf = ampi_type_predefined[in->leaves[i]];
+        out->runs[i].n = in->n[i];
+        out->n_each += in->n[i];
     }
     return out;
 }
@@ -270,12 +271,14 @@ static void matched(struct ampi_comm *dest, struct ampi_match_node *node, int so
 {
     struct sent *sent = take(&dest->match, source, tag, NULL, NULL);
     const struct ampi_misuse *own = dest->owner->misuse;
-    const struct ampi_request *recv;
+    const struct ampi_request *recv =
+        was_unexpected ? NULL : BASE_CONTAINER(node, const struct ampi_request, u.p2p.node);
 
+    if (recv)
+        ampi_misuse_set_guarded(recv, false);
     if (!sent)
         return;
-    if (!was_unexpected) {
-        recv = BASE_CONTAINER(node, const struct ampi_request, u.p2p.node);
+    if (recv) {
         compare(sent, dest->owner, recv, recv->u.p2p.count, recv->u.p2p.type);
     } else if (is_in_probe()) {
         sent->at = BASE_CONTAINER(node, struct ampi_message, node);
@@ -296,6 +299,11 @@ static void receive_probed(const struct ampi_message *message, const struct ampi
         compare(sent, args->comm->owner, NULL, args->count, args->type);
 }
 
+static void completed(const struct ampi_request *recv)
+{
+    ampi_misuse_set_guarded(recv, true);
+}
+
 static void forget(const struct ampi_comm *dest, int source, int tag, const struct ampi_request *sender)
 {
     drop(take(&dest->match, source, tag, sender, NULL));
@@ -309,6 +317,7 @@ void ampi_misuse_connect(void)
                                                  .receive = receive,
                                                  .matched = matched,
                                                  .receive_probed = receive_probed,
+                                                 .completed = completed,
                                                  .forget = forget,
                                                  .arrived = arrived,
                                                  .forget_arrived = forget_arrived};

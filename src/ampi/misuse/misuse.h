@@ -4,6 +4,7 @@
  *
  *      messages.c   the datatypes of a message and of its receive differ
  *      buffers.c    a send buffer that changes, and receive buffers that overlap others, while operations are pending
+ *      pages.c      (+check buffers) an access of the program to such a buffer
  *      handles.c    a handle that has been freed is used
  *      windows.c    operations of one epoch conflict at a target
  *
@@ -63,7 +64,8 @@ struct ampi_misuse_pending {
     struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
     bool is_recv;
     uint64_t sum;                 /* of a send's data at the start */
-    struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many, or a GPU's */
+    struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many */
+    struct ampi_interval *pages;  /* protected ones, linked by `with` (pages.c) */
 };
 
 #define AMPI_MISUSE_CHAINS 256
@@ -112,9 +114,29 @@ bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *re
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
                               const struct ampi_type *type, bool is_recv);
 
+/* The pages of a pending receive, if it is one: with +check buffers. */
+void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded);
+
 /* Calls visit for each block of data; stops if it returns false. */
 void ampi_misuse_each_block(const void *buf, MPI_Count count, const struct ampi_type *type,
                             bool (*visit)(uintptr_t begin, size_t n_bytes, void *arg), void *arg);
+
+/* ---- +check buffers (pages.c) ---- */
+
+/* Protects the operation's pages; removes the protection. */
+void ampi_misuse_guard(struct ampi_misuse_pending *op);
+void ampi_misuse_open(struct ampi_misuse_pending *op);
+
+/* The operation that has a protected page. */
+struct ampi_misuse_fault {
+    struct ampi_misuse_call call; /* that started it; its name is NULL: there is none */
+    bool is_recv;
+};
+
+/* For handlers of faults. False: the page at the address is not protected. open_at: removes the protection. */
+bool ampi_misuse_find_guarded(const void *address, struct ampi_misuse_fault *fault_out);
+void ampi_misuse_open_at(const void *address);
+void ampi_misuse_describe_fault(const struct ampi_misuse_fault *fault, struct base_text *out);
 
 /* ---- Gates. from: the return address of the call ---- */
 

@@ -164,6 +164,8 @@ void ampi_p2p_completed(struct ampi_request *request, struct ampi_request *whole
                   AMPI_EVENT_SEND_COMPLETED);
     else
         emit_received(request->comm, &request->status);
+    if (message.role == AMPI_P2P_RECEIVES && ampi_p2p_is_checked(request->comm))
+        ampi_p2p_checker.completed(request);
     if (ampi_schedule_asks() && message.role == AMPI_P2P_RECEIVES)
         ampi_schedule_received(request->owner, request->u.p2p.peer_rank, &request->status);
     if (request->on_complete)

@@ -67,6 +67,8 @@ struct ampi_p2p_checker {
                     bool was_unexpected);
     /* A message of a matched probe is received. */
     void (*receive_probed)(const struct ampi_message *message, const struct ampi_recv_args *args);
+    /* A receive with a request is complete. */
+    void (*completed)(const struct ampi_request *recv);
     /* A message will not be matched; sender: its request, or NULL. */
     void (*forget)(const struct ampi_comm *dest, int source, int tag, const struct ampi_request *sender);
     /* A message from another process has arrived, with what its process announced (ampi_remote_announce; NULL: nothing); and

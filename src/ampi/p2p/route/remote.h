@@ -19,8 +19,8 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
 /* Starts the (ACTIVE) send request, whose destination is in another process; it may be COMPLETE on return. */
 void ampi_remote_send(struct ampi_rank *self, struct ampi_request *request);
 
-/* +check usage: sends malloc'ed bytes about the data of a send that starts now, and frees them. */
-void ampi_remote_announce(const struct ampi_send_args *args, void *bytes, size_t n_bytes);
+/* +check usage: sends up to 256 bytes about the data of a send that starts now. */
+void ampi_remote_announce(const struct ampi_send_args *args, const void *bytes, size_t n_bytes);
 
 /* Asks the destination to return the message of the (ACTIVE) send request if it has not matched; the
  * request waits for the answer. (remote_send.c) */

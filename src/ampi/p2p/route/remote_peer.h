@@ -33,10 +33,9 @@ struct ampi_peer {
     uint32_t next_expected; /* number of the next message from it */
     struct waiting *early;  /* messages from it with later numbers, in order */
     struct waiting *early_last;
-    size_t used_bytes; /* of the window, by messages to it */
-    size_t owed_bytes; /* of the window, received and not returned yet */
-    void *
-        announced; /* +check usage: what an announcement has of the message after it, malloc'ed; NULL: none */
+    size_t used_bytes;      /* of the window, by messages to it */
+    size_t owed_bytes;      /* of the window, received and not returned yet */
+    void *announced;        /* +check usage: the next message's data, malloc'ed; NULL: not known */
     uint32_t announced_seq; /* the announcement's number */
 };
 

@@ -112,12 +112,29 @@ static void parcel_sent(void *arg, int result)
     remote->n_parcels_out--;
 }
 
+/* The first one of the free parcels leaves. False: the process has failed. */
+static inline bool send_parcel(struct ampi_remote *remote, struct ampi_peer *peer, struct ampi_parcel *parcel,
+                               size_t n_bytes)
+{
+    int result =
+        ampi_machine->send(parcel->am.src_pe, peer->proc_id, peer->pe_id, &parcel->am, sizeof parcel->am,
+                           parcel->data, n_bytes, MACHINE_HOST, parcel_sent, parcel);
+
+    if (BASE_UNLIKELY(result < 0))
+        return false;
+    if (result == MACHINE_PENDING) {
+        remote->parcels = parcel->next;
+        remote->n_parcels_out++;
+    }
+    peer->next_sent++;
+    return true;
+}
+
 bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *args, size_t n_bytes)
 {
     struct ampi_remote *remote = &ampi_remotes[self->pe_id];
     struct ampi_parcel *parcel;
     struct ampi_peer *peer;
-    int result;
 
     if (n_bytes > PARCEL_BYTES || args->mode == AMPI_SEND_SYNCHRONOUS ||
         remote->n_parcels_out >= PARCELS_OUT_MAX)
@@ -130,18 +147,29 @@ bool ampi_remote_try_send(struct ampi_rank *self, const struct ampi_send_args *a
     parcel = remote->parcels;
     fill_am(&parcel->am, args->comm, self->pe_id, args->dest, args->tag, peer->next_sent);
     ampi_p2p_pack(parcel->data, args, n_bytes);
-    result = ampi_machine->send(self->pe_id, peer->proc_id, peer->pe_id, &parcel->am, sizeof parcel->am,
-                                parcel->data, n_bytes, MACHINE_HOST, parcel_sent, parcel);
-    if (BASE_UNLIKELY(result < 0))
+    if (BASE_UNLIKELY(!send_parcel(remote, peer, parcel, n_bytes)))
         return false; /* the request will report it */
-    if (result == MACHINE_PENDING) {
-        remote->parcels = parcel->next;
-        remote->n_parcels_out++;
-    }
-    peer->next_sent++;
     peer->used_bytes += n_bytes + AMPI_WINDOW_MESSAGE_BYTES;
     self->n_sent[AMPI_ROUTE_OTHER_PROCESS]++;
     return true;
+}
+
+void ampi_remote_announce(const struct ampi_send_args *args, const void *bytes, size_t n_bytes)
+{
+    int pe_id = args->comm->owner->pe_id;
+    struct ampi_remote *remote = &ampi_remotes[pe_id];
+    struct ampi_peer *peer = peer_of_member(remote, args->comm, args->dest);
+    struct ampi_parcel *parcel;
+
+    if (!peer || remote->n_parcels_out >= PARCELS_OUT_MAX)
+        return;
+    if (!remote->parcels)
+        add_parcels(remote);
+    parcel = remote->parcels;
+    fill_am(&parcel->am, args->comm, pe_id, args->dest, args->tag, peer->next_sent);
+    parcel->am.flags |= AMPI_AM_TYPE;
+    memcpy(parcel->data, bytes, n_bytes);
+    send_parcel(remote, peer, parcel, n_bytes);
 }
 
 /* ---- Requests ---- */
@@ -368,21 +396,6 @@ void ampi_remote_cancel(struct ampi_request *request)
     am.flags |= AMPI_AM_CANCEL;
     am.cookie = (uint64_t)(uintptr_t)request;
     ampi_procs_post(peer->proc_id, peer->pe_id, &am, meant, sizeof *meant);
-}
-
-void ampi_remote_announce(const struct ampi_send_args *args, void *bytes, size_t n_bytes)
-{
-    int pe_id = args->comm->owner->pe_id;
-    struct ampi_peer *peer = peer_of_member(&ampi_remotes[pe_id], args->comm, args->dest);
-    struct ampi_am_header am;
-
-    if (!peer) {
-        free(bytes);
-        return;
-    }
-    fill_am(&am, args->comm, pe_id, args->dest, args->tag, peer->next_sent++);
-    am.flags |= AMPI_AM_TYPE;
-    ampi_procs_post(peer->proc_id, peer->pe_id, &am, bytes, n_bytes);
 }
 
 void ampi_remote_handle_cancelled(const struct ampi_am_header *am)
