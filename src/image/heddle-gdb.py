@@ -784,6 +784,39 @@ def drop_symbols():
         gdb.execute("file " + gdb.current_progspace().filename, to_string=True)
 
 
+class DebugJob(gdb.Command):
+    """Run mpirun, and attach to all processes of its job before their first instruction; mpirun --debug does this."""
+
+    def __init__(self):
+        super().__init__("heddle job", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("tbreak main", to_string=True)
+        gdb.execute("run", to_string=True)
+        gdb.execute("set var *(int *)&MPIR_being_debugged = 1")
+        show = gdb.Breakpoint("MPIR_Breakpoint", internal=True)  # in mpirun-procs, too, which may replace mpirun
+        gdb.execute("continue", to_string=True)
+        if not gdb.selected_inferior().pid:
+            raise gdb.GdbError("mpirun has ended")
+        table = int(gdb.parse_and_eval("*(unsigned long *)&MPIR_proctable"))
+        size = int(gdb.parse_and_eval("*(int *)&MPIR_proctable_size"))
+        pids = [int(gdb.parse_and_eval("*(int *)%d" % (table + 24 * i + 16))) for i in range(size)]
+        show.delete()
+        gdb.execute("handle SIGCONT nostop noprint pass", to_string=True)
+        numbers = []
+        for pid in pids:
+            before = {inferior.num for inferior in gdb.inferiors()}
+            gdb.execute("add-inferior -no-connection", to_string=True)
+            numbers += {inferior.num for inferior in gdb.inferiors()} - before
+            gdb.execute("inferior %d" % numbers[-1], to_string=True)
+            gdb.execute("attach %d" % pid, to_string=True)
+        gdb.execute("detach inferiors 1", to_string=True)
+        gdb.execute("remove-inferiors 1", to_string=True)
+        gdb.execute("inferior %d" % numbers[0], to_string=True)
+        gdb.execute("set schedule-multiple on")
+        print("%d stopped at the first instruction: set breakpoints, and continue" % size)
+
+
 class ListImages(gdb.Command):
     """List the ranks' copies of the program; an arrow marks the one of the selected frame."""
 
@@ -828,7 +861,7 @@ if "STACK" not in globals():
     STACK = StackOfRank()
     gdb.unwinder.register_unwinder(None, STACK)
     HideFrame0()
-    Heddle(), ShowRanks(), SelectRank(), ShowMessages(), BreakInRank(), ListImages(), AddSymbols(), Variable()
+    Heddle(), ShowRanks(), SelectRank(), ShowMessages(), BreakInRank(), ListImages(), AddSymbols(), DebugJob(), Variable()
     RANK_FUNCTION = RankFunction()
     RANKS = Ranks()
     gdb.events.new_objfile.connect(StartOfRank.watch)

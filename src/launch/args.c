@@ -43,6 +43,7 @@ enum effect {
     IN_UNIVERSE,
     SHOW_CALLS, /* --nvtx */
     SHOW_PROGRESS,
+    DEBUG,
     PRINT_HELP,
     PRINT_VERSION,
     NOTHING,    /* no meaning here, and harmless */
@@ -90,6 +91,7 @@ static const struct option options[] = {
      "request these kinds of memory: system,mpi,cuda:device"},
     {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
     {"--progress", "", SHOW_PROGRESS, "show what each rank does, in the terminal's last lines"},
+    {"--debug -debug", "", DEBUG, "run the job in gdb, which attaches to all of its processes"},
     {"-q --quiet -quiet", "", BE_QUIET, "no warnings"},
     {"-v --verbose -verbose", "", BE_VERBOSE, "print the command that is run"},
     {"--version -V -version", "", PRINT_VERSION, "print the version"},
@@ -447,6 +449,9 @@ static void apply(struct launch_command *command, const struct option *option, c
     case SHOW_CALLS:
         command->shows_calls = true;
         break;
+    case DEBUG:
+        command->debugs = true;
+        break;
     case SHOW_PROGRESS:
         command->shows_progress = true;
         break;
@@ -485,9 +490,8 @@ static int read_option(struct launch_command *command, char **argv, int i)
         launch_fail(LAUNCH_EXIT_USAGE, "%s: the option %.*s takes %s", argv[i], (int)name_len, argv[i],
                     num == 0 ? "no value" : "two words");
     char *values[2] = {NULL, NULL};
-    char *name = strndup(argv[i], name_len);
-    if (name == NULL)
-        launch_fail(1, "out of memory");
+    char name[MAX_NAME]; /* as long as the table's */
+    snprintf(name, sizeof name, "%.*s", (int)name_len, argv[i]);
     if (is_inline) {
         values[0] = argv[i] + name_len + 1;
     } else {
@@ -503,7 +507,6 @@ static int read_option(struct launch_command *command, char **argv, int i)
         }
     }
     apply(command, option, name, values);
-    free(name);
     return i;
 }
 
@@ -526,9 +529,8 @@ static void preload_nvtx(struct launch_command *command)
     static const char *const places[] = {"../lib/heddle/nvtx.so", HEDDLE_LIB_FROM_BIN "/heddle/nvtx.so"};
     char *file = launch_own_file(places);
     if (file == NULL)
-        launch_fail(
-            LAUNCH_EXIT_CANNOT_RUN,
-            "--nvtx: lib/heddle/nvtx.so is missing: no headers of NVTX 3 were found when it was built");
+        launch_fail(LAUNCH_EXIT_CANNOT_RUN,
+                    "--nvtx: lib/heddle/nvtx.so is missing: it was built without NVTX 3");
     launch_preload(command, "--nvtx", file);
     free(file);
 }
@@ -586,9 +588,8 @@ void launch_args_read_part(char **words, struct launch_command *part_out)
     check_command(part_out);
 }
 
-void launch_args_read(int argc, char **argv, struct launch_command *command_out)
+void launch_args_read(char **argv, struct launch_command *command_out)
 {
-    (void)argc;
     memset(command_out, 0, sizeof *command_out);
     command_out->start_dir = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     read_words(command_out, argv + 1);

@@ -45,6 +45,7 @@ struct launch_command {
     bool is_one_process;       /* --one-process */
     bool shows_calls;          /* --nvtx */
     bool shows_progress;       /* --progress */
+    bool debugs;               /* --debug */
     bool allows_root;          /* --allow-run-as-root */
     bool is_quiet;             /* -q: no warnings */
     bool is_verbose;           /* -v: print the command that is run */
@@ -66,7 +67,7 @@ struct launch_part {
 
 /* Parses argv. --help and --version print and exit; an error is explained and exits with 2. Applies the
  * options that affect this process: the working folder and environment variables. */
-void launch_args_read(int argc, char **argv, struct launch_command *command_out);
+void launch_args_read(char **argv, struct launch_command *command_out);
 
 /* Parses the words up to the next ':' for another program of the job: options, then program_argv and rest. */
 void launch_args_read_part(char **words, struct launch_command *part_out);
@@ -167,6 +168,20 @@ void launch_progress_begin(int fd);
 double launch_progress_show(void);
 /* The job has ended, or is left: gives the terminal back. */
 void launch_progress_end(void);
+
+/* Replaces this process by gdb, which runs the same command without --debug (debug.c). argv: of mpirun. */
+_Noreturn void launch_debug(const struct launch_command *command, char **argv);
+
+/* ---- mpir.c: for debuggers that run mpirun. Without one these do nothing ---- */
+
+bool launch_mpir_is_on(void);
+void launch_mpir_set_on(void);
+/* In a child, before it becomes the program: stops it there. */
+void launch_mpir_trace_me(void);
+/* Waits for that stop, and adds the process to the table. */
+void launch_mpir_add(pid_t pid, const char *path);
+/* All processes are in the table: shows it to the debugger, and lets them go on. */
+void launch_mpir_show(void);
 
 /* ---- launch_report.c: detecting whether the program has started ranks ---- */
 

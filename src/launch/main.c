@@ -21,10 +21,13 @@ static void open_standard_files(void)
 
 int main(int argc, char **argv)
 {
+    (void)argc;
     open_standard_files();
 
     struct launch_command command;
-    launch_args_read(argc, argv, &command);
+    launch_args_read(argv, &command);
+    if (command.debugs)
+        launch_debug(&command, argv);
     if (command.num_explored > 0)
         launch_explore(&command, argv);
 

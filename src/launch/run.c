@@ -144,8 +144,10 @@ static void start_child(const struct launch_command *command, const struct launc
         }
         if (copies > 1)
             set_place(children->num, copies);
+        launch_mpir_trace_me();
         replace_self(command, program);
     }
+    launch_mpir_add(pid, program->path);
     children->pids[children->num++] = pid;
     children->num_running++;
 }
@@ -282,6 +284,7 @@ static int run_children(const struct launch_command *command, const struct launc
     watch_reports(reports);
     for (int i = 0; i < copies && children.exit_code == 0; i++)
         start_child(command, program, copies, &children, &before);
+    launch_mpir_show();
     if (children.num < copies)
         signal_all(&children, SIGTERM);
     wait_for_all(command, &children, &signals);
@@ -337,7 +340,8 @@ int launch_run(struct launch_command *command, const struct launch_program *prog
         launch_progress_begin(progress);
     if (command->is_verbose)
         say_what_is_run(command, program, copies);
-    if (copies == 1 && command->timeout_s <= 0 && reports < 0 && progress < 0 && !program->may_run_python)
+    if (copies == 1 && command->timeout_s <= 0 && reports < 0 && progress < 0 && !program->may_run_python &&
+        !launch_mpir_is_on())
         replace_self(command, program);
     return run_children(command, program, copies, reports);
 }

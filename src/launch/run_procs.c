@@ -105,6 +105,8 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
         argv[at++] = text("grows");
     if (command->is_in_universe)
         argv[at++] = text(command->is_universe_implied ? "universe=implied" : "universe");
+    if (launch_mpir_is_on())
+        argv[at++] = text("debugged");
     if (command->keeps_going)
         argv[at++] = text("keep-going");
     if (progress >= 0)

@@ -19,7 +19,7 @@ expect "a row that HEDDLE_COLL changes" 0 ' bcast +[0-9]+ +12345 ' '' env HEDDLE
 expect "the other rows stay" 0 ' gather +[0-9]+ +[0-9]+ ' '' env HEDDLE_COLL=bcast:12345 "$ring" +help collectives
 expect "HEDDLE_COLL with an operation that does not exist" 2 '' 'HEDDLE_COLL=bcsat:1: expected OPERATION' env HEDDLE_COLL=bcsat:1 "$ring"
 expect "HEDDLE_COLL without a size" 2 '' 'HEDDLE_COLL=bcast:x: expected OPERATION' env HEDDLE_COLL=bcast:x "$ring"
-expect "+check with what it does not know" 2 '' '\+check leak: expected words of usage,leaks,stuck:S' "$ring" +check usage,leak
+expect "+check with what it does not know" 2 '' '\+check leak: expected words of usage,buffers,leaks,stuck:S' "$ring" +check usage,leak
 expect "+check stuck without seconds" 2 '' '\+check stuck:: expected words' "$ring" +check stuck:
 expect "+check stuck with too many seconds" 2 '' '\+check stuck:86401: expected words' "$ring" +check stuck:86401
 expect "+gpu with what it does not know" 2 '' '\+gpu no-waiting: expected words of service:US,nccl:PATH,no-WHAT,' "$ring" +gpu no-waiting

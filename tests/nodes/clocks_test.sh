@@ -18,6 +18,7 @@ nodes_up 2 10.77.0.
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
 EXPECT_TIMEOUT=60
+# shellcheck disable=SC2016 # the file's words
 sed -i 's/"\$number" sh -c/"$number" unshare --time --monotonic 3600 sh -c/' "$(nodes_ssh)"
 OMPI_MCA_plm_rsh_agent=$(nodes_ssh)
 export OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent=$OMPI_MCA_plm_rsh_agent OMPI_MCA_btl_tcp_if_include=eth0 \

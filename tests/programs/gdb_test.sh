@@ -63,6 +63,20 @@ in_gdb "ranks that do not run" "${shown}.* ranks 1-3 \(3\): message from rank 0,
     -ex 'watch -l $heddle_var("everyones")' -ex c --args ./debugged +vp 4 +p 1 wait
 in_gdb "a core file" "$shown" ./debugged core "${show[@]}"
 
+# ---- Debuggers that start mpirun ----
+printf '%s\n' 'set breakpoint pending on' 'break twice if number == 2' continue bt 'heddle ranks' >commands
+for procs in "" "--procs 2"; do
+    # shellcheck disable=SC2086
+    expect "mpirun --debug $procs" 0 'stopped at the first instruction.*#0 +twice \(number=2\).* in main .*rank 2: runs in twice at' '*' \
+        sh -c '"$@" <commands' - "$build/bin/mpirun" --debug -n 4 $procs ./debugged
+    # shellcheck disable=SC2086
+    in_gdb "MPIR $procs" '\$1 = [12] .*\$2 = 1 .*\$3 = 0x[0-9a-f]+ "[^"]*/debugged" \$4 = 1 .*exited normally' -ex 'tbreak main' -ex run \
+        -ex 'set var *(int *)&MPIR_being_debugged = 1' -ex 'break MPIR_Breakpoint' -ex c -ex 'print *(int *)&MPIR_proctable_size' \
+        -ex 'print *(int *)&MPIR_debug_state' -ex 'print (*(char ***)&MPIR_proctable)[1]' \
+        -ex 'print *(int *)(*(char **)&MPIR_proctable + 16) > 1' -ex 'info inferiors' -ex c --args "$build/bin/mpirun" -n 4 $procs ./debugged
+done
+expect "mpirun --debug on other nodes" 2 '' 'only for one run on this node' "$build/bin/mpirun" --debug --hosts a,b ./debugged
+
 "$build/bin/mpirun" -n 4 --procs 2 ./debugged stay >out 2>&1 &
 mpirun=$!
 trap 'kill $mpirun; rm -rf "$expect_dir"' EXIT

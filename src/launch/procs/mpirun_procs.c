@@ -57,6 +57,8 @@ static void read_command(char **argv, struct procs_options *options_out)
             options_out->is_universe_implied = *value != '\0';
         } else if (strcmp(*word, "grows") == 0)
             options_out->grows = true;
+        else if (strcmp(*word, "debugged") == 0)
+            launch_mpir_set_on();
         else if (strcmp(*word, "keep-going") == 0)
             options_out->keeps_going = true;
         else if (strncmp(*word, "progress=", 9) == 0)
@@ -331,6 +333,7 @@ static void start_all(struct procs_job *job)
     }
     if (input > STDERR_FILENO)
         close(input);
+    launch_mpir_show();
 }
 
 /* ---- The loop ---- */

@@ -36,6 +36,8 @@ static _Noreturn void become_program(const struct procs_job *job, int proc_id, c
     sigprocmask(SIG_SETMASK, &job->signals_before, NULL);
     if (program->dir != NULL && chdir(program->dir) != 0)
         goto failed;
+    if (proc_id < job->options.num_procs)
+        launch_mpir_trace_me();
     execve(program->path, program->argv, env);
 failed:;
     int error = errno;
@@ -74,6 +76,8 @@ int procs_spawn(struct procs_job *job, int proc_id, char **env, int stdin_fd, in
             ;
         goto err_close;
     }
+    if (proc_id < job->options.num_procs)
+        launch_mpir_add(pid, procs_program_of(&job->options, proc_id)->path);
     procs_guard_add(pid);
     job->procs[proc_id].pid = pid;
     job->num_running++;
