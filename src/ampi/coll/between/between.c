@@ -188,21 +188,6 @@ static void plan_exchange(struct ampi_exchange *x, uint64_t proposed)
 
 /* ---- The leader PE ---- */
 
-/* Sets whether messages may be given to the exchange. */
-static void set_active(struct ampi_between_slot *between_slot, bool is_active)
-{
-    struct ampi_between_slot **link = &between_slot->x.slot->state->remote->series;
-
-    if (BASE_UNLIKELY(between_slot->x.series) && between_slot->is_active != is_active) {
-        while (*link && *link != between_slot)
-            link = &(*link)->next_series;
-        if (is_active)
-            between_slot->next_series = NULL;
-        *link = is_active ? between_slot : between_slot->next_series;
-    }
-    between_slot->is_active = is_active;
-}
-
 /* All data that this process needs has arrived: continues with the middle stage. */
 void ampi_exchange_over(struct ampi_exchange *x)
 {
@@ -210,7 +195,7 @@ void ampi_exchange_over(struct ampi_exchange *x)
     const struct ampi_coll_remote *remote = slot->state->remote;
     struct ampi_between_slot *between_slot = BASE_CONTAINER(x, struct ampi_between_slot, x);
 
-    set_active(between_slot, false);
+    ampi_exchange_set_active(between_slot, false);
     if (BASE_UNLIKELY(x->has_failed)) {
         if (x->nccl)
             ampi_coll_nccl_drop(x);
@@ -248,7 +233,7 @@ static uint32_t hash_of(const struct ampi_coll_slot *slot)
 
 void ampi_coll_between_begin(struct ampi_exchange *x)
 {
-    set_active(BASE_CONTAINER(x, struct ampi_between_slot, x), true);
+    ampi_exchange_set_active(BASE_CONTAINER(x, struct ampi_between_slot, x), true);
     x->has_failed = ampi_comm_has_failed(x->slot->state->shared);
     ampi_exchange_start(x);
 }
@@ -306,10 +291,11 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id)
     for (int i = 0; i < AMPI_COLL_SLOTS; i++)
         if (remote->slots[i].is_active)
             ampi_exchange_fail(&remote->slots[i].x);
-    for (series = remote->series; series; series = next) {
-        next = series->next_series;
-        ampi_exchange_fail(&series->x);
-    }
+    for (uint32_t i = 0; i < remote->table.n_buckets; i++)
+        for (series = remote->table.buckets[i].active; series; series = next) {
+            next = series->next_active;
+            ampi_exchange_fail(&series->x);
+        }
 }
 
 static void handle_begin(struct ult_wakeup *wakeup)

@@ -109,6 +109,7 @@ struct ampi_coll_remote *ampi_coll_remote_create(struct ampi_coll_state *state)
         (!layouts[1] || layouts[1]->n_local == shared->side[1].n_ranks))
         return NULL;
     remote = base_calloc(1, sizeof *remote, "a communicator across processes");
+    ampi_exchange_table_init(&remote->table);
     remote->proc_id = ints(most);
     remote->leader_rank = ints(most);
     remote->leader_pe = ints(most);
@@ -152,11 +153,7 @@ void ampi_coll_remote_destroy(struct ampi_coll_remote *remote)
     if (!remote)
         return;
     ampi_coll_nccl_destroy(remote->nccl);
-    while (remote->arrived) {
-        struct ampi_exchange_message *next = remote->arrived->next;
-        ampi_exchange_message_free(remote->arrived);
-        remote->arrived = next;
-    }
+    ampi_exchange_table_fini(&remote->table);
     free(remote->proc_of);
     free(remote->proc_id);
     free(remote->index_of);

@@ -33,7 +33,8 @@ uint64_t ampi_coll_nccl_count(void)
 /* True if another process has reported that it failed. */
 static bool has_remote_failure(const struct ampi_exchange *x)
 {
-    const struct ampi_exchange_message *message = x->slot->state->remote->arrived;
+    const struct ampi_exchange_message *message =
+        ampi_exchange_bucket(&x->slot->state->remote->table, x->seq, x->series)->arrived;
 
     while (message && (message->series != x->series || message->seq != x->seq ||
                        (message->tag != AMPI_COLL_NCCL_TAG_BROKEN &&

@@ -3,7 +3,7 @@
  * exchange.c: running the steps of exchanges, and the messages between them. See exchange.h.
  *
  * Invariants, all on the leader PE:
- *   1. A received message is in one list: remote->arrived, then x->got of the exchange that awaits it, then
+ *   1. A received message is in one list: a bucket's arrived (coll_remote.h), then x->got of the exchange that awaits it, then
  *      x->kept of the same.
  *   2. A step runs only when n_awaited, n_held and, unless steps run ahead, n_sending are 0. The exchange ends when
  *      all three are.
@@ -123,17 +123,20 @@ static bool is_awaited(const struct ampi_exchange *x, const struct ampi_exchange
     return x->n_awaited > 0 && (x->tag == message->tag || x->tag == AMPI_EXCHANGE_ANY_TAG);
 }
 
-/* Takes messages that have arrived early. */
+/* Takes messages that have arrived early. Searches from the beginning after each, because taking it may call a user's
+ * operation, which lets others arrive. */
 static void take_arrived(struct ampi_exchange *x)
 {
-    struct ampi_exchange_message **link = &x->slot->state->remote->arrived;
+    struct ampi_exchange_table *table = &x->slot->state->remote->table;
+    struct ampi_exchange_message **link = &ampi_exchange_bucket(table, x->seq, x->series)->arrived, *message;
 
-    while (*link && x->n_awaited > 0) {
-        struct ampi_exchange_message *message = *link;
+    while ((message = *link) && x->n_awaited > 0) {
         bool is_ours = message->seq == x->seq && message->series == x->series;
         if (is_ours && is_awaited(x, message)) {
             *link = message->next;
+            table->n_entries--;
             take(x, message);
+            link = &ampi_exchange_bucket(table, x->seq, x->series)->arrived;
         } else {
             if (BASE_UNLIKELY(is_ours))
                 check_early(x, message);
@@ -294,8 +297,9 @@ struct ampi_exchange *ampi_exchange_find(struct ampi_coll_remote *remote, uint32
     struct ampi_between_slot *slot = &remote->slots[seq % AMPI_COLL_SLOTS];
 
     if (BASE_UNLIKELY(series))
-        for (slot = remote->series; slot && slot->x.series != series;)
-            slot = slot->next_series;
+        for (slot = ampi_exchange_bucket(&remote->table, seq, series)->active;
+             slot && (slot->x.series != series || slot->x.seq != seq);)
+            slot = slot->next_active;
     return slot && slot->is_active && slot->x.seq == seq ? &slot->x : NULL;
 }
 
@@ -306,30 +310,35 @@ void ampi_exchange_handle(struct ampi_coll_remote *remote, struct ampi_exchange_
     if (!x || !is_awaited(x, message)) {
         if (x)
             check_early(x, message);
-        message->next = remote->arrived;
-        remote->arrived = message;
+        ampi_exchange_add_arrived(&remote->table, message);
         return;
     }
     take(x, message);
     advance(x);
 }
 
+static void drop_early(struct ampi_coll_remote *remote, struct ampi_exchange_message **link)
+{
+    struct ampi_exchange_message *message;
+
+    while ((message = *link)) {
+        if (!message->direct && !message->token) {
+            link = &message->next;
+            continue;
+        }
+        *link = message->next;
+        remote->table.n_entries--;
+        if (message->token && !ampi_failed_is(remote->proc_id[message->proc]))
+            ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
+        message->token = NULL;
+        ampi_exchange_message_free(message);
+    }
+}
+
 void ampi_exchange_drop_arrived(struct ampi_coll_remote *remote)
 {
-    struct ampi_exchange_message **link = &remote->arrived;
-
-    while (*link) {
-        struct ampi_exchange_message *message = *link;
-        if (message->direct || message->token) {
-            *link = message->next;
-            if (message->token && !ampi_failed_is(remote->proc_id[message->proc]))
-                ampi_machine->release(ult_pe_id(ult_self()->pe), message->token);
-            message->token = NULL;
-            ampi_exchange_message_free(message);
-        } else {
-            link = &message->next;
-        }
-    }
+    for (uint32_t i = 0; i < remote->table.n_buckets; i++)
+        drop_early(remote, &remote->table.buckets[i].arrived);
 }
 
 /* ---- Sending ---- */

@@ -29,7 +29,7 @@ typedef void (*ampi_exchange_step_fn)(struct ampi_exchange *x);
 
 /* A received message. */
 struct ampi_exchange_message {
-    struct ampi_exchange_message *next; /* next in remote->arrived, then in x->got or x->kept */
+    struct ampi_exchange_message *next; /* next in the bucket, then in x->got or x->kept */
     uint32_t series;                    /* number of the persistent collective; 0: not persistent */
     uint32_t seq;                       /* number of the operation, or of the start if it is persistent */
     int tag;
