@@ -7,7 +7,9 @@
  *      destroyed at 0.
  *   2. An attribute is in its list while its delete callback runs, and leaves it only if that returns
  *      MPI_SUCCESS.
- *   3. Callbacks may change the list that is being walked: only keys are remembered across a callback.
+ *   3. Callbacks may change the list that is being walked: only keys and numbers are remembered across a callback.
+ *   4. Entries of a list are in the order of setting. A removed attribute leaves a gap, which goes when the list is full:
+ *      then all entries move and the index is made again. So the index never has more entries than the list.
  *
  * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by functions that duplicate
  * and free objects.
@@ -46,14 +48,23 @@ struct ampi_keyvals {
 #define FIRST_KEYVAL 10000
 
 struct attr {
-    struct keyval *keyval;
+    struct keyval *keyval; /* NULL: a gap */
     void *value;
+    uint64_t number; /* of the setting in this list */
 };
 
+/* Up to this capacity a list is searched without an index. */
+#define SMALL_CAPACITY 8
+
 struct ampi_attrs {
-    int n_attrs;
-    int capacity;
-    struct attr *attrs; /* in the order of setting */
+    int n_attrs;        /* without gaps */
+    int n_used;         /* entries, with gaps */
+    int end;            /* one past the last attribute */
+    int capacity;       /* entries there is room for, a power of two */
+    struct attr *attrs; /* invariant 4 */
+    int *index; /* 2 * capacity: 1 + the position of an entry, or 0; NULL: a small list. An entry is at the
+                         * first free place from its key's number on */
+    uint64_t n_set; /* attributes set so far */
 };
 
 static const char *const keyval_kinds[] = {"communicators", "datatypes", "windows"};
@@ -235,13 +246,72 @@ static int raise_keyval(const struct ampi_attr_owner *owner, int number)
 
 /* ---- Lists ---- */
 
+/* The position of the attribute with this key; -1: there is none. */
 static int find_attr(const struct ampi_attrs *attrs, const struct keyval *keyval)
 {
-    for (int i = 0; attrs && i < attrs->n_attrs; i++) {
-        if (attrs->attrs[i].keyval == keyval)
-            return i;
+    int mask, place;
+
+    if (!attrs)
+        return -1;
+    if (!attrs->index) {
+        for (int i = 0; i < attrs->end; i++)
+            if (attrs->attrs[i].keyval == keyval)
+                return i;
+        return -1;
     }
+    mask = 2 * attrs->capacity - 1;
+    for (place = keyval->number & mask; attrs->index[place]; place = (place + 1) & mask)
+        if (attrs->attrs[attrs->index[place] - 1].keyval == keyval)
+            return attrs->index[place] - 1;
     return -1;
+}
+
+/* The position of the first attribute whose number is not less; -1: there is none. */
+static int find_from(const struct ampi_attrs *attrs, uint64_t number)
+{
+    int low = 0, high = attrs ? attrs->end : 0, end = high;
+
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (attrs->attrs[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low < end && !attrs->attrs[low].keyval)
+        low++;
+    return low < end ? low : -1;
+}
+
+static void add_to_index(struct ampi_attrs *attrs, int position)
+{
+    int mask = 2 * attrs->capacity - 1, place = attrs->attrs[position].keyval->number & mask;
+
+    while (attrs->index[place])
+        place = (place + 1) & mask;
+    attrs->index[place] = position + 1;
+}
+
+/* Closes the gaps; doubles the capacity if these are not half of the entries. */
+static void make_room(struct ampi_attrs *attrs)
+{
+    int n = 0;
+
+    for (int i = 0; i < attrs->end; i++)
+        if (attrs->attrs[i].keyval)
+            attrs->attrs[n++] = attrs->attrs[i];
+    attrs->n_used = attrs->end = n;
+    if (2 * n >= attrs->capacity) {
+        attrs->capacity = attrs->capacity ? 2 * attrs->capacity : 4;
+        attrs->attrs =
+            base_realloc(attrs->attrs, (size_t)attrs->capacity * sizeof *attrs->attrs, "attributes");
+    }
+    if (attrs->capacity <= SMALL_CAPACITY)
+        return;
+    free(attrs->index);
+    attrs->index = base_calloc(2 * (size_t)attrs->capacity, sizeof *attrs->index, "attributes");
+    for (int i = 0; i < n; i++)
+        add_to_index(attrs, i);
 }
 
 static void append(struct ampi_attrs **list, struct keyval *keyval, void *value)
@@ -250,29 +320,37 @@ static void append(struct ampi_attrs **list, struct keyval *keyval, void *value)
 
     if (!attrs)
         attrs = *list = base_calloc(1, sizeof *attrs, "attributes");
-    if (attrs->n_attrs == attrs->capacity) {
-        attrs->capacity = attrs->capacity ? 2 * attrs->capacity : 4;
-        attrs->attrs =
-            base_realloc(attrs->attrs, (size_t)attrs->capacity * sizeof *attrs->attrs, "attributes");
-    }
-    attrs->attrs[attrs->n_attrs++] = (struct attr){keyval, value};
+    if (attrs->n_used == attrs->capacity)
+        make_room(attrs);
+    attrs->attrs[attrs->n_used] = (struct attr){keyval, value, attrs->n_set++};
+    if (attrs->index)
+        add_to_index(attrs, attrs->n_used);
+    attrs->end = ++attrs->n_used;
+    attrs->n_attrs++;
     keyval->n_uses++;
+}
+
+static void free_attrs(struct ampi_attrs *attrs)
+{
+    free(attrs->index);
+    free(attrs->attrs);
+    free(attrs);
 }
 
 /* Removes the attribute with this key from the list; frees an empty list. */
 static void take_out(struct ampi_attrs **list, struct keyval *keyval)
 {
     struct ampi_attrs *attrs = *list;
-    int index = find_attr(attrs, keyval);
+    int position = find_attr(attrs, keyval);
 
-    if (index < 0)
+    if (position < 0)
         return; /* the callback removed it */
-    for (int i = index + 1; i < attrs->n_attrs; i++)
-        attrs->attrs[i - 1] = attrs->attrs[i];
+    attrs->attrs[position].keyval = NULL;
+    while (attrs->end > 0 && !attrs->attrs[attrs->end - 1].keyval)
+        attrs->end--;
     drop_use(keyval);
     if (--attrs->n_attrs == 0) {
-        free(attrs->attrs);
-        free(attrs);
+        free_attrs(attrs);
         *list = NULL;
     }
 }
@@ -336,12 +414,16 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
  * callback's result. */
 static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
-    for (int i = 0; *from->attrs && i < (*from->attrs)->n_attrs; i++) {
-        struct attr attr = (*from->attrs)->attrs[i];
+    uint64_t number = 0;
+    int position;
+
+    while ((position = find_from(*from->attrs, number)) >= 0) {
+        struct attr attr = (*from->attrs)->attrs[position];
         void *value = NULL;
         int flag;
         int returned;
 
+        number = attr.number + 1;
         attr.keyval->n_uses++;
         returned = call_copy(from, &attr, &value, &flag);
         if (returned == MPI_SUCCESS && flag)
@@ -374,7 +456,7 @@ int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_att
 int ampi_attr_delete_all(const struct ampi_attr_owner *owner)
 {
     while (*owner->attrs) {
-        int error = delete_at(owner, (*owner->attrs)->n_attrs - 1);
+        int error = delete_at(owner, (*owner->attrs)->end - 1);
         if (error)
             return error;
     }
@@ -400,10 +482,8 @@ void ampi_attr_fini(struct ampi_rank *rank)
     if (!table)
         return;
     for (size_t i = 0; i < table->n_predefined; i++) {
-        if (table->of_predefined[i]) {
-            free(table->of_predefined[i]->attrs);
-            free(table->of_predefined[i]);
-        }
+        if (table->of_predefined[i])
+            free_attrs(table->of_predefined[i]);
     }
     for (int i = 0; i < table->n_keyvals; i++)
         free(table->keyvals[i]);
