@@ -112,6 +112,30 @@ START_TEST(operations_agree_with_naive_sets)
 }
 END_TEST
 
+START_TEST(thousands_of_lists_are_found)
+{
+    enum { N = 20000 };
+    struct ampi_group **groups = calloc(N, sizeof *groups), *again;
+
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < N; i++)
+            if (!groups[i])
+                groups[i] = ampi_group_create_list((int[]){i, i + 1, i + 7}, 3);
+        for (int i = 0; i < N; i++) {
+            again = ampi_group_create_list((int[]){i, i + 1, i + 7}, 3);
+            ck_assert_ptr_eq(again, groups[i]);
+            ampi_group_unref(again);
+        }
+        for (int i = 0; i < N; i++)
+            if (round == 2 || next_random(2)) {
+                ampi_group_unref(groups[i]);
+                groups[i] = NULL;
+            }
+    }
+    free(groups);
+}
+END_TEST
+
 START_TEST(sequences_have_no_list)
 {
     int evens[5] = {2, 4, 6, 8, 10}, downward[3] = {9, 6, 3}, odd[3] = {1, 2, 4};
@@ -193,6 +217,7 @@ int main(void)
     tcase_add_checked_fixture(cases, datatype_rank_start, NULL);
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, operations_agree_with_naive_sets);
+    tcase_add_test(cases, thousands_of_lists_are_found);
     tcase_add_test(cases, sequences_have_no_list);
     tcase_add_test(cases, equal_lists_are_one_object);
     tcase_add_test(cases, ranges_through_the_interface);

@@ -20,12 +20,18 @@
 
 struct ampi_group ampi_group_empty = {.stride = 1};
 
-#define TABLE_CHAINS 1024
+/* The table consists of shards with a lock each, so that PEs seldom wait for one another. */
+#define SHARD_BITS 6
+#define FIRST_CHAINS 16
 
-static struct {
+struct shard {
     pthread_mutex_t lock;
-    struct ampi_group *chains[TABLE_CHAINS];
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct ampi_group **chains; /* by hash */
+    uint32_t n_chains;          /* a power of two, not less than n_groups; 0: no group yet */
+    uint32_t n_groups;
+} BASE_CACHE_ALIGNED;
+static struct shard shards[1 << SHARD_BITS] = {
+    [0 ...(1 << SHARD_BITS) - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 /* ---- The table of groups with lists ---- */
 
@@ -51,10 +57,20 @@ static bool try_ref(struct ampi_group *group)
     return false;
 }
 
-/* The group with this list, with a reference for the caller; NULL: none. Under the lock. */
-static struct ampi_group *table_find(const int *list, int n, uint32_t hash)
+static struct shard *shard_of(uint32_t hash)
 {
-    struct ampi_group *group = table.chains[hash % TABLE_CHAINS];
+    return &shards[hash & ((1 << SHARD_BITS) - 1)];
+}
+
+static struct ampi_group **chain_of(const struct shard *shard, uint32_t hash)
+{
+    return &shard->chains[hash >> SHARD_BITS & (shard->n_chains - 1)];
+}
+
+/* The group with this list, with a reference for the caller; NULL: none. Under the lock. */
+static struct ampi_group *shard_find(const struct shard *shard, const int *list, int n, uint32_t hash)
+{
+    struct ampi_group *group = shard->n_chains ? *chain_of(shard, hash) : NULL;
 
     for (; group; group = group->next) {
         if (group->hash == hash && group->n_ranks == n &&
@@ -64,13 +80,41 @@ static struct ampi_group *table_find(const int *list, int n, uint32_t hash)
     return NULL;
 }
 
-static void table_remove(struct ampi_group *group)
+static void add(const struct shard *shard, struct ampi_group *group)
 {
-    struct ampi_group **link = &table.chains[group->hash % TABLE_CHAINS];
+    struct ampi_group **chain = chain_of(shard, group->hash);
+
+    group->next = *chain;
+    *chain = group;
+}
+
+/* Under the lock. The number of chains doubles when there are as many groups. */
+static void shard_add(struct shard *shard, struct ampi_group *group)
+{
+    struct ampi_group **old = shard->chains;
+    uint32_t n_old = shard->n_chains;
+
+    if (shard->n_groups++ == n_old) {
+        shard->n_chains = n_old ? 2 * n_old : FIRST_CHAINS;
+        shard->chains = base_calloc(shard->n_chains, sizeof(struct ampi_group *), "groups");
+        for (uint32_t i = 0; i < n_old; i++)
+            for (struct ampi_group *member = old[i], *next; member; member = next) {
+                next = member->next;
+                add(shard, member);
+            }
+        free(old);
+    }
+    add(shard, group);
+}
+
+static void shard_remove(struct shard *shard, struct ampi_group *group)
+{
+    struct ampi_group **link = chain_of(shard, group->hash);
 
     while (*link != group)
         link = &(*link)->next;
     *link = group->next;
+    shard->n_groups--;
 }
 
 /* ---- Creating and freeing ---- */
@@ -144,9 +188,17 @@ static struct ampi_group *create_with_list(const int *list, int n, uint32_t hash
     return group;
 }
 
+static void destroy(struct ampi_group *group)
+{
+    free(group->sorted);
+    free(group->list);
+    free(group);
+}
+
 struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks)
 {
-    struct ampi_group *group;
+    struct ampi_group *group, *made;
+    struct shard *shard;
     uint32_t hash;
     int stride;
 
@@ -155,27 +207,34 @@ struct ampi_group *ampi_group_create_list(const int *world_ranks, int n_ranks)
     if (is_arithmetic(world_ranks, n_ranks, &stride))
         return ampi_group_create_range(world_ranks[0], stride, n_ranks);
     hash = hash_list(world_ranks, n_ranks);
-    pthread_mutex_lock(&table.lock);
-    group = table_find(world_ranks, n_ranks, hash);
-    if (!group) {
-        group = create_with_list(world_ranks, n_ranks, hash);
-        group->next = table.chains[hash % TABLE_CHAINS];
-        table.chains[hash % TABLE_CHAINS] = group;
-    }
-    pthread_mutex_unlock(&table.lock);
+    shard = shard_of(hash);
+    pthread_mutex_lock(&shard->lock);
+    group = shard_find(shard, world_ranks, n_ranks, hash);
+    pthread_mutex_unlock(&shard->lock);
+    if (group)
+        return group;
+    made = create_with_list(world_ranks, n_ranks, hash);
+    pthread_mutex_lock(&shard->lock);
+    group = shard_find(shard, world_ranks, n_ranks, hash); /* another PE may have been faster */
+    if (!group)
+        shard_add(shard, made);
+    pthread_mutex_unlock(&shard->lock);
+    if (!group)
+        return made;
+    destroy(made);
     return group;
 }
 
 void ampi_group_destroy(struct ampi_group *group)
 {
+    struct shard *shard = shard_of(group->hash);
+
     if (group->list) {
-        pthread_mutex_lock(&table.lock);
-        table_remove(group);
-        pthread_mutex_unlock(&table.lock);
+        pthread_mutex_lock(&shard->lock);
+        shard_remove(shard, group);
+        pthread_mutex_unlock(&shard->lock);
     }
-    free(group->sorted);
-    free(group->list);
-    free(group);
+    destroy(group);
 }
 
 /* ---- Handles ---- */
