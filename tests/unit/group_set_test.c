@@ -112,6 +112,48 @@ START_TEST(operations_agree_with_naive_sets)
 }
 END_TEST
 
+static int naive_stranger(const struct naive *a, const struct naive *b)
+{
+    int i = 0;
+
+    while (i < a->n && naive_find(b, a->ranks[i]) != MPI_UNDEFINED)
+        i++;
+    return i;
+}
+
+/* b is sometimes another order of a part of a. */
+static struct naive random_part(const struct naive *a)
+{
+    struct naive part = *a;
+
+    if (next_random(2))
+        return random_naive();
+    for (int i = part.n - 1; i > 0; i--) {
+        int k = next_random(i + 1), old = part.ranks[i];
+        part.ranks[i] = part.ranks[k];
+        part.ranks[k] = old;
+    }
+    part.n = next_random(part.n + 1);
+    return part;
+}
+
+START_TEST(strangers_agree_with_naive_sets)
+{
+    for (int round = 0; round < N_ROUNDS; round++) {
+        struct naive of = random_naive(), a = random_part(&of);
+        struct ampi_group *x = ampi_group_create_list(a.ranks, a.n);
+        struct ampi_group *y = ampi_group_create_list(of.ranks, of.n);
+
+        for (int k = 0; k < 2; k++) { /* the second result is remembered */
+            ck_assert_int_eq(ampi_group_find_stranger(x, y), naive_stranger(&a, &of));
+            ck_assert_int_eq(ampi_group_find_stranger(y, x), naive_stranger(&of, &a));
+        }
+        ampi_group_unref(x);
+        ampi_group_unref(y);
+    }
+}
+END_TEST
+
 START_TEST(thousands_of_lists_are_found)
 {
     enum { N = 20000 };
@@ -217,6 +259,7 @@ int main(void)
     tcase_add_checked_fixture(cases, datatype_rank_start, NULL);
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, operations_agree_with_naive_sets);
+    tcase_add_test(cases, strangers_agree_with_naive_sets);
     tcase_add_test(cases, thousands_of_lists_are_found);
     tcase_add_test(cases, sequences_have_no_list);
     tcase_add_test(cases, equal_lists_are_one_object);

@@ -280,24 +280,78 @@ static int find_in_range(const struct ampi_group *group, int world_rank)
     return (int)position;
 }
 
-int ampi_group_find(const struct ampi_group *group, int world_rank)
+/* The number of members with smaller world ranks if this one is in the list; else MPI_UNDEFINED. */
+static int find_in_list(const struct ampi_group *group, int world_rank)
 {
     int low = 0;
     int high = group->n_ranks;
 
-    if (!group->list)
-        return find_in_range(group, world_rank);
     while (low < high) {
         int middle = low + (high - low) / 2;
-        int position = group->sorted ? group->sorted[middle] : middle;
-        if (group->list[position] == world_rank)
-            return position;
-        if (group->list[position] < world_rank)
+        int found = group->list[group->sorted ? group->sorted[middle] : middle];
+        if (found == world_rank)
+            return middle;
+        if (found < world_rank)
             low = middle + 1;
         else
             high = middle;
     }
     return MPI_UNDEFINED;
+}
+
+int ampi_group_find(const struct ampi_group *group, int world_rank)
+{
+    int place;
+
+    if (!group->list)
+        return find_in_range(group, world_rank);
+    place = find_in_list(group, world_rank);
+    return place == MPI_UNDEFINED || !group->sorted ? place : group->sorted[place];
+}
+
+static bool has(const struct ampi_group *group, int member_world_rank)
+{
+    return ampi_group_find(group, member_world_rank) != MPI_UNDEFINED;
+}
+
+/* True if a range of two or more is in the other group. False does not mean that it is not. */
+static bool is_range_in(const struct ampi_group *group, const struct ampi_group *of)
+{
+    int last = ampi_group_world_rank(group, group->n_ranks - 1), a, b;
+
+    if (!of->list) /* with these three all that are between them */
+        return has(of, group->first) && has(of, group->first + group->stride) && has(of, last);
+    if (group->stride != 1 && group->stride != -1)
+        return false;
+    a = find_in_list(of, group->first);
+    b = find_in_list(of, last);
+    return a != MPI_UNDEFINED && b != MPI_UNDEFINED && abs(b - a) == group->n_ranks - 1;
+}
+
+static uint64_t number_of(struct ampi_group *group)
+{
+    static _Atomic uint64_t n_numbers;
+    uint64_t number = atomic_load(&group->number);
+
+    if (number == 0) {
+        uint64_t mine = atomic_fetch_add(&n_numbers, 1) + 1;
+        if (atomic_compare_exchange_strong(&group->number, &number, mine))
+            number = mine;
+    }
+    return number;
+}
+
+int ampi_group_find_stranger(struct ampi_group *group, struct ampi_group *of)
+{
+    if (group == of || (group->list && atomic_load(&group->part_of) == number_of(of)) ||
+        (!group->list && group->n_ranks > 1 && is_range_in(group, of)))
+        return group->n_ranks;
+    for (int i = 0; i < group->n_ranks; i++)
+        if (!has(of, ampi_group_world_rank(group, i)))
+            return i;
+    if (group->list)
+        atomic_store(&group->part_of, number_of(of));
+    return group->n_ranks;
 }
 
 int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b)

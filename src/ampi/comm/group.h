@@ -22,7 +22,9 @@ struct ampi_group {
     int *sorted;   /* positions in the list by ascending world rank, for the inverse look-up; NULL: the list
                     * is ascending */
     uint32_t hash; /* of the list */
-    struct ampi_group *next; /* next in the table of groups with lists */
+    struct ampi_group *next;  /* next in the table of groups with lists */
+    _Atomic uint64_t number;  /* never reused; 0: not needed yet */
+    _Atomic uint64_t part_of; /* if there is a list: the number of a group that has all of its members */
 };
 
 extern struct ampi_group ampi_group_empty;
@@ -79,6 +81,10 @@ static inline int ampi_group_world_rank(const struct ampi_group *group, int grou
 
 /* The position of a world rank in the group; MPI_UNDEFINED if it is not a member. */
 int ampi_group_find(const struct ampi_group *group, int world_rank);
+
+/* The first member that is not in the other group; n_ranks: all are. Where many ranks ask the same, the first one
+ * compares the groups, and the others find the result. */
+int ampi_group_find_stranger(struct ampi_group *group, struct ampi_group *of);
 
 /* MPI_IDENT, MPI_SIMILAR or MPI_UNEQUAL. */
 int ampi_group_compare(const struct ampi_group *a, const struct ampi_group *b);

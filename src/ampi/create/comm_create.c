@@ -70,8 +70,8 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 {
     struct ampi_rank *self = ampi_enter("MPI_Comm_create");
     struct ampi_comm *old = ampi_comm_of(self, comm);
-    const struct ampi_group *members = ampi_group_of(group);
-    int key, color;
+    struct ampi_group *members = ampi_group_of(group);
+    int key, color, stranger;
 
     if (!old)
         return ampi_comm_raise_invalid(comm);
@@ -79,13 +79,11 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
         return ampi_raise(old, MPI_ERR_GROUP, "%p is not a valid group", (void *)group);
     if (!newcomm)
         return raise_null(old);
-    for (int i = 0; i < members->n_ranks; i++) {
-        int world_rank = ampi_group_world_rank(members, i);
-        if (ampi_group_find(old->local->layout->group, world_rank) == MPI_UNDEFINED)
-            return ampi_raise(old, MPI_ERR_GROUP,
-                              "member %d of the group (world rank %d) is not in the communicator", i,
-                              world_rank);
-    }
+    stranger = ampi_group_find_stranger(members, old->local->layout->group);
+    if (stranger < members->n_ranks)
+        return ampi_raise(old, MPI_ERR_GROUP,
+                          "member %d of the group (world rank %d) is not in the communicator", stranger,
+                          ampi_group_world_rank(members, stranger));
     key = ampi_group_find(members, self->world_rank);
     /* Disjoint groups, which an intracommunicator allows, differ in their first member. */
     color = old->shared->is_inter || key == MPI_UNDEFINED ? 0 : ampi_group_world_rank(members, 0);

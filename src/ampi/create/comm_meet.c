@@ -48,7 +48,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     struct ampi_group *members = ampi_group_of(group);
     struct ampi_meet me = {
         .function = "create_group", .group = members, .tag = tag, .build = build_from_group};
-    int error;
+    int error, stranger;
 
     if (!old)
         return ampi_comm_raise_invalid(comm);
@@ -61,10 +61,11 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
     if (!newcomm)
         return ampi_raise(old, MPI_ERR_ARG, "newcomm is NULL");
     me.member = ampi_group_find(members, self->world_rank);
-    for (int i = 0; i < members->n_ranks; i++) {
-        if (ampi_group_find(old->local->layout->group, ampi_group_world_rank(members, i)) == MPI_UNDEFINED)
-            return ampi_raise(old, MPI_ERR_GROUP, "member %d of the group is not in the communicator", i);
-    }
+    stranger = ampi_group_find_stranger(members, old->local->layout->group);
+    if (stranger < members->n_ranks)
+        return ampi_raise(old, MPI_ERR_GROUP,
+                          "member %d of the group (world rank %d) is not in the communicator", stranger,
+                          ampi_group_world_rank(members, stranger));
     if (me.member == MPI_UNDEFINED) { /* the caller is not a member */
         *newcomm = MPI_COMM_NULL;
         return MPI_SUCCESS;
