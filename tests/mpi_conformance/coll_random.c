@@ -138,8 +138,8 @@ static void plan(struct op *op, const struct group *group, unsigned kind)
     op->root = (int)next(1u << 20);
     op->in_place = next(3) == 0;
     op->reduction = (int)next(N_OPS);
-    op->send_lay = (int)next(3);
-    op->recv_lay = (int)next(3);
+    op->send_lay = (int)next(N_LAYOUTS);
+    op->recv_lay = (int)next(N_LAYOUTS);
     op->request = MPI_REQUEST_NULL;
     if (group->comm == MPI_COMM_NULL)
         return;
@@ -278,7 +278,7 @@ int main(int argc, char **argv)
     }
     MTEST_OK(MPI_Op_free(&map_op));
     MTEST_OK(MPI_Type_free(&map_type));
-    for (int i = 1; i < 3; i++)
+    for (int i = 1; i < N_LAYOUTS; i++)
         MTEST_OK(MPI_Type_free(&layouts[i].type));
     return mtest_end();
 }

@@ -86,11 +86,13 @@ struct layout {
     int at, extent; /* the position of the int, and of the next one, in bytes */
 };
 
-static struct layout layouts[3] = {{MPI_INT, 0, 4}, {MPI_DATATYPE_NULL, 8, 12}, {MPI_DATATYPE_NULL, 0, 8}};
+enum { N_LAYOUTS = 4 };
+static struct layout layouts[N_LAYOUTS] = {
+    {MPI_INT, 0, 4}, {MPI_DATATYPE_NULL, 8, 12}, {MPI_DATATYPE_NULL, 0, 8}, {MPI_DATATYPE_NULL, 4, 4}};
 
 static void make_layouts(void)
 {
-    for (int i = 1; i < 3; i++) {
+    for (int i = 1; i < N_LAYOUTS; i++) {
         int one = 1;
         MPI_Aint at = layouts[i].at;
         MPI_Datatype type = MPI_INT, moved;

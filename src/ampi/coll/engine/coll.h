@@ -303,6 +303,10 @@ static inline struct ampi_coll_block ampi_coll_block(const struct ampi_coll_buf 
     return block;
 }
 
+/* The number of blocks of a v or w form, from block s on, that have as many elements of the same type as s, and whose
+ * displacements are those of one array; at least 1. n: the number of all blocks. (coll_move.c) */
+int ampi_coll_find_run(const struct ampi_coll_buf *buf, int s, int n);
+
 /* A member's contribution to MPI_Allgather. */
 static inline struct ampi_coll_block ampi_coll_contribution(const struct ampi_coll_args *args)
 {

@@ -40,6 +40,46 @@ size_t ampi_coll_total_bytes(const struct ampi_coll_buf *buf, int n_blocks)
     return total;
 }
 
+/* Entries that are compared at a time, without a branch for each. */
+#define COMPARED 32
+
+/* The same for int arrays, up to less than COMPARED entries at the end. Returns the end of the run that was found. */
+static int find_int_run(const int *counts, const int *displs, int s, int n, MPI_Count step)
+{
+    int end = s + 1;
+
+    for (; end + COMPARED <= n; end += COMPARED) {
+        unsigned differ = 0, displ = (unsigned)displs[s] + (unsigned)(end - s) * (unsigned)step;
+        for (int i = 0; i < COMPARED; i++)
+            differ |= ((unsigned)counts[end + i] ^ (unsigned)counts[s]) |
+                      ((unsigned)displs[end + i] ^ (displ + (unsigned)i * (unsigned)step));
+        /* Without overflow the last one is exact. */
+        if (differ || displs[end + COMPARED - 1] != displs[s] + (end + COMPARED - 1 - s) * step)
+            break;
+    }
+    return end;
+}
+
+int ampi_coll_find_run(const struct ampi_coll_buf *buf, int s, int n)
+{
+    MPI_Count count = ampi_coll_count(buf, s), step = count;
+    int end = s + 1;
+
+    if (count == 0)
+        return 1;
+    if (buf->is_w)
+        step *= ampi_type_of(buf->types[s])->extent_bytes;
+    if (!buf->has_large_counts && !buf->has_large_displs)
+        end = find_int_run(buf->counts, buf->displs, s, n, step);
+    while (end < n && ampi_coll_count(buf, end) == count &&
+           ampi_coll_displ(buf, end) == ampi_coll_displ(buf, s) + (end - s) * step)
+        end++;
+    for (int i = s + 1; i < end && buf->is_w; i++)
+        if (buf->types[i] != buf->types[s])
+            return i - s;
+    return end - s;
+}
+
 /* Bytes that are copied to all receivers at a time: a third of the first-level cache; for results that
  * bypass the caches, a part of the second-level one, for longer runs of stores. */
 #define PIECE_BYTES ((size_t)16 << 10)

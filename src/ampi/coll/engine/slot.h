@@ -94,10 +94,11 @@ struct ampi_coll_args {
     bool is_remote;      /* a stand-in for a member of another process: between.h */
     bool is_short;       /* the receive buffer does not get the member's own data */
     bool is_moved;       /* plan->early has done the member's share */
-    uint32_t pending_bit;        /* in comm->coll_pending, once started; 0: persistent */
-    int key[2];                  /* plan-specific: color and key of MPI_Comm_split */
-    struct ampi_op *op;          /* reductions */
-    void *extra;                 /* plan-specific: communicator creation returns its result here */
+    uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
+    int key[2];           /* plan-specific: color and key of MPI_Comm_split */
+    struct ampi_op *op;   /* reductions */
+    void *extra;          /* plan-specific: communicator creation returns its result here */
+    size_t flat_bytes;    /* all-to-all: the size of all blocks, which follow one another; 0: they do not */
     struct ampi_coll_args *next; /* link of the member's deferred operations */
     struct ampi_coll_buf send;
     struct ampi_coll_buf recv;

@@ -9,13 +9,25 @@
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
-static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
-{
-    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+/* Receivers that are served together: they share the look-up of a contribution. */
+#define TILE 16
 
-    for (int s = 0; s < args->comm->peer->n_ranks; s++)
-        if (sources[s] != args || !ampi_coll_is_in_place(&args->send))
-            ampi_coll_move(args, ampi_coll_block(&args->recv, s), ampi_coll_contribution(sources[s]));
+static void receive_all(const struct ampi_coll_slot *slot, int first, int end)
+{
+    for (int s = 0; s < slot->state->n_members; s++) {
+        struct ampi_coll_block from = {0};
+        const struct ampi_coll_args *source = NULL;
+        for (int i = first; i < end; i++) {
+            struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+            struct ampi_coll_args *its_source =
+                s < args->comm->peer->n_ranks ? slot->args[ampi_coll_peer_first(args->comm) + s] : NULL;
+            if (!its_source || (its_source == args && ampi_coll_is_in_place(&args->send)))
+                continue;
+            if (its_source != source)
+                from = ampi_coll_contribution(source = its_source);
+            ampi_coll_move(args, ampi_coll_block(&args->recv, s), from);
+        }
+    }
 }
 
 /* From this size on, received data does not stay in the cache together with its source. */
@@ -43,11 +55,11 @@ static void allgather_share(struct ampi_coll_slot *slot, int part)
                 ampi_coll_is_stream(each_bytes * (size_t)ampi_coll_n_local(slot->state)));
         return;
     }
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
-        receive_all(slot, ampi_coll_part_args(slot, i));
+    for (int i = ampi_coll_part_from(slot, part), end = ampi_coll_part_to(slot, part); i < end; i += TILE)
+        receive_all(slot, i, i + TILE < end ? i + TILE : end);
 }
 
-/* All contributions are consecutive in the slot: for a contiguous buffer they are one copy. */
+/* All contributions are consecutive in the slot: where the blocks of a contiguous buffer are, too, they are one copy. */
 static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     const struct ampi_coll_buf *recv = &args->recv;
@@ -60,8 +72,14 @@ static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
                n_bytes * (size_t)args->comm->peer->n_ranks);
         return;
     }
-    for (int s = 0; s < args->comm->peer->n_ranks; s++)
-        ampi_coll_move(args, ampi_coll_block(recv, s), ampi_coll_bytes(first + (size_t)s * n_bytes, n_bytes));
+    for (int s = 0, n = args->comm->peer->n_ranks, n_run; s < n; s += n_run) {
+        struct ampi_coll_block block = ampi_coll_block(recv, s);
+        n_run = recv->counts && ampi_coll_block_bytes(&block) == n_bytes && ampi_type_is_block(recv->type, 2)
+                    ? ampi_coll_find_run(recv, s, n)
+                    : 1;
+        block.count *= n_run;
+        ampi_coll_move(args, block, ampi_coll_bytes(first + (size_t)s * n_bytes, (size_t)n_run * n_bytes));
+    }
 }
 
 static void allgather_deliver(struct ampi_coll_slot *slot, int part)

@@ -25,18 +25,50 @@ static void swap_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
                            ampi_coll_block(&slot->args[s]->recv, rank));
 }
 
-static void receive_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
-{
-    struct ampi_coll_args **sources = slot->args + ampi_coll_peer_first(args->comm);
+/* Receivers that are served together: each source's blocks for them, and their counts and displacements, are adjacent
+ * or near. */
+#define TILE 32
 
-    for (int s = 0; s < args->comm->peer->n_ranks; s++)
-        if (!ampi_coll_is_in_place(&sources[s]->send))
-            ampi_coll_move(args, ampi_coll_block(&args->recv, s),
-                           ampi_coll_block(&sources[s]->send, args->comm->rank));
+/* ampi_coll_move, faster for small blocks of host memory. */
+static inline __attribute__((always_inline)) void move(struct ampi_coll_args *to, struct ampi_coll_block dst,
+                                                       struct ampi_coll_block src)
+{
+    size_t n_bytes = ampi_coll_block_bytes(&dst);
+
+    if (n_bytes != 0 && n_bytes == ampi_coll_block_bytes(&src) && dst.buf != src.buf && !gpu_is_used() &&
+        ampi_type_is_block(dst.type, dst.count) && ampi_type_is_block(src.type, src.count))
+        ampi_coll_copy_small(ampi_type_address(dst.buf, dst.type->true_lb_bytes),
+                             ampi_type_address(src.buf, src.type->true_lb_bytes), n_bytes);
+    else
+        ampi_coll_move(to, dst, src);
 }
 
-/* Receivers that are served together: each source's blocks for them are adjacent. */
-#define TILE 16
+static void receive_all(const struct ampi_coll_slot *slot, int part)
+{
+    int end = ampi_coll_part_to(slot, part);
+
+    for (int first = ampi_coll_part_from(slot, part); first < end; first += TILE) {
+        int n = 0;
+        struct {
+            struct ampi_coll_args *args, **sources;
+            int n_sources, rank;
+        } to[TILE];
+        for (int i = first; i < end && i < first + TILE; i++) {
+            struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
+            if (ampi_coll_is_in_place(&args->send))
+                continue;
+            to[n].args = args;
+            to[n].sources = slot->args + ampi_coll_peer_first(args->comm);
+            to[n].n_sources = args->comm->peer->n_ranks;
+            to[n++].rank = args->comm->rank;
+        }
+        for (int s = 0; s < slot->state->n_members; s++)
+            for (int i = 0; i < n; i++)
+                if (s < to[i].n_sources && !ampi_coll_is_in_place(&to[i].sources[s]->send))
+                    move(to[i].args, ampi_coll_block(&to[i].args->recv, s),
+                         ampi_coll_block(&to[i].sources[s]->send, to[i].rank));
+    }
+}
 
 /* Copies one source's blocks of n_bytes for up to TILE receivers. Constant sizes need no call when this is
  * inlined. */
@@ -45,6 +77,13 @@ copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks,
 {
     for (int i = 0; i < n; i++)
         memcpy(to[i] + to_skip, from + (size_t)ranks[i] * n_bytes, n_bytes);
+}
+
+static char *flat_start(const struct ampi_coll_buf *buf)
+{
+    struct ampi_coll_block first = ampi_coll_block(buf, 0);
+
+    return ampi_type_address(buf->buf, first.type->true_lb_bytes);
 }
 
 /* For blocks of equal size that are consecutive at all members. */
@@ -58,12 +97,11 @@ static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
         int ranks[TILE];
         for (int i = 0; i < n; i++) {
             const struct ampi_coll_args *args = ampi_coll_part_args(slot, first + i);
-            to[i] = ampi_type_address(args->recv.buf, args->recv.type->true_lb_bytes);
+            to[i] = flat_start(&args->recv);
             ranks[i] = args->comm->rank;
         }
         for (int s = 0; s < slot->state->n_members; s++) {
-            const struct ampi_coll_buf *send = &slot->args[s]->send;
-            const char *from = ampi_type_address(send->buf, send->type->true_lb_bytes);
+            const char *from = flat_start(&slot->args[s]->send);
             size_t skip = (size_t)s * n_bytes;
             if (n_bytes == 8)
                 copy_blocks(to, skip, from, ranks, n, 8);
@@ -75,22 +113,36 @@ static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
     }
 }
 
-/* The block size if all blocks have the same size and are consecutive; 0: they are not. */
+/* The size of a buffer's blocks if all have the same size and are consecutive; 0: they are not. */
+static size_t flat_block_bytes(const struct ampi_coll_buf *buf, int n)
+{
+    struct ampi_coll_block first = ampi_coll_block(buf, 0);
+    bool is_flat = first.count && first.buf == buf->buf && ampi_type_is_block(first.type, 2) &&
+                   (!buf->counts || ampi_coll_find_run(buf, 0, n) == n);
+
+    return is_flat ? ampi_coll_block_bytes(&first) : 0;
+}
+
+/* Sets args->flat_bytes. Each member looks at its own arrays. */
+static void find_flat(struct ampi_coll_args *args)
+{
+    int n = args->comm->peer->n_ranks;
+    size_t n_bytes = flat_block_bytes(&args->recv, n);
+
+    if (n_bytes && flat_block_bytes(&args->send, n) == n_bytes)
+        args->flat_bytes = n_bytes;
+}
+
+/* The block size if it is the same at all members, and all blocks are consecutive; else 0. */
 static size_t flat_bytes(const struct ampi_coll_slot *slot)
 {
-    const struct ampi_coll_buf *recv = &slot->last->recv;
-    size_t n_bytes = recv->counts || !recv->type ? 0 : (size_t)(recv->count * recv->type->size_bytes);
+    size_t n_bytes = slot->last->flat_bytes;
 
-    if (slot->state->shared->is_inter || ampi_coll_device_any(slot))
+    if (!n_bytes || ampi_coll_device_any(slot))
         return 0;
-    for (int i = 0; i < slot->state->n_members && n_bytes; i++) {
-        const struct ampi_coll_args *args = slot->args[i];
-        if (ampi_coll_is_in_place(&args->send) || args->send.counts || args->recv.counts ||
-            !ampi_type_is_block(args->send.type, 2) || !ampi_type_is_block(args->recv.type, 2) ||
-            (size_t)(args->send.count * args->send.type->size_bytes) != n_bytes ||
-            (size_t)(args->recv.count * args->recv.type->size_bytes) != n_bytes)
-            n_bytes = 0;
-    }
+    for (int i = 0; i < slot->state->n_members; i++)
+        if (slot->args[i]->flat_bytes != n_bytes)
+            return 0;
     return n_bytes;
 }
 
@@ -104,9 +156,8 @@ static void alltoall_share(struct ampi_coll_slot *slot, int part)
         struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
         if (ampi_coll_is_in_place(&args->send))
             swap_all(slot, args);
-        else
-            receive_all(slot, args);
     }
+    receive_all(slot, part);
 }
 
 static void alltoall_middle(struct ampi_coll_slot *slot)
@@ -180,6 +231,7 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
     int error, n_peers;
 
     ampi_coll_args_init(args, &alltoall_plan);
+    args->flat_bytes = 0;
     if ((error = ampi_coll_enter(call, comm, args)))
         return error;
     n_peers = args->comm->peer->n_ranks;
@@ -194,9 +246,11 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
         if (!args->send.n_blocks &&
             ampi_coll_is_same(ampi_coll_whole(&args->send), ampi_coll_whole(&args->recv)))
             return ampi_coll_raise_same(args);
-        if (!args->comm->shared->is_inter)
+        if (!args->comm->shared->is_inter) {
             ampi_coll_check_own(args, ampi_coll_block(&args->send, args->comm->rank),
                                 ampi_coll_block(&args->recv, args->comm->rank));
+            find_flat(args);
+        }
     }
     return ampi_coll_begin(call, args);
 }
