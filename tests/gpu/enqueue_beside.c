@@ -31,16 +31,34 @@ static void transfer(void)
     free(host);
 }
 
+/* More than the library has in store: it uses those again that were destroyed, but not with their work, their order or their
+ * attributes. */
 static void create_streams(void)
 {
+    CUstreamAttrValue sent = {.syncPolicy = CU_SYNC_POLICY_YIELD}, got;
+    volatile unsigned *flag = gtest_flag();
+    unsigned flags;
     CUstream made;
 
-    for (int i = 0; i < 4; i++) {
-        GTEST_CU(cuStreamCreate(&made, i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
-        gtest_launch_update(other, N, 1, 1, made);
+    for (int i = 0; i < 60; i++) {
+        CUdeviceptr own = i % 3 ? other : memory;
+        GTEST_CU(cuStreamCreateWithPriority(&made, i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
+                                            i == 20 ? -1 : 0));
+        GTEST_CU(cuStreamGetFlags(made, &flags));
+        MTEST_CHECK(flags == (i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING), "stream %d: flags", i);
+        GTEST_CU(cuStreamGetAttribute(made, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &got));
+        MTEST_CHECK(got.syncPolicy != CU_SYNC_POLICY_YIELD, "stream %d has the attributes of another", i);
+        gtest_launch_update(own, N, 1, 0, made);
         GTEST_CU(cuStreamSynchronize(made));
+        if (i == 3)
+            GTEST_CU(cuStreamSetAttribute(made, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &sent));
+        if (i == 10)
+            gtest_launch_spin((CUdeviceptr)flag, made); /* its work continues */
         GTEST_CU(cuStreamDestroy(made));
     }
+    *flag = 1;
+    GTEST_CU(cuCtxSynchronize());
+    GTEST_CU(cuMemFreeHost((void *)flag));
 }
 
 /* They become a graph, in a stream of that priority. */

@@ -112,8 +112,6 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
       "graphs may have copies there, and may block")                                                         \
-    X(cuStreamDestroy, 4000, 1, (CUstream, stream), real.cuStreamDestroy,                                    \
-      gpu_stream_ends(stream, GPU_CALLER), nothing(), "belongs to the rank, and may block")                  \
     X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, gpu_repeats_break(),       \
       nothing(), "may block")
 

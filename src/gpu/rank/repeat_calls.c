@@ -81,6 +81,7 @@ static CUresult attach(CUstream stream, CUdeviceptr address, size_t n_bytes, uns
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
     if (result != CUDA_SUCCESS)
         return result;
+    gpu_streams_change(stream);
     gpu_submit_begin(caller);
     result = function(call.stream, address, n_bytes, flags);
     gpu_submit_end();
@@ -100,6 +101,7 @@ set_attribute(CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue
     CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
 
     gpu_repeats_forget(); /* a graph has the attributes of its stream */
+    gpu_streams_change(stream);
     return result == CUDA_SUCCESS ? function(call.stream, attribute, value) : result;
 }
 

@@ -391,6 +391,7 @@ static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
     struct gpu_call first, second;
     CUresult result = gpu_call_begin(&first, to, is_per_thread, GPU_CALL_ASK, NULL);
 
+    gpu_streams_change(to);
     if (result == CUDA_SUCCESS)
         result = gpu_call_begin(&second, from, is_per_thread, GPU_CALL_ASK, NULL);
     return result == CUDA_SUCCESS ? function(first.stream, second.stream) : result;

@@ -42,7 +42,8 @@ bool gpu_host_is_pageable(const void *address);
     X(cuStreamCreate, 2000, (CUstream *, unsigned), gpu_stream_create, "belongs to the rank")                \
     X(cuStreamCreateWithPriority, 5050, (CUstream *, unsigned, int), gpu_stream_create_with_priority,        \
       "belongs to the rank")                                                                                 \
-    X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy_v1, "belongs to the rank")                       \
+    X(cuStreamDestroy, 2000, (CUstream), gpu_stream_destroy, "belongs to the rank, and may block")           \
+    X(cuStreamDestroy_v2, 4000, (CUstream), gpu_stream_destroy, "belongs to the rank, and may block")        \
     X(cuStreamSynchronize, 2000, (CUstream), gpu_api_stream_synchronize, "waits")                            \
     X(cuStreamSynchronize_ptsz, 7000, (CUstream), gpu_api_stream_synchronize_ptsz, "waits")                  \
     X(cuStreamQuery, 2000, (CUstream), gpu_api_stream_query, "is asked in loops")                            \

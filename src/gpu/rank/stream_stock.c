@@ -28,6 +28,7 @@ static struct stock {
     struct {
         CUstream stream;
         int priority;
+        bool is_used; /* the program had it: its work may not be done */
     } streams[ROOM];
 } stocks[GPU_DEVICES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -39,6 +40,7 @@ static void add(struct stock *stock, int n, int priority)
         if (gpu_driver.cuStreamCreateWithPriority(&stock->streams[stock->n].stream, CU_STREAM_NON_BLOCKING,
                                                   priority) != CUDA_SUCCESS)
             return;
+        stock->streams[stock->n].is_used = false;
         stock->streams[stock->n++].priority = priority;
     }
 }
@@ -86,15 +88,29 @@ static struct stock *find(CUcontext context)
     return NULL;
 }
 
-void gpu_stock_add(CUcontext context, int priority)
+bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_used)
 {
     struct stock *stock;
+    bool has_room;
 
     pthread_mutex_lock(&lock);
     stock = find(context);
-    if (stock)
-        add(stock, 1, priority);
+    has_room = stock && stock->n < ROOM;
+    if (has_room) {
+        stock->streams[stock->n].stream = stream;
+        stock->streams[stock->n].is_used = is_used;
+        stock->streams[stock->n++].priority = priority;
+    }
     pthread_mutex_unlock(&lock);
+    return has_room;
+}
+
+/* Lock held. */
+static bool is_free(const struct stock *stock, int i, int priority)
+{
+    return stock->streams[i].priority == priority &&
+           (!stock->streams[i].is_used ||
+            gpu_driver.cuStreamQuery(stock->streams[i].stream) == CUDA_SUCCESS);
 }
 
 CUstream gpu_stock_take(CUcontext context, int priority)
@@ -106,7 +122,7 @@ CUstream gpu_stock_take(CUcontext context, int priority)
     pthread_mutex_lock(&lock);
     stock = find(context);
     i = stock ? stock->n : 0;
-    while (i > 0 && stock->streams[i - 1].priority != priority)
+    while (i > 0 && !is_free(stock, i - 1, priority))
         i--;
     if (i > 0) {
         taken = stock->streams[i - 1].stream;

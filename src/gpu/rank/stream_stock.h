@@ -7,12 +7,13 @@
  * run. So some streams are created together with the context, when nothing runs there.
  *
  * Once streams wait for operations of PEs, such a wait might never end. So before the first one can wait, the
- * stock is filled with streams for all that ranks and PEs create later.
+ * stock is filled with streams for all that ranks and PEs create later, and streams that the program destroys return to it.
  */
 #ifndef GPU_STREAM_STOCK_H
 #define GPU_STREAM_STOCK_H
 
 #include <cuda.h>
+#include <stdbool.h>
 
 /* Creates streams for n_ranks ranks in a device's primary context, which has just been created. */
 void gpu_stock_fill(int device, CUcontext context, int n_ranks);
@@ -21,9 +22,9 @@ void gpu_stock_fill(int device, CUcontext context, int n_ranks);
  * for all ranks and PEs of the process. */
 void gpu_stock_prepare(int device, CUcontext context);
 
-/* Creates another stream of this priority, like one that the program has created: its repeated launches become a graph,
- * which is captured in a stream of the same priority. The context is current. */
-void gpu_stock_add(CUcontext context, int priority);
+/* Adds a non-blocking stream of this context. is_used: the program has destroyed it, but its work may not be done: it is
+ * given out after that. False: there is no room, or no stock for this context. Any thread. */
+bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_used);
 
 /* A non-blocking stream of this priority in this context, which now belongs to the caller. NULL: none is left. Any thread. */
 CUstream gpu_stock_take(CUcontext context, int priority);

@@ -251,16 +251,24 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_call *c
  * GPU (seen on H200s). So it is offloaded if a call from this code may do so. */
 struct creation {
     struct gpu_offload offload;
-    CUstream stream;
+    CUstream stream; /* NULL: not created yet */
     int priority;
+    bool has_spare; /* repeated launches become a graph, captured in another stream of this priority: it goes to the stock */
 };
 
 static void run_creation(struct gpu_offload *offload)
 {
     struct creation *creation = BASE_CONTAINER(offload, struct creation, offload);
+    CUstream spare;
 
-    offload->result =
-        gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING, creation->priority);
+    if (!creation->stream)
+        offload->result = gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING,
+                                                                creation->priority);
+    if (creation->has_spare && offload->result == CUDA_SUCCESS &&
+        gpu_driver.cuStreamCreateWithPriority(&spare, CU_STREAM_NON_BLOCKING, creation->priority) ==
+            CUDA_SUCCESS &&
+        !gpu_stock_put(offload->context, spare, creation->priority, false))
+        gpu_driver.cuStreamDestroy(spare);
 }
 
 static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
@@ -269,12 +277,14 @@ static CUresult make_stream(CUstream *stream_out, int priority, const void *call
     struct creation creation = {.offload = {.label = "the creation of a stream",
                                             .run = run_creation,
                                             .drain_tries = GPU_DRAIN_BRIEFLY},
+                                .stream = may_wait ? gpu_stock_take(gpu_context_current(), priority) : NULL,
                                 .priority = priority};
-    CUresult result;
+    CUresult result = CUDA_SUCCESS;
 
-    creation.stream = may_wait ? gpu_stock_take(gpu_context_current(), priority) : NULL;
-    result = creation.stream ? CUDA_SUCCESS
-                             : gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
+    creation.has_spare = priority != 0 && gpu_repeats_are_on &&
+                         (!creation.stream || atomic_load(&gpu_streams_n_waiting) == 0);
+    if (!creation.stream || creation.has_spare)
+        result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
     *stream_out = creation.stream;
     return result;
 }
@@ -439,10 +449,8 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, const
     result = make_stream(stream_out, priority, caller);
     if (result != CUDA_SUCCESS)
         return result;
-    if (priority != 0 && gpu_repeats_are_on)
-        gpu_stock_add(face->context, priority);
     pthread_mutex_lock(&rank->lock);
-    gpu_streams_add(rank, face, *stream_out, flags == CU_STREAM_DEFAULT);
+    gpu_streams_add(rank, face, *stream_out, flags == CU_STREAM_DEFAULT)->priority = priority;
     if (face->gate)
         result = gpu_driver.cuStreamWaitEvent(*stream_out, face->gate, 0);
     pthread_mutex_unlock(&rank->lock);
@@ -475,9 +483,17 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
     rank->n_blocking -= stream->is_blocking;
 }
 
-void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
+/* The rank has no use for the stream, but other ranks may: creating a stream may wait for streams that wait for PEs. */
+static bool give_to_stock(const struct gpu_stream *stream)
+{
+    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) && !stream->is_changed &&
+           !stream->green && gpu_stock_put(stream->face->context, stream->stream, stream->priority, true);
+}
+
+bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
 {
     struct gpu_stream *stream;
+    bool is_kept = false;
 
     gpu_repeats_forget_stream(rank, handle);
     pthread_mutex_lock(&rank->lock);
@@ -486,6 +502,7 @@ void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
         bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
         if (!is_captured)
             gpu_orphans_leave(stream);
+        is_kept = !is_captured && give_to_stock(stream);
         unlink_stream(rank, stream);
         if (stream->mark)
             gpu_driver.cuEventDestroy(stream->mark);
@@ -493,27 +510,55 @@ void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
     }
     gpu_capture_forget(rank, handle);
     pthread_mutex_unlock(&rank->lock);
+    return is_kept;
 }
 
-void gpu_stream_ends(CUstream stream, const void *caller)
+void gpu_streams_change(CUstream stream)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct gpu_stream *known;
 
-    gpu_repeats_break();
-    if (gpu_kept_is_any())
-        gpu_kept_pass(stream, false, caller);
-    if (stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+    if (!rank)
         return;
-    if (rank)
-        gpu_streams_remove(rank, stream);
-    gpu_flow_forget(stream);
+    pthread_mutex_lock(&rank->lock);
+    known = gpu_streams_find(rank, stream);
+    if (known)
+        known->is_changed = true;
+    pthread_mutex_unlock(&rank->lock);
 }
 
-CUresult CUDAAPI gpu_stream_destroy_v1(CUstream stream)
+/* The driver's call may block. */
+struct destruction {
+    struct gpu_offload offload;
+    CUstream stream;
+};
+
+static void run_destruction(struct gpu_offload *offload)
 {
-    gpu_guard_find();
-    gpu_stream_ends(stream, GPU_CALLER);
-    return gpu_stream_real.r_cuStreamDestroy(stream);
+    offload->result = gpu_driver.cuStreamDestroy(BASE_CONTAINER(offload, struct destruction, offload)->stream);
+}
+
+static CUresult destroy(CUstream stream, const void *caller)
+{
+    struct destruction destruction = {{.label = "cuStreamDestroy", .run = run_destruction}, stream};
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    bool is_special = stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+    bool is_kept = false;
+
+    gpu_guard_prepare();
+    if (gpu_kept_is_any())
+        gpu_kept_pass(stream, false, caller);
+    if (!is_special) {
+        gpu_flow_forget(stream);
+        is_kept = rank && gpu_streams_remove(rank, stream);
+    }
+    return is_kept ? CUDA_SUCCESS
+                   : gpu_offload_call(&destruction.offload, gpu_offload_is_wanted_later(caller));
+}
+
+CUresult CUDAAPI gpu_stream_destroy(CUstream stream)
+{
+    return destroy(stream, GPU_CALLER);
 }
 
 void gpu_streams_forget(CUcontext context)

@@ -46,6 +46,8 @@ struct gpu_stream {
     bool is_blocking; /* synchronises with the default stream, as the program sees it */
     uint64_t thread;  /* the per-thread stream of this thread (thread_streams.c); 0: another one */
     CUcontext green;  /* its mark is created in this green context; NULL: in the face's */
+    int priority;     /* as requested */
+    bool is_changed;  /* it has attributes or memory of its own: it cannot be used again (stream_stock.h) */
     bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
 };
 
@@ -197,8 +199,12 @@ void gpu_orphans_forget(struct gpu_face *face);
 struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,
                                    bool is_blocking);
 
-/* Removes the stream with this handle, which the rank is about to destroy; its work may continue. */
-void gpu_streams_remove(struct gpu_rank_streams *rank, CUstream stream);
+/* Removes the stream with this handle, which the rank is about to destroy; its work may continue. True: the library keeps the
+ * driver's stream, which must not be destroyed. */
+bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream stream);
+
+/* The program gives this stream attributes or memory. */
+void gpu_streams_change(CUstream stream);
 
 /* The per-thread stream of the calling thread, which is not the rank's own: one that it has used before, or that of a
  * thread that has ended; NULL: neither. gpu_thread_stream_give makes a stream the thread's. Lock held.
@@ -224,9 +230,6 @@ CUresult gpu_capture_keep_out(const struct gpu_call *call, CUresult result);
 /* Forgets the capture that began in this stream, if there is one: it has ended, or the stream is destroyed.
  * Lock held. (capture.c) */
 void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin);
-
-/* Called before cuStreamDestroy: the rank has the stream no more. May switch. */
-void gpu_stream_ends(CUstream stream, const void *caller);
 
 /* Called after cuGreenCtxStreamCreate: the stream is the rank's. Before cuGreenCtxDestroy: its streams cannot be used any more.
  * (thread_streams.c) */

@@ -135,7 +135,7 @@ void gpu_green_ends(CUgreenCtx green)
     if (!convert || convert(&context, green) != CUDA_SUCCESS)
         return;
     while (rank && (stream = stream_in(rank, context)))
-        gpu_streams_remove(rank, stream);
+        (void)gpu_streams_remove(rank, stream);
     gpu_context_ends(context); /* where it is current */
     gpu_context_begins(context, false);
 }
