@@ -2,8 +2,7 @@
  *
  * A chain of enqueued messages through the streams of all ranks, enqueued from its end, arrives although there are more
  * streams than connections to the GPU, of which a waiting stream keeps one from the others. Queries, kernels
- * and copies behind a receive see its data. "invoke": so do requests for the stream's work, which make the streams wait
- * after all.
+ * and copies behind a receive see its data. "invoke": so do requests for the work of the stream.
  */
 #include "mpi-ext.h"
 
@@ -108,6 +107,8 @@ int main(int argc, char **argv)
     }
     etest_end(&test);
     test = etest_begin(1, 0);
+    if (argc > 1)
+        ask_and_pass_on(COUNT_MAX);
     read_and_pass_on(COUNT_MAX);
     etest_end(&test);
     GTEST_CU(cuMemFree(data));

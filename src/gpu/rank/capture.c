@@ -20,11 +20,8 @@
 static CUresult stream_to_capture(CUstream *stream, bool is_per_thread, const void *caller)
 {
     struct gpu_call call;
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK, caller);
 
-    if (gpu_kept_is_any())
-        gpu_kept_pass(*stream, is_per_thread, caller);
-    result = gpu_call_begin(&call, *stream, is_per_thread, GPU_CALL_ASK, caller);
     if (result == CUDA_SUCCESS && (*stream == CU_STREAM_LEGACY || (*stream == NULL && !is_per_thread)))
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     *stream = call.stream;
@@ -92,6 +89,8 @@ static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
         struct gpu_rank_streams *rank;                                                              \
         CUresult result;                                                                            \
         gpu_guard_prepare();                                                                        \
+        if (gpu_kept_is_any())                                                                      \
+            gpu_kept_pass(stream, twin, GPU_CALLER);                                                \
         rank = gpu_streams_of_self();                                                               \
         if (!rank)                                                                                  \
             return real.function arguments;                                                         \

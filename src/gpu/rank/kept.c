@@ -42,6 +42,7 @@ void gpu_kept_remove(struct gpu_kept *kept)
     *link = kept->next;
     pthread_mutex_unlock(&lock);
     atomic_fetch_sub(&gpu_n_kept, 1);
+    gpu_works_go_on();
 }
 
 static bool is_legacy(CUstream stream)
@@ -81,18 +82,25 @@ static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank
     return is_legacy(kept->stream) && is_blocking(rank, stream);
 }
 
-static struct gpu_kept *find(CUstream stream, bool is_per_thread)
+static struct gpu_kept *find_before(struct gpu_rank_streams *rank, CUstream stream)
 {
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct gpu_kept *found;
 
-    if (!stream && is_per_thread)
-        stream = CU_STREAM_PER_THREAD;
     pthread_mutex_lock(&lock);
     for (found = list; found && !is_before(found, rank, stream); found = found->next)
         ;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+static struct gpu_kept *find(CUstream stream, bool is_per_thread)
+{
+    return find_before(gpu_streams_of_self(), !stream && is_per_thread ? CU_STREAM_PER_THREAD : stream);
+}
+
+bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream)
+{
+    return find_before(rank, stream) != NULL;
 }
 
 bool gpu_kept_is_behind(CUstream stream, bool is_per_thread)

@@ -31,15 +31,21 @@ struct gpu_kept {
 /* Number of such streams. */
 extern _Atomic int gpu_n_kept;
 
-/* Called on the stream's PE. gpu_kept_add sets next and rank. Never switch. */
+/* Called on the stream's PE. gpu_kept_add sets next and rank; gpu_kept_remove lets late works go on. Never switch. */
 void gpu_kept_add(struct gpu_kept *kept);
 void gpu_kept_remove(struct gpu_kept *kept);
+
+/* The PE's works of streams that were behind kept waits begin, if none is left before them. Never switches. (works.c) */
+void gpu_works_go_on(void);
 
 /* Stands for all of the rank's streams. */
 #define GPU_KEPT_ALL ((CUstream)(uintptr_t)-1)
 
 /* True if work of the calling rank in this stream must come after a kept wait, by CUDA's rules. Never switches. */
 bool gpu_kept_is_behind(CUstream stream, bool is_per_thread) BASE_COLD;
+
+/* The same for a rank (NULL: the process has one) in the current context. */
+bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream) BASE_COLD;
 
 /* Waits while that is true. caller: the code that makes the call; NULL: must not switch. May switch otherwise. */
 void gpu_kept_pass(CUstream stream, bool is_per_thread, const void *caller) BASE_COLD;

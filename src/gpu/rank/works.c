@@ -3,8 +3,11 @@
  * works.c: notifications of work of the program for which no rank waits in CUDA. See gpu.h.
  *
  * Each one is an event that the PE queries (waits.h). For the work of a stream the library records its own
- * event after it.
+ * event after it. Work behind a wait that is kept on the host (kept.h) gets its event when that wait is over, before the
+ * rank can submit more.
  */
+#include "base/log.h"
+#include "gpu/rank/kept.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
@@ -52,29 +55,118 @@ static int record(struct gpu_work *work, CUstream stream)
     return error;
 }
 
-int gpu_work_of_stream(struct gpu_work *work, void *handle)
+static int record_in_context(struct gpu_work *work, CUstream stream)
 {
-    struct gpu_call call;
-    CUcontext context, before;
+    CUcontext context = context_of(stream), before;
     int error;
 
-    gpu_repeats_break();
-    error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN, NULL), "cuStreamQuery");
-
-    if (error)
-        return error;
-    if (gpu_stream_is_captured(call.stream, NULL))
+    if (gpu_stream_is_captured(stream, NULL))
         return gpu_driver_record(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuEventRecord");
     work->is_own_event = true;
-    context = context_of(call.stream);
     if (!context)
-        return record(work, call.stream);
+        return record(work, stream);
     error = gpu_context_enter(context, &before);
     if (!error) {
-        error = record(work, call.stream);
+        error = record(work, stream);
         gpu_context_leave(context, before);
     }
     return error;
+}
+
+/* ---- Work behind kept waits ---- */
+
+struct gpu_late_work {
+    struct gpu_late_work *next; /* of the PE's */
+    struct gpu_work *work;
+    struct gpu_rank_streams *rank; /* whose stream it is; NULL: the process has one rank */
+    struct gpu_face *face;         /* the stream is the rank's default stream here; NULL: another one */
+    CUcontext context;             /* the rank's current one at the call */
+    CUstream handle;               /* the program's */
+    CUstream stream;               /* the driver's */
+};
+
+/* The kept waits are not in the streams yet, so the default stream is joined with these later. */
+static int add_late(struct gpu_work *work, CUstream handle)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    struct gpu_late_work *made;
+    struct gpu_call call = {.stream = handle};
+    int error = 0;
+
+    if (gpu_streams_are_private)
+        error = gpu_driver_check(gpu_streams_order(&call, false, GPU_CALL_ASK, NULL), "cuStreamQuery");
+    if (error)
+        return error;
+    made = base_malloc(sizeof *made, "GPU work behind a message");
+    *made = (struct gpu_late_work){.next = pe->late_works,
+                                   .work = work,
+                                   .rank = gpu_streams_of_self(),
+                                   .face = handle == CU_STREAM_PER_THREAD ? NULL : call.face,
+                                   .context = gpu_context_current(),
+                                   .handle = handle,
+                                   .stream = call.stream};
+    pe->late_works = made;
+    return 0;
+}
+
+/* The late work's context is current. */
+static int record_late(const struct gpu_late_work *late)
+{
+    CUresult result = CUDA_SUCCESS;
+
+    if (late->face) {
+        pthread_mutex_lock(&late->rank->lock);
+        result = gpu_streams_join(late->rank, late->face);
+        pthread_mutex_unlock(&late->rank->lock);
+    }
+    return result != CUDA_SUCCESS ? gpu_driver_record((int)result, "cuStreamWaitEvent")
+                                  : record_in_context(late->work, late->stream);
+}
+
+/* False: it still has a kept wait before it. */
+static bool try_late(const struct gpu_late_work *late)
+{
+    CUcontext before;
+    bool is_behind = false;
+    int error = gpu_context_enter(late->context, &before);
+
+    if (!error) {
+        is_behind = gpu_kept_is_before(late->rank, late->handle);
+        error = is_behind ? 0 : record_late(late);
+        gpu_context_leave(late->context, before);
+    }
+    if (error)
+        late->work->done(late->work, error);
+    return !is_behind;
+}
+
+void gpu_works_go_on(void)
+{
+    struct gpu_pe *pe = gpu_pe_self();
+    struct gpu_late_work **link = &pe->late_works, *late;
+
+    while ((late = *link)) {
+        if (!try_late(late)) {
+            link = &late->next;
+            continue;
+        }
+        *link = late->next;
+        free(late);
+    }
+}
+
+/* ---- The functions ---- */
+
+int gpu_work_of_stream(struct gpu_work *work, void *handle)
+{
+    struct gpu_call call;
+    int error;
+
+    gpu_repeats_break();
+    if (gpu_kept_is_behind(handle, false))
+        return add_late(work, handle);
+    error = gpu_driver_check(gpu_call_begin(&call, handle, false, GPU_CALL_JOIN, NULL), "cuStreamQuery");
+    return error ? error : record_in_context(work, call.stream);
 }
 
 int gpu_work_of_event(struct gpu_work *work, void *event)
