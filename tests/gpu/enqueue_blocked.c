@@ -130,6 +130,50 @@ static void destroy_pool(void)
     GTEST_CU(cuMemPoolDestroy(pool));
 }
 
+static void create_pool(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gtest_n_devices - 1}};
+
+    GTEST_CU(cuMemPoolCreate(&pool, &props));
+    GTEST_CU(cuMemPoolDestroy(pool));
+}
+
+static void create_memory(void)
+{
+    CUmemAllocationProp wanted = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle handle;
+    size_t n_bytes;
+
+    GTEST_CU(cuMemGetAllocationGranularity(&n_bytes, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    GTEST_CU(cuMemCreate(&handle, n_bytes, &wanted, 0));
+    GTEST_CU(cuMemRelease(handle));
+}
+
+/* As programs do that compile kernels at run time. */
+static void load_library(void)
+{
+    CUlibrary library;
+    CUfunction function;
+    CUkernel kernel;
+
+    GTEST_CU(cuLibraryLoadData(&library, gtest_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    GTEST_CU(cuLibraryGetKernel(&kernel, library, "gtest_update"));
+    GTEST_CU(cuKernelGetFunction(&function, kernel));
+    GTEST_CU(cuLibraryUnload(library));
+}
+
+static void load_module(void)
+{
+    CUfunction function;
+    CUmodule module;
+
+    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
+    GTEST_CU(cuModuleGetFunction(&function, module, "gtest_update"));
+    GTEST_CU(cuModuleUnload(module));
+}
+
 static void instantiate(void)
 {
     CUgraph graph;
@@ -161,6 +205,14 @@ static const struct way {
     {"cuStreamCreateWithPriority", create_stream},
     {"cuStreamDestroy", destroy_stream},
     {"cuMemPoolDestroy", destroy_pool},
+    {"cuMemPoolCreate", create_pool},
+    {"cuMemCreate", create_memory},
+    {"cuMemRelease", create_memory},
+    {"cuLibraryLoadData", load_library},
+    {"cuKernelGetFunction", load_library},
+    {"cuLibraryUnload", load_library},
+    {"cuModuleLoadData", load_module},
+    {"cuModuleGetFunction", load_module},
     {"cuGraphInstantiateWithFlags", instantiate},
     {"cuGraphExecDestroy", destroy_exec},
     {"cuCtxCreate", create_context},

@@ -66,6 +66,16 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       "waits for the GPU")                                                                                   \
     X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadFatBinary, \
       GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+    X(cuLibraryLoadData, 12000, 8,                                                                           \
+      (CUlibrary *, library, const void *, image, CUjit_option *, jit, void **, jit_values, unsigned, n_jit, \
+       CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
+      real.cuLibraryLoadData, GPU_RESIDENT_ALL, library_tries(), nothing(), nothing(),                       \
+      "waits for the GPUs if kernels are loaded early")                                                      \
+    X(cuLibraryLoadFromFile, 12000, 8,                                                                       \
+      (CUlibrary *, library, const char *, path, CUjit_option *, jit, void **, jit_values, unsigned, n_jit,  \
+       CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
+      real.cuLibraryLoadFromFile, GPU_RESIDENT_ALL, library_tries(), nothing(), nothing(),                   \
+      "waits for the GPUs if kernels are loaded early")                                                      \
     X(cuModuleUnload, 2000, 1, (CUmodule, module), real.cuModuleUnload, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,   \
       gpu_repeats_cancel(), forget_kernels(), "waits for the GPU")                                           \
     X(cuLibraryUnload, 12000, 1, (CUlibrary, library), real.cuLibraryUnload, GPU_RESIDENT_ALL,               \
@@ -108,6 +118,33 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       real.cuArrayCreate, nothing(), nothing(), "may block")                                                 \
     X(cuArray3DCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY3D_DESCRIPTOR *, wanted),             \
       real.cuArray3DCreate, nothing(), nothing(), "may block")                                               \
+    X(cuMemCreate, 10020, 4,                                                                                 \
+      (CUmemGenericAllocationHandle *, handle_out, size_t, n_bytes, const CUmemAllocationProp *, wanted,     \
+       unsigned long long, flags),                                                                           \
+      real.cuMemCreate, PLACE(CUmemAllocationProp, wanted), nothing(), "takes a device, and may block")      \
+    X(cuMemRelease, 10020, 1, (CUmemGenericAllocationHandle, handle), real.cuMemRelease, nothing(),          \
+      nothing(), "may block")                                                                                \
+    X(cuMemPoolCreate, 11020, 2, (CUmemoryPool *, pool_out, const CUmemPoolProps *, wanted),                 \
+      real.cuMemPoolCreate, PLACE(CUmemPoolProps, wanted), nothing(), "takes a device, and may block")       \
+    X(cuMemPoolExportToShareableHandle, 11020, 4,                                                            \
+      (void *, handle_out, CUmemoryPool, pool, CUmemAllocationHandleType, type, unsigned long long, flags),  \
+      real.cuMemPoolExportToShareableHandle, nothing(), nothing(), "may block")                              \
+    X(cuMemPoolImportFromShareableHandle, 11020, 4,                                                          \
+      (CUmemoryPool *, pool_out, void *, handle, CUmemAllocationHandleType, type, unsigned long long,        \
+       flags),                                                                                               \
+      real.cuMemPoolImportFromShareableHandle, nothing(), nothing(), "may block")                            \
+    X(cuMemPoolExportPointer, 11020, 2, (CUmemPoolPtrExportData *, data_out, CUdeviceptr, memory),           \
+      real.cuMemPoolExportPointer, nothing(), nothing(), "may block")                                        \
+    X(cuMemPoolImportPointer, 11020, 3,                                                                      \
+      (CUdeviceptr *, memory_out, CUmemoryPool, pool, CUmemPoolPtrExportData *, data),                       \
+      real.cuMemPoolImportPointer, nothing(), gpu_count_change(), "may block")                               \
+    X(cuDeviceGraphMemTrim, 11040, 1, (CUdevice, device), real.cuDeviceGraphMemTrim,                         \
+      device = gpu_visible_to_driver(gpu_visible(GPU_CALLER), device), nothing(),                            \
+      "takes a device, and may block")                                                                       \
+    X(cuModuleGetFunction, 2000, 3, (CUfunction *, function_out, CUmodule, module, const char *, kernel),    \
+      real.cuModuleGetFunction, nothing(), nothing(), "may load the kernel")                                 \
+    X(cuLibraryGetModule, 12000, 2, (CUmodule *, module_out, CUlibrary, library), real.cuLibraryGetModule,   \
+      nothing(), nothing(), "may load the library")                                                          \
     X(cuMemPoolTrimTo, 11020, 2, (CUmemoryPool, pool, size_t, n_bytes_kept), real.cuMemPoolTrimTo,           \
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
@@ -129,11 +166,15 @@ static inline enum gpu_deferred_kind deferred_kind(const char *name)
 #define FIRST_3(t1, n1, ...) n1
 #define FIRST_4(t1, n1, ...) n1
 #define FIRST_5(t1, n1, ...) n1
+#define FIRST_8(t1, n1, ...) n1
 #define PARAMETERS_1(t1, n1) t1 n1
 #define PARAMETERS_2(t1, n1, ...) t1 n1, PARAMETERS_1(__VA_ARGS__)
 #define PARAMETERS_3(t1, n1, ...) t1 n1, PARAMETERS_2(__VA_ARGS__)
 #define PARAMETERS_4(t1, n1, ...) t1 n1, PARAMETERS_3(__VA_ARGS__)
 #define PARAMETERS_5(t1, n1, ...) t1 n1, PARAMETERS_4(__VA_ARGS__)
+#define PARAMETERS_6(t1, n1, ...) t1 n1, PARAMETERS_5(__VA_ARGS__)
+#define PARAMETERS_7(t1, n1, ...) t1 n1, PARAMETERS_6(__VA_ARGS__)
+#define PARAMETERS_8(t1, n1, ...) t1 n1, PARAMETERS_7(__VA_ARGS__)
 #define MEMBERS_1(t1, n1) t1 n1;
 #define MEMBERS_2(t1, n1, ...) \
     t1 n1;                     \
@@ -147,16 +188,31 @@ static inline enum gpu_deferred_kind deferred_kind(const char *name)
 #define MEMBERS_5(t1, n1, ...) \
     t1 n1;                     \
     MEMBERS_4(__VA_ARGS__)
+#define MEMBERS_6(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_5(__VA_ARGS__)
+#define MEMBERS_7(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_6(__VA_ARGS__)
+#define MEMBERS_8(t1, n1, ...) \
+    t1 n1;                     \
+    MEMBERS_7(__VA_ARGS__)
 #define KEPT_1(t1, n1) .n1 = n1
 #define KEPT_2(t1, n1, ...) .n1 = n1, KEPT_1(__VA_ARGS__)
 #define KEPT_3(t1, n1, ...) .n1 = n1, KEPT_2(__VA_ARGS__)
 #define KEPT_4(t1, n1, ...) .n1 = n1, KEPT_3(__VA_ARGS__)
 #define KEPT_5(t1, n1, ...) .n1 = n1, KEPT_4(__VA_ARGS__)
+#define KEPT_6(t1, n1, ...) .n1 = n1, KEPT_5(__VA_ARGS__)
+#define KEPT_7(t1, n1, ...) .n1 = n1, KEPT_6(__VA_ARGS__)
+#define KEPT_8(t1, n1, ...) .n1 = n1, KEPT_7(__VA_ARGS__)
 #define ARGUMENTS_1(t1, n1) call->n1
 #define ARGUMENTS_2(t1, n1, ...) call->n1, ARGUMENTS_1(__VA_ARGS__)
 #define ARGUMENTS_3(t1, n1, ...) call->n1, ARGUMENTS_2(__VA_ARGS__)
 #define ARGUMENTS_4(t1, n1, ...) call->n1, ARGUMENTS_3(__VA_ARGS__)
 #define ARGUMENTS_5(t1, n1, ...) call->n1, ARGUMENTS_4(__VA_ARGS__)
+#define ARGUMENTS_6(t1, n1, ...) call->n1, ARGUMENTS_5(__VA_ARGS__)
+#define ARGUMENTS_7(t1, n1, ...) call->n1, ARGUMENTS_6(__VA_ARGS__)
+#define ARGUMENTS_8(t1, n1, ...) call->n1, ARGUMENTS_7(__VA_ARGS__)
 
 int gpu_guard_tries(CUfunction function)
 {
@@ -170,7 +226,26 @@ int gpu_guard_tries(CUfunction function)
                : GPU_DRAIN_NOT;
 }
 
+/* The driver loads a library into the contexts at once, or at the first use of a kernel. */
+static int library_tries(void)
+{
+    CUresult(CUDAAPI * get)(CUmoduleLoadingMode *) =
+        (CUresult(CUDAAPI *)(CUmoduleLoadingMode *))gpu_driver_find("cuModuleGetLoadingMode");
+    CUmoduleLoadingMode mode;
+
+    return get && get(&mode) == CUDA_SUCCESS && mode == CU_MODULE_LAZY_LOADING ? 0 : GPU_DRAIN_OFTEN;
+}
+
 /* ---- The functions ---- */
+
+/* The place in the description of memory gets the driver's number of the device (visible.h). */
+#define PLACE(type, wanted)                                                            \
+    type placed;                                                                       \
+    if (wanted) {                                                                      \
+        placed = *wanted;                                                              \
+        placed.location = gpu_visible_place(gpu_visible(GPU_CALLER), placed.location); \
+        wanted = &placed;                                                              \
+    }
 
 /* The driver's functions. */
 static struct {

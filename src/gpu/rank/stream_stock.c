@@ -109,8 +109,7 @@ bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_use
 static bool is_free(const struct stock *stock, int i, int priority)
 {
     return stock->streams[i].priority == priority &&
-           (!stock->streams[i].is_used ||
-            gpu_driver.cuStreamQuery(stock->streams[i].stream) == CUDA_SUCCESS);
+           (!stock->streams[i].is_used || gpu_driver.cuStreamQuery(stock->streams[i].stream) == CUDA_SUCCESS);
 }
 
 CUstream gpu_stock_take(CUcontext context, int priority)

@@ -253,7 +253,8 @@ struct creation {
     struct gpu_offload offload;
     CUstream stream; /* NULL: not created yet */
     int priority;
-    bool has_spare; /* repeated launches become a graph, captured in another stream of this priority: it goes to the stock */
+    bool
+        has_spare; /* repeated launches become a graph, captured in another stream of this priority: it goes to the stock */
 };
 
 static void run_creation(struct gpu_offload *offload)
@@ -281,8 +282,8 @@ static CUresult make_stream(CUstream *stream_out, int priority, const void *call
                                 .priority = priority};
     CUresult result = CUDA_SUCCESS;
 
-    creation.has_spare = priority != 0 && gpu_repeats_are_on &&
-                         (!creation.stream || atomic_load(&gpu_streams_n_waiting) == 0);
+    creation.has_spare =
+        priority != 0 && gpu_repeats_are_on && (!creation.stream || atomic_load(&gpu_streams_n_waiting) == 0);
     if (!creation.stream || creation.has_spare)
         result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
     *stream_out = creation.stream;
@@ -535,7 +536,8 @@ struct destruction {
 
 static void run_destruction(struct gpu_offload *offload)
 {
-    offload->result = gpu_driver.cuStreamDestroy(BASE_CONTAINER(offload, struct destruction, offload)->stream);
+    offload->result =
+        gpu_driver.cuStreamDestroy(BASE_CONTAINER(offload, struct destruction, offload)->stream);
 }
 
 static CUresult destroy(CUstream stream, const void *caller)

@@ -2,7 +2,7 @@
  *
  * visible_calls.c: the driver's functions that take or give the number of a device, as the program calls them; see visible.h.
  * Functions that are replaced for other reasons, too, translate in their own files (rank_context.c, stream_calls.h,
- * thread_streams.c).
+ * thread_streams.c, guard.c).
  *
  * CUDA's runtime 13.0 calls one such function that cuda.h does not have: the second of a table of cuGetExportTable gives the
  * primary context of a device. (Seen on an H200 with a driver that prints the calls.) Ranks with numbers of their own get a
@@ -22,7 +22,6 @@
 #define PLACE(location) gpu_visible_place(seen, location)
 #define PLACE_AT(location) place_at(seen, location, &(CUmemLocation){.id = 0})
 #define PROPERTIES(properties) properties_of(seen, properties, &(CUmemAllocationProp){.type = 0})
-#define POOL(properties) pool_of(seen, properties, &(CUmemPoolProps){.allocType = 0})
 
 /* X(member, name in libcuda, first version of CUDA whose cuGetProcAddress has it, parameters, arguments) */
 #define TAKING(X)                                                                                            \
@@ -80,7 +79,6 @@
     X(unbind, "cuMulticastUnbind", 12010,                                                                    \
       (CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t n_bytes),                 \
       (handle, DEVICE(device), offset, n_bytes))                                                             \
-    X(trim, "cuDeviceGraphMemTrim", 11040, (CUdevice device), (DEVICE(device)))                              \
     X(graph_get, "cuDeviceGetGraphMemAttribute", 11040,                                                      \
       (CUdevice device, CUgraphMem_attribute attribute, void *value), (DEVICE(device), attribute, value))    \
     X(graph_set, "cuDeviceSetGraphMemAttribute", 11040,                                                      \
@@ -101,18 +99,12 @@
     X(advise_v2, "cuMemAdvise_v2", 12020,                                                                    \
       (CUdeviceptr memory, size_t n_bytes, CUmem_advise advice, CUmemLocation location),                     \
       (memory, n_bytes, advice, PLACE(location)))                                                            \
-    X(create, "cuMemCreate", 10020,                                                                          \
-      (CUmemGenericAllocationHandle * handle, size_t n_bytes, const CUmemAllocationProp *wanted,             \
-       unsigned long long flags),                                                                            \
-      (handle, n_bytes, PROPERTIES(wanted), flags))                                                          \
     X(granularity, "cuMemGetAllocationGranularity", 10020,                                                   \
       (size_t * n_bytes, const CUmemAllocationProp *wanted, CUmemAllocationGranularity_flags flags),         \
       (n_bytes, PROPERTIES(wanted), flags))                                                                  \
     X(get_access, "cuMemGetAccess", 10020,                                                                   \
       (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr memory),                        \
       (flags, PLACE_AT(location), memory))                                                                   \
-    X(pool_create, "cuMemPoolCreate", 11020, (CUmemoryPool * pool, const CUmemPoolProps *wanted),            \
-      (pool, POOL(wanted)))                                                                                  \
     X(pool_access, "cuMemPoolGetAccess", 11020,                                                              \
       (CUmemAccess_flags * flags, CUmemoryPool pool, CUmemLocation * location),                              \
       (flags, pool, PLACE_AT(location)))                                                                     \
@@ -172,16 +164,6 @@ static CUmemLocation *place_at(const struct gpu_visible *seen, const CUmemLocati
 static const CUmemAllocationProp *properties_of(const struct gpu_visible *seen,
                                                 const CUmemAllocationProp *properties,
                                                 CUmemAllocationProp *copy)
-{
-    if (!seen || !properties)
-        return properties;
-    *copy = *properties;
-    copy->location = PLACE(copy->location);
-    return copy;
-}
-
-static const CUmemPoolProps *pool_of(const struct gpu_visible *seen, const CUmemPoolProps *properties,
-                                     CUmemPoolProps *copy)
 {
     if (!seen || !properties)
         return properties;

@@ -96,7 +96,8 @@ static CUresult load(const char *function, const void *image, bool is_library, s
     if (!image)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    wait_for_gpu();
+    if (!is_library || fake.is_eager)
+        wait_for_gpu();
     error = context->broken;
     pthread_mutex_unlock(&fake_lock);
     if (error)
@@ -198,6 +199,15 @@ FAKE_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUj
                                        void **values, unsigned n)
 {
     return load(__func__, code, true, (struct module **)library);
+}
+
+FAKE_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    CUresult error = fake_enter(__func__);
+
+    if (!error)
+        *mode = fake.is_eager ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+    return error;
 }
 
 FAKE_EXPORT CUresult cuLibraryUnload(CUlibrary library)
