@@ -17,6 +17,7 @@ static CUstream stream;
 static CUcontext context;
 static CUmemoryPool pool;
 static CUgraphExec exec;
+static CUmodule module;
 static void *host;
 static char page[8192] __attribute__((aligned(4096)));
 
@@ -164,14 +165,11 @@ static void load_library(void)
     GTEST_CU(cuLibraryUnload(library));
 }
 
-static void load_module(void)
+static void get_function(void)
 {
     CUfunction function;
-    CUmodule module;
 
-    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
     GTEST_CU(cuModuleGetFunction(&function, module, "gtest_update"));
-    GTEST_CU(cuModuleUnload(module));
 }
 
 static void instantiate(void)
@@ -211,8 +209,7 @@ static const struct way {
     {"cuLibraryLoadData", load_library},
     {"cuKernelGetFunction", load_library},
     {"cuLibraryUnload", load_library},
-    {"cuModuleLoadData", load_module},
-    {"cuModuleGetFunction", load_module},
+    {"cuModuleGetFunction", get_function},
     {"cuGraphInstantiateWithFlags", instantiate},
     {"cuGraphExecDestroy", destroy_exec},
     {"cuCtxCreate", create_context},
@@ -271,6 +268,7 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 3);
     gtest_init();
     gtest_load_kernels();
+    GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
     test = etest_begin(0, 0);
     memory = etest_alloc(N);
     if (is_late)
