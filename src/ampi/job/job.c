@@ -35,6 +35,7 @@
 #include "base/launched.h"
 #include "base/log.h"
 #include "gpu/nccl/nccl.h"
+#include "gpu/rank/guard.h"
 #include "gpu_detect.h"
 #include "gpu/gpu.h"
 #include "image/image.h"
@@ -68,6 +69,7 @@ void ampi_rank_end(struct ampi_rank *rank, int code)
         ampi_report(rank, "ended with exit code %d", code & 0xff);
         atomic_compare_exchange_strong(&ampi_job.exit_code, &none, code & 0xff);
     }
+    gpu_guard_rank_ends();
     ampi_env_fini(rank);
     ampi_rank_leave(rank);
     rank->exit_code = code;

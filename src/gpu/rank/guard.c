@@ -341,6 +341,23 @@ bool gpu_guard_notices_frees(void)
     return gpu_streams_n_ranks > 1 && !gpu_monitor_is_late() && gpu_monitor_is_sound();
 }
 
+void gpu_guard_rank_ends(void)
+{
+    CUcontext context, before;
+    void *memory;
+
+    while ((memory = gpu_registration_left(&context))) {
+        struct call_cuMemHostUnregister call = {.offload = {.run = run_cuMemHostUnregister},
+                                                .memory = memory};
+        bool is_entered = !gpu_context_enter(context, &before);
+        call.offload.drain_tries = gpu_registration_is_last(memory) ? GPU_DRAIN_OFTEN : 0;
+        (void)gpu_offload_call(&call.offload, gpu_offload_is_wanted_in_mpi());
+        if (is_entered)
+            gpu_context_leave(context, before);
+        gpu_count_change();
+    }
+}
+
 /* ---- Freeing of memory by the library ---- */
 
 CUresult gpu_guard_free_now(void *memory, bool is_pinned)

@@ -45,6 +45,10 @@ void *gpu_guard_library(const char *name, void *function);
  * copies of the program, and no code got the driver's functions before they began. */
 bool gpu_guard_notices_frees(void);
 
+/* Called on the ULT of a rank that ends, whose memory still exists: ends its registrations of memory, as the end of a process
+ * does. May switch. */
+void gpu_guard_rank_ends(void);
+
 /* ---- For the files of src/gpu alone ---- */
 
 /* The parts of the table. */

@@ -16,6 +16,7 @@ struct registration {
     struct registration *next;
     uintptr_t from, to;
     const void *rank;            /* its state, which is never freed; NULL: of no rank */
+    CUcontext context;           /* the current one when it was made */
     unsigned flags;              /* as given to the driver */
     struct registration *within; /* the driver has that one instead; NULL: it has this one */
     int n_inside;                /* registrations within this one */
@@ -79,8 +80,11 @@ CUresult gpu_registration_begin(CUresult(CUDAAPI *driver)(void *, size_t, unsign
         return driver(memory, n_bytes, flags);
     flags |= CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP; /* for all ranks */
     made = base_malloc(sizeof *made, "a registration of memory");
-    *made = (struct registration){
-        .from = (uintptr_t)memory, .to = (uintptr_t)memory + n_bytes, .rank = rank_here(), .flags = flags};
+    *made = (struct registration){.from = (uintptr_t)memory,
+                                  .to = (uintptr_t)memory + n_bytes,
+                                  .rank = rank_here(),
+                                  .context = gpu_context_current(),
+                                  .flags = flags};
     pthread_mutex_lock(&lock);
     result = driver(memory, n_bytes, flags);
     pthread_mutex_lock(&list_lock);
@@ -119,6 +123,20 @@ bool gpu_registration_is_last(void *memory)
     is_last = !own || ends_with(own);
     pthread_mutex_unlock(&list_lock);
     return is_last;
+}
+
+void *gpu_registration_left(CUcontext *context_out)
+{
+    const struct registration *i;
+    uintptr_t from;
+
+    pthread_mutex_lock(&list_lock);
+    for (i = list; i && (i->rank != rank_here() || i->is_over); i = i->next)
+        ;
+    from = i ? i->from : 0;
+    *context_out = i ? i->context : NULL;
+    pthread_mutex_unlock(&list_lock);
+    return (void *)from;
 }
 
 /* Ends the registration of the rank. The driver's that is over with it remains on the list. *is_anothers_out: the rank has none,

@@ -23,4 +23,7 @@ CUresult gpu_registration_end(CUresult(CUDAAPI *driver)(void *), void *memory);
  * Never switches. */
 bool gpu_registration_is_last(void *memory);
 
+/* Memory that the calling rank has registered, and the context then; NULL: none is left. Never switches. */
+void *gpu_registration_left(CUcontext *context_out);
+
 #endif
