@@ -61,9 +61,8 @@ struct gpu_pe {
     struct gpu_batch *free_batches;
     struct gpu_question *questions; /* queries to the driver (waits.c) */
     struct gpu_question **questions_end;
-    struct gpu_late_work
-        *late_works;        /* of streams whose work is behind a wait that is kept on the host (works.c) */
-    struct gpu_sync *syncs; /* streams with points that have not been reached (stream_sync.c) */
+    struct gpu_late_work *late_works; /* work behind a wait that is kept on the host (works.c) */
+    struct gpu_sync *syncs;           /* streams with points that have not been reached (stream_sync.c) */
     struct gpu_sync *spare_syncs;     /* destroyed ones, to be used again */
     struct gpu_graph_end *graph_ends; /* ends of messages in graphs, to be looked at (stream_graph.c) */
     struct gpu_watch *watches;        /* memory that kernels of the program write to (watch.c) */

@@ -253,8 +253,7 @@ struct creation {
     struct gpu_offload offload;
     CUstream stream; /* NULL: not created yet */
     int priority;
-    bool
-        has_spare; /* repeated launches become a graph, captured in another stream of this priority: it goes to the stock */
+    bool has_spare; /* another one goes to the stock, for captures of repeated launches */
 };
 
 static void run_creation(struct gpu_offload *offload)
