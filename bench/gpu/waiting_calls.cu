@@ -186,6 +186,16 @@ int main(int argc, char **argv)
         [&] { CHECK(cudaMallocAsync((void **)&memory, 4 << 20, stream)); CHECK(cudaStreamSynchronize(stream)); });
     row("cudaFree of pool memory", [&] { CHECK(cudaFree((void *)memory)); },
         [&] { CHECK(cudaMallocAsync((void **)&memory, 4 << 20, stream)); CHECK(cudaStreamSynchronize(stream)); });
+    row("cudaMemPoolCreate", [&] { CHECK(cudaMemPoolCreate(&pool, &props)); }, nothing, [&] { CHECK(cudaMemPoolDestroy(pool)); });
+    auto make_shared = [&] {
+        cudaMemPoolProps shared = props;
+        shared.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+        CHECK(cudaMemPoolCreate(&pool, &shared));
+    };
+    int descriptor_of_pool = -1;
+    row("cudaMemPoolExportToShareableHandle",
+        [&] { CHECK(cudaMemPoolExportToShareableHandle(&descriptor_of_pool, pool, cudaMemHandleTypePosixFileDescriptor, 0)); },
+        make_shared, [&] { close(descriptor_of_pool); CHECK(cudaMemPoolDestroy(pool)); });
     auto make_pool = [&] {
         CHECK(cudaMemPoolCreate(&pool, &props));
         uint64_t keep = ~0ull;
@@ -213,10 +223,35 @@ int main(int argc, char **argv)
     row("cudaStreamDestroy", [&] { CHECK(cudaStreamDestroy(made)); }, [&] { CHECK(cudaStreamCreate(&made)); });
     row("cudaEventCreate", [&] { CHECK(cudaEventCreate(&event)); }, nothing, [&] { CHECK(cudaEventDestroy(event)); });
     row("cudaEventDestroy", [&] { CHECK(cudaEventDestroy(event)); }, [&] { CHECK(cudaEventCreate(&event)); });
+#if CUDA_VERSION >= 12050
+    CUdevResource all, part;
+    CUdevResourceDesc description;
+    CUgreenCtx green = nullptr;
+    CUcontext green_context = nullptr;
+    CUstream green_stream = nullptr;
+    unsigned n_parts = 1;
+    CU(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    CU(cuDevSmResourceSplitByCount(&part, &n_parts, &all, nullptr, 0, 8));
+    CU(cuDevResourceGenerateDesc(&description, &part, 1));
+    auto make_green = [&] { CU(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM)); };
+    auto end_green = [&] { CU(cuGreenCtxDestroy(green)); };
+    auto make_green_stream = [&] { CU(cuGreenCtxStreamCreate(&green_stream, green, CU_STREAM_NON_BLOCKING, 0)); };
+    row("cuGreenCtxCreate", make_green, nothing, end_green);
+    row("cuGreenCtxStreamCreate", make_green_stream, make_green, [&] { CU(cuStreamDestroy(green_stream)); end_green(); });
+    row("cuStreamDestroy, of a green context", [&] { CU(cuStreamDestroy(green_stream)); }, [&] { make_green(); make_green_stream(); }, end_green);
+    row("cuCtxFromGreenCtx, its cuCtxSynchronize", [&] {
+        CU(cuCtxFromGreenCtx(&green_context, green)); CU(cuCtxSetCurrent(green_context)); CU(cuCtxSynchronize()); CU(cuCtxSetCurrent(context)); },
+        make_green, end_green);
+    row("cuGreenCtxDestroy", end_green, make_green);
+    row("cuGreenCtxDestroy, with a stream", end_green, [&] { make_green(); make_green_stream(); });
+#endif
     row("cuModuleLoadData of PTX", [&] { CU(cuModuleLoadData(&module, ptx)); }, nothing, [&] { CU(cuModuleUnload(module)); });
     row("cuModuleUnload", [&] { CU(cuModuleUnload(module)); }, [&] { CU(cuModuleLoadData(&module, ptx)); });
     auto load = [&] { CU(cuLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0)); };
     row("cuLibraryLoadData of PTX", load, nothing, [&] { CU(cuLibraryUnload(library)); });
+    row("cuModuleGetFunction", [&] { CUfunction f; CU(cuModuleGetFunction(&f, module, "e")); },
+        [&] { CU(cuModuleLoadData(&module, ptx)); }, [&] { CU(cuModuleUnload(module)); });
+    row("cuLibraryGetModule", [&] { CUmodule m; CU(cuLibraryGetModule(&m, library)); }, load, [&] { CU(cuLibraryUnload(library)); });
     row("cuLibraryLoadData, kernel's module", [&] { load(); CUkernel k; CUfunction f; CU(cuLibraryGetKernel(&k, library, "e")); CU(cuKernelGetFunction(&f, k)); },
         nothing, [&] { CU(cuLibraryUnload(library)); });
     row("cuLibraryUnload, loaded in the context", [&] { CU(cuLibraryUnload(library)); },
