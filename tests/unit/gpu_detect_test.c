@@ -257,6 +257,7 @@ START_TEST(host_memory_where_a_pool_was)
     ck_assert_int_eq(cuMemAllocFromPoolAsync(&address, MIB, pool, NULL), 0);
     check_kind(address, GPU_MEMORY_DEVICE);
     ck_assert_int_eq(cuMemFreeAsync(address, NULL), 0);
+    ck_assert_int_eq(cuStreamSynchronize(NULL), 0);
     ck_assert_int_eq(cuMemPoolDestroy(pool), 0);
     map_host(address, MIB);
     check_kind(address, GPU_MEMORY_HOST);

@@ -259,7 +259,15 @@ FAKE_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool h
     return CUDA_SUCCESS;
 }
 
-/* What was not freed dies with it; the device goes back to its default pool. */
+static bool is_empty(const struct fake_pool *pool)
+{
+    for (uintptr_t at = pool->at; at < pool->at + fake.memory_bytes; at += 512)
+        if (fake_range_at(at))
+            return false;
+    return true;
+}
+
+/* Never waits: memory of the pool stays until it is freed. The device goes back to its default pool. */
 FAKE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
     CUresult error = fake_enter(__func__);
@@ -270,15 +278,10 @@ FAKE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
     if (!pool || pool->is_destroyed || pool == default_pools[pool->device])
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_device(pool->device); /* for what streams free */
-    for (uintptr_t at = pool->at; at < pool->at + fake.memory_bytes; at += 512) {
-        struct fake_range *range = fake_range_at(at);
-        if (range)
-            give_back(range);
-    }
     if (current_pools[pool->device] == pool)
         current_pools[pool->device] = NULL;
-    munmap((void *)pool->at, POOL_BYTES);
+    if (is_empty(pool))
+        munmap((void *)pool->at, POOL_BYTES);
     pool->is_destroyed = true;
     pool->next = destroyed_pools;
     destroyed_pools = pool;
