@@ -8,12 +8,14 @@
 #include "gpu/rank/streams.h"
 
 #include "base/log.h"
+#include "gpu/rank/stream_stock.h"
 
 #define LOOKS_PER_ORPHAN 2
 
-static bool is_done(const struct gpu_orphan *orphan)
+/* While a thread waits for the event it must stay. */
+static bool can_drop(const struct gpu_face *face, const struct gpu_orphan *orphan)
 {
-    return gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY;
+    return face->rank->n_waiters == 0 && gpu_driver.cuEventQuery(orphan->event) != CUDA_ERROR_NOT_READY;
 }
 
 static void drop(struct gpu_orphan *orphan)
@@ -49,7 +51,7 @@ CUresult gpu_orphans_join(struct gpu_face *face)
     do {
         struct gpu_orphan *orphan = take_oldest(face);
         is_last = orphan == last;
-        if (is_done(orphan)) {
+        if (can_drop(face, orphan)) {
             drop(orphan);
             continue;
         }
@@ -69,7 +71,7 @@ void gpu_orphans_leave(struct gpu_stream *stream)
 
     for (int i = 0; i < LOOKS_PER_ORPHAN && face->orphans; i++) {
         orphan = take_oldest(face);
-        if (is_done(orphan))
+        if (can_drop(face, orphan))
             drop(orphan);
         else
             append(face, orphan);
@@ -90,4 +92,41 @@ void gpu_orphans_forget(struct gpu_face *face)
 {
     while (face->orphans)
         free(take_oldest(face));
+}
+
+/* ---- Streams that are destroyed while threads wait for them ---- */
+
+void gpu_orphans_begin_wait(struct gpu_rank_streams *rank)
+{
+    rank->n_waiters++;
+}
+
+bool gpu_orphans_keep(struct gpu_rank_streams *rank, const struct gpu_stream *stream, bool is_reusable)
+{
+    struct gpu_ended *made;
+
+    if (rank->n_waiters == 0)
+        return false;
+    made = base_malloc(sizeof *made, "a destroyed stream");
+    *made = (struct gpu_ended){.next = rank->ended,
+                               .stream = stream->stream,
+                               .context = stream->face->context,
+                               .priority = stream->priority,
+                               .is_reusable = is_reusable};
+    rank->ended = made;
+    return true;
+}
+
+void gpu_orphans_end_wait(struct gpu_rank_streams *rank)
+{
+    struct gpu_ended *ended;
+
+    if (--rank->n_waiters > 0)
+        return;
+    while ((ended = rank->ended)) {
+        rank->ended = ended->next;
+        if (!ended->is_reusable || !gpu_stock_put(ended->context, ended->stream, ended->priority, true))
+            gpu_driver.cuStreamDestroy(ended->stream);
+        free(ended);
+    }
 }

@@ -312,9 +312,13 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     face = gpu_streams_face(rank, context);
     if (face)
         can_wait = collect(rank, face, &awaited);
+    gpu_orphans_begin_wait(rank);
     pthread_mutex_unlock(&rank->lock);
     if (face)
         *result_out = can_wait ? wait_for_all(&awaited, caller) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    pthread_mutex_lock(&rank->lock);
+    gpu_orphans_end_wait(rank);
+    pthread_mutex_unlock(&rank->lock);
     if (awaited.streams != awaited.few_streams)
         free(awaited.streams);
     if (awaited.events != awaited.few_events)

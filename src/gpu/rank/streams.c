@@ -109,6 +109,7 @@ struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext conte
         return NULL;
     face = base_calloc(1, sizeof *face, "a rank's streams of a context");
     face->context = context;
+    face->rank = rank;
     face->base.face = face->thread.face = face;
     face->thread.is_blocking = true;
     face->next = rank->faces;
@@ -484,10 +485,13 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
 }
 
 /* The rank has no use for the stream, but other ranks may: creating a stream may wait for streams that wait for PEs. */
-static bool give_to_stock(const struct gpu_stream *stream)
+static bool keep(struct gpu_rank_streams *rank, const struct gpu_stream *stream)
 {
-    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) && !stream->is_changed &&
-           !stream->green && gpu_stock_put(stream->face->context, stream->stream, stream->priority, true);
+    bool is_reusable = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) &&
+                       !stream->is_changed && !stream->green;
+
+    return gpu_orphans_keep(rank, stream, is_reusable) ||
+           (is_reusable && gpu_stock_put(stream->face->context, stream->stream, stream->priority, true));
 }
 
 bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
@@ -502,7 +506,7 @@ bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
         bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
         if (!is_captured)
             gpu_orphans_leave(stream);
-        is_kept = !is_captured && give_to_stock(stream);
+        is_kept = !is_captured && keep(rank, stream);
         unlink_stream(rank, stream);
         if (stream->mark)
             gpu_driver.cuEventDestroy(stream->mark);

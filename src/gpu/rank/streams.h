@@ -58,9 +58,19 @@ struct gpu_orphan {
     bool is_blocking;
 };
 
+/* A stream that a thread of the rank has destroyed while another one waits for it: the driver's is destroyed later. */
+struct gpu_ended {
+    struct gpu_ended *next;
+    CUstream stream;
+    CUcontext context;
+    int priority;
+    bool is_reusable; /* it may go to the stock */
+};
+
 /* The streams of a rank in one primary context. */
 struct gpu_face {
     struct gpu_face *next; /* next face of the rank */
+    struct gpu_rank_streams *rank;
     CUcontext context;
     struct gpu_stream base;     /* replaces the legacy default stream */
     struct gpu_stream thread;   /* the per-thread stream of the rank's own ULT */
@@ -91,12 +101,14 @@ struct gpu_rank_streams {
     struct gpu_face *faces;
     struct gpu_stream *table[GPU_STREAM_BUCKETS]; /* created streams, by handle */
     int n_blocking;                               /* in all faces */
-    struct gpu_capture *captures;                 /* begun and not ended ... */
-    int n_captures;                               /* ... and their number */
-    _Atomic uint64_t devices;                     /* whose primary contexts it has retained, by bit */
-    CUstream captured_last;                       /* where the latest capture ended; it may be destroyed */
-    CUstreamCaptureMode mode;                     /* set by cuThreadExchangeStreamCaptureMode */
-    struct gpu_repeats *repeats;                  /* repeats.h; NULL: not needed yet */
+    int n_waiters;           /* calls of threads that wait for all streams: objects of the driver stay ... */
+    struct gpu_ended *ended; /* ... and the streams that were destroyed meanwhile */
+    struct gpu_capture *captures; /* begun and not ended ... */
+    int n_captures;               /* ... and their number */
+    _Atomic uint64_t devices;     /* whose primary contexts it has retained, by bit */
+    CUstream captured_last;       /* where the latest capture ended; it may be destroyed */
+    CUstreamCaptureMode mode;     /* set by cuThreadExchangeStreamCaptureMode */
+    struct gpu_repeats *repeats;  /* repeats.h; NULL: not needed yet */
     /* Used only by the rank's ULT: */
     struct gpu_launched launched; /* launches.h */
     struct gpu_flows flows;       /* flow.h */
@@ -192,6 +204,12 @@ CUresult gpu_streams_join(struct gpu_rank_streams *rank, struct gpu_face *face);
 /* Work of destroyed streams (orphans.c). Lock held in all of these. Make the default stream wait for it; there is some. The
  * stream is about to be destroyed. The context has been reset. */
 CUresult gpu_orphans_join(struct gpu_face *face);
+
+/* Between begin and end the calling thread may wait for streams and orphans of the rank: they stay. gpu_orphans_keep: the
+ * stream, which is about to be destroyed, is one of those. False: nobody waits. */
+void gpu_orphans_begin_wait(struct gpu_rank_streams *rank);
+void gpu_orphans_end_wait(struct gpu_rank_streams *rank);
+bool gpu_orphans_keep(struct gpu_rank_streams *rank, const struct gpu_stream *stream, bool is_reusable);
 void gpu_orphans_leave(struct gpu_stream *stream);
 void gpu_orphans_forget(struct gpu_face *face);
 
