@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Receives of a stream that wait on the host, since there are few connections to the GPU, are put into the stream for a request
- * of its work. If the driver refuses one, the rank's current context stays, all messages arrive, and later ones wait again.
+ * Receives of a stream that wait on the host, since there are few connections to the GPU, are put into the stream for a call that
+ * cannot wait for them: the upload of a graph. If the driver refuses one, the rank's current context stays, all messages arrive, and later ones wait again.
  */
-#include "mpi-ext.h"
-
 #include "enqueue.h"
 
 #define COUNT 50000
@@ -29,22 +27,27 @@ static void send(unsigned value)
 }
 
 /* From another context than the stream's. */
-static void ask(int nth_fails)
+static void upload(int nth_fails)
 {
+    CUDA_GRAPH_INSTANTIATE_PARAMS wanted = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+                                            .hUploadStream = test.cuda};
     CUcontext now = NULL;
-    MPI_Request done;
+    CUgraphExec exec;
+    CUgraph graph;
 
+    GTEST_CU(cuGraphCreate(&graph, 0));
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[gtest_n_devices - 1]));
     if (nth_fails > 0)
         fakecuda_fail("cuStreamBatchMemOp", nth_fails, CUDA_ERROR_OUT_OF_MEMORY);
-    MTEST_OK(AMPI_GPU_Iinvoke(test.cuda, &done));
+    GTEST_CU(cuGraphInstantiateWithParams(&exec, graph, &wanted));
     GTEST_CU(cuCtxGetCurrent(&now));
     MTEST_CHECK(now == gtest_contexts[gtest_n_devices - 1], "operation %d failed: another context is current",
                 nth_fails);
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
     MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 9, MPI_COMM_WORLD));
-    MTEST_OK(MPI_Wait(&done, MPI_STATUS_IGNORE));
     GTEST_CU(cuStreamSynchronize(test.cuda));
+    GTEST_CU(cuGraphExecDestroy(exec));
+    GTEST_CU(cuGraphDestroy(graph));
 }
 
 int main(int argc, char **argv)
@@ -61,7 +64,7 @@ int main(int argc, char **argv)
     for (int nth_fails = 3; nth_fails >= 0; nth_fails--) {
         if (mtest_rank == 1) {
             receive();
-            ask(nth_fails);
+            upload(nth_fails);
             for (unsigned i = 0; i < N && nth_fails == 0; i++)
                 etest_expect(data[i], COUNT, 40 + i, "received");
         } else if (mtest_rank == 0) {
