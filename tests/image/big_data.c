@@ -7,7 +7,6 @@
 #include "image_test.h"
 
 #include <malloc.h>
-#include <string.h>
 
 #define N 200000
 #define ROW 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -30,20 +29,6 @@ static void check_heap(void)
 
     CHECK(!copies || info.uordblks + info.hblkhd < sizeof numbers / 2 + strtoul(copies, NULL, 10) * 4096);
 #endif
-}
-
-/* The page at the address has not been copied into memory without a file. */
-static void check_mapped(const void *address)
-{
-    FILE *maps = fopen("/proc/self/maps", "r");
-    char line[1024], *found = NULL;
-    unsigned long lo, hi;
-
-    while (!found && maps && fgets(line, sizeof line, maps))
-        if (sscanf(line, "%lx-%lx", &lo, &hi) == 2 && (unsigned long)address - lo < hi - lo)
-            found = line;
-    CHECK(found && strchr(found, '/'));
-    fclose(maps);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHECK(cond)                                                           \
     do {                                                                      \
@@ -30,6 +31,20 @@ static inline void let_others_run(void)
 {
     for (int i = 0; i < 3; i++)
         sched_yield();
+}
+
+/* The page at the address has not been copied into memory without a file. */
+static inline void check_mapped(const void *address)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[1024], *found = NULL;
+    unsigned long lo, hi;
+
+    while (!found && maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &lo, &hi) == 2 && (unsigned long)address - lo < hi - lo)
+            found = line;
+    CHECK(found && strchr(found, '/'));
+    fclose(maps);
 }
 
 #endif

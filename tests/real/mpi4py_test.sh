@@ -7,7 +7,7 @@
 #
 # Usage: mpi4py_test.sh BUILD_DIR WORK_DIR [quick | "OPTIONS OF MPIRUN" [MODULE...]]
 # Without more words all modules run, one by one, with 1, 2, 5 and 64 ranks in a process and in 1, 2 and 4 processes: two hours
-# on two cores. quick, for CI: some modules. "-n 5" test_spawn: one module with 5 ranks.
+# on two cores. quick, for CI: some modules. "-n 5" test_spawn "test_win test_io": two runs with 5 ranks.
 # numpy and mpi4py come from PyPI, once, into WORK_DIR. Exits with 77 if they are not available.
 set -u
 # shellcheck source=tests/real/lib.sh
@@ -95,7 +95,8 @@ quick)
     [ $# != 0 ] || mapfile -t modules < <(cd mpi4py/test && printf '%s\n' test_*.py | sed 's/\.py$//')
     for options in "${all_options[@]}"; do
         for module in "${modules[@]}"; do
-            run_modules "$options" "$module"
+            # shellcheck disable=SC2086 # a word may name several
+            run_modules "$options" $module
         done
     done
     ;;

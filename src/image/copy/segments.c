@@ -59,13 +59,12 @@ static bool read_file(const struct image_module *module, unsigned char *to, size
     return true;
 }
 
-/* True if the segment is rather a range of its own than part of the range of the writable segment before it: otherwise neither
- * could be a mapping of the file. So it is with the tables that auditwheel moves in libraries of Python's wheels. */
+/* True if the segment is a range of its own, not part of the range of the writable segment before it: together they cannot be a
+ * mapping of the file. Such are the tables that auditwheel moves in libraries of Python's wheels, in several small segments. */
 static bool is_apart(const struct image_data *before, const ElfW(Phdr) * phdr)
 {
-    return before->file_shift != (ssize_t)(phdr->p_vaddr - phdr->p_offset) &&
-           page_down(phdr->p_vaddr) >= before->vaddr_hi &&
-           (phdr->p_filesz > FROM_FILE_BYTES || before->fill_bytes > FROM_FILE_BYTES);
+    return phdr->p_filesz && before->file_shift != (ssize_t)(phdr->p_vaddr - phdr->p_offset) &&
+           page_down(phdr->p_vaddr) >= before->vaddr_hi;
 }
 
 /* Appends a writable segment, to the last range if no other segment is in between. */
