@@ -64,6 +64,14 @@ static const char used_by_shared[] =
     "libz libzstd liblzma libnuma libhwloc libevent* libmunge libudev libltdl libcap "
     "libpciaccess libxml2 libcudart";
 
+/* True at the end of a library's name. A library of a Python wheel has a hash in its file name: "-0123abcd.so". */
+static bool is_name_end(const char *at)
+{
+    while (at[0] == '-' && strspn(at + 1, "0123456789abcdef") == 8)
+        at += 9;
+    return *at == '\0' || strncmp(at, ".so", 3) == 0;
+}
+
 /* True if one of the names, separated by spaces, matches the file. */
 static bool names_fit(const char *names, const char *file)
 {
@@ -72,7 +80,7 @@ static bool names_fit(const char *names, const char *file)
 
         if (at[len - 1] == '*'
                 ? strncmp(file, at, len - 1) == 0
-                : strncmp(file, at, len) == 0 && (file[len] == '\0' || strncmp(file + len, ".so", 3) == 0))
+                : strncmp(file, at, len) == 0 && is_name_end(file + len))
             return true;
         at += len;
     }
