@@ -285,7 +285,9 @@ static void enter_one(struct image *image, struct image_late *late, struct image
         if (plan->needs[i] && i != image->program->number)
             image_group_enter(image, i, NULL);
     if (!image_fill(image, plan))
-        base_fatal(1, "out of memory: cannot make a rank's copy of %s, which it opens: %s",
+        base_fatal(1,
+                   "cannot make a rank's copy of %s, which it opens: %s; use fewer ranks, or raise "
+                   "vm.max_map_count or `ulimit -v`",
                    group->modules[0].name, strerror(errno));
     image_scope_add_group(&late->scope, group->number);
     if (global)
