@@ -78,9 +78,8 @@ static bool names_fit(const char *names, const char *file)
     for (const char *at = names; *at; at += strspn(at, " ")) {
         size_t len = strcspn(at, " ");
 
-        if (at[len - 1] == '*'
-                ? strncmp(file, at, len - 1) == 0
-                : strncmp(file, at, len) == 0 && is_name_end(file + len))
+        if (at[len - 1] == '*' ? strncmp(file, at, len - 1) == 0
+                               : strncmp(file, at, len) == 0 && is_name_end(file + len))
             return true;
         at += len;
     }
