@@ -22,6 +22,10 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, is_odd ? 1 : 0, comm);
     else if (strcmp(what, "gather-self") == 0)
         MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, is_odd ? mtest_size - 1 : 0, comm);
+    else if (strcmp(what, "barrier") == 0 && is_odd)
+        MPI_Barrier(comm);
+    else if (strcmp(what, "barrier") == 0)
+        MPI_Bcast(out, 1, MPI_INT, 0, comm);
     else if (strcmp(what, "op") == 0)
         MPI_Allreduce(in, out, 1, MPI_INT, is_odd ? MPI_MAX : MPI_SUM, comm);
     else if (strcmp(what, "type") == 0)

@@ -94,6 +94,7 @@ static inline void ampi_coll_args_init(struct ampi_coll_args *args, const struct
     args->is_remote = false;
     args->is_short = false;
     args->is_moved = false;
+    args->is_paired = false;
     args->error = MPI_SUCCESS;
     args->op = NULL;
 }
@@ -214,6 +215,10 @@ int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ..
 
 /* Ends the job because members' operations do not match, which has been reported. */
 void ampi_coll_end_job(const struct ampi_coll_state *state) BASE_NORETURN BASE_COLD;
+
+/* Reports members with different operations. There is no recovery: each would wait for ever for the other's. */
+void ampi_coll_report_mismatch(const struct ampi_coll_args *args,
+                               const struct ampi_coll_plan *other) BASE_NORETURN BASE_COLD;
 
 /* Raises the error for MPI_IN_PLACE on an intercommunicator, or for a send block that is the receive
  * block. */

@@ -54,6 +54,15 @@ void ampi_coll_end_job(const struct ampi_coll_state *state)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
+void ampi_coll_report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
+{
+    ampi_report(args->comm->owner,
+                "this rank's next collective on the communicator is %s, but other ranks' is %s: all ranks "
+                "must call the same ones in the same order",
+                args->plan->name, other->name);
+    ampi_coll_end_job(args->comm->shared->coll);
+}
+
 enum ampi_coll_form ampi_coll_init_form(MPI_Info info)
 {
     return info == MPI_INFO_NULL || ampi_info_of(ampi_self(), info) ? AMPI_COLL_PERSISTENT

@@ -2,7 +2,7 @@
  *
  * selection.c: the table of selection.h, its output and its changes.
  */
-#include "ampi/coll/engine/selection.h"
+#include "ampi/coll/engine/slot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ struct ampi_coll_selection ampi_coll_selections[AMPI_COLL_KIND_COUNT] = {
                              BETWEEN(ANY, ALLGATHER_BRUCK, ALLGATHER_RING, 65536,
                                      "all that one rank receives"),
                              .nccl_from = NCCL_FROM, .each_from = 8192},
-    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, 0,
+    [AMPI_COLL_ALLTOALL] = {"alltoall", "all that all ranks receive", 8192, AMPI_COLL_PAIR_BYTES,
                             BETWEEN(ALLTOALL_PAIRWISE, ALLTOALL_BRUCK, ALLTOALL_PAIRWISE, 256,
                                     "the data of one rank for another")},
     [AMPI_COLL_REDUCE] = {"reduce", "the vector times the ranks", 32768, 64,

@@ -4,7 +4,7 @@
  */
 #include "ampi/coll/engine/slot.h"
 
-#include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/object/event.h"
@@ -99,10 +99,19 @@ struct stage_item {
 };
 _Static_assert(sizeof(struct stage_item) <= ULT_ITEM_BYTES, "it is sent in an inbox item");
 
+void ampi_coll_end_pair(struct ampi_coll_pe *part, struct ampi_coll_args *args)
+{
+    bool has_deferred = args->comm->coll_deferred_first != NULL; /* then the communicator stays, too */
+
+    finish_member(args);
+    if (BASE_UNLIKELY(has_deferred))
+        start_deferred(part->slot->state, part->index);
+}
+
 static void finish_members(struct ampi_coll_pe *part)
 {
     const struct ampi_coll_state *state = part->slot->state;
-    bool has_deferred = false; /* then the communicator stays, too */
+    bool has_deferred = false; /* as above */
 
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
         struct ampi_coll_args *args = part->slot->args[state->part_members[i]];
@@ -199,39 +208,6 @@ static void share_part(struct ampi_coll_slot *slot, int part)
 
 /* ---- Users' functions ---- */
 
-static inline bool has_user_op(const struct ampi_coll_args *args)
-{
-    return args->op && !args->op->is_predefined;
-}
-
-/* The member on whose stack the middle stage runs because it calls that member's function; NULL: none. The
- * last member to arrive may have none: on an intercommunicator only the root does on its side of a
- * reduction. */
-static inline struct ampi_coll_args *find_runner(const struct ampi_coll_slot *slot)
-{
-    struct ampi_coll_args *root;
-
-    if (has_user_op(slot->last))
-        return slot->last;
-    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter) ||
-        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* other operations have no root, or no function */
-        return NULL;
-    root = ampi_coll_root_args(slot);
-    return root && !root->is_remote && has_user_op(root) ? root : NULL;
-}
-
-/* The part's own choice for the share stage: prefers a member that is blocked to one that computes. */
-static struct ampi_coll_args *choose_runner(const struct ampi_coll_slot *slot, int part)
-{
-    const struct ampi_coll_state *state = slot->state;
-    const int *members = state->part_members + state->part_first[part];
-
-    for (int i = 0; i < state->part_first[part + 1] - state->part_first[part]; i++)
-        if (ult_is_blocked(&slot->args[members[i]]->comm->owner->ult))
-            return slot->args[members[i]];
-    return slot->args[members[0]];
-}
-
 static void send_stage(struct ampi_coll_slot *slot, int part, struct ampi_coll_args *runner,
                        void (*run)(struct ult_errand *))
 {
@@ -254,8 +230,9 @@ static void handle_share(const struct ult_item *item)
 
     memcpy(&stage, item->body, sizeof stage);
     slot = stage.part->slot;
-    if (BASE_UNLIKELY(has_user_op(slot->last)))
-        send_stage(slot, stage.part->index, choose_runner(slot, stage.part->index), share_on_errand);
+    if (BASE_UNLIKELY(ampi_coll_has_user_op(slot->last)))
+        send_stage(slot, stage.part->index, ampi_coll_choose_runner(slot, stage.part->index),
+                   share_on_errand);
     else
         share_part(slot, stage.part->index);
 }
@@ -320,22 +297,12 @@ static BASE_COLD void send_middle(struct ampi_coll_slot *slot, struct ampi_coll_
 
 void ampi_coll_run_middle(struct ampi_coll_slot *slot, int part)
 {
-    struct ampi_coll_args *runner = find_runner(slot);
+    struct ampi_coll_args *runner = ampi_coll_find_runner(slot);
 
     if (BASE_UNLIKELY(runner != NULL))
         send_middle(slot, runner);
     else
         run_middle(slot, part);
-}
-
-/* Reports members with different operations. There is no recovery: each would wait for ever for the other's. */
-static BASE_COLD void report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
-{
-    ampi_report(args->comm->owner,
-                "this rank's next collective on the communicator is %s, but other ranks' is %s: all ranks "
-                "must call the same ones in the same order",
-                args->plan->name, other->name);
-    ampi_coll_end_job(args->comm->shared->coll);
 }
 
 /* True if this member, which is on this PE, has an operation in the slot; else its arguments there are outdated. */
@@ -354,7 +321,7 @@ static BASE_COLD void check_agreement(const struct ampi_coll_slot *slot, const s
     const struct ampi_coll_state *state = slot->state;
 
     if (part->plan != args->plan)
-        report_mismatch(args, part->plan);
+        ampi_coll_report_mismatch(args, part->plan);
     if (state->shared->is_inter)
         return;
     for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++)
@@ -401,14 +368,15 @@ static bool can_continue(struct ampi_coll_slot *slot)
     return true;
 }
 
-/* A member arrives. is_own_call: on the stack of its rank, in the call that starts the operation. */
-static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
-                                                         struct ampi_coll_args *args, bool is_own_call)
+/* A member arrives in the slot. is_own_call: on the stack of its rank, in the call that starts the operation. */
+static inline __attribute__((always_inline)) void arrive_in_slot(struct ampi_coll_slot *slot,
+                                                                 struct ampi_coll_pe *part,
+                                                                 struct ampi_coll_args *args,
+                                                                 bool is_own_call)
 {
     struct ampi_comm *comm = args->comm;
     struct ampi_coll_state *state = comm->shared->coll;
-    int member = comm->rank + (comm->local == &comm->shared->side[1] ? comm->shared->side[0].n_ranks : 0);
-    struct ampi_coll_pe *part = &slot->parts[state->part_of_pe[comm->owner->pe_id]];
+    int member = ampi_coll_member(comm);
 
     slot->args[member] = args;
     check_in(slot, part, args, member);
@@ -431,6 +399,26 @@ static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *
         run_middle(slot, part->index);
     else
         ampi_coll_run_middle(slot, part->index);
+}
+
+static inline struct ampi_coll_pe *part_of(const struct ampi_coll_slot *slot,
+                                           const struct ampi_coll_args *args)
+{
+    return &slot->parts[slot->state->part_of_pe[args->comm->owner->pe_id]];
+}
+
+void ampi_coll_arrive_in_slot(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    arrive_in_slot(slot, part_of(slot, args), args, false);
+}
+
+static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *slot,
+                                                         struct ampi_coll_args *args, bool is_own_call)
+{
+    struct ampi_coll_pe *part = part_of(slot, args);
+
+    if (!slot->state->is_pair || slot->series || !ampi_coll_pair_arrive(part, args))
+        arrive_in_slot(slot, part, args, is_own_call);
 }
 
 static void start_now(struct ampi_coll_args *args, bool is_own_call)
@@ -542,8 +530,8 @@ static void fail_part(struct ampi_coll_slot *slot, struct ampi_coll_pe *part)
     }
 }
 
-/* Withdraws the arrival of a part. False: all parts have arrived; the operation goes on, or fails at the leader (between.c). */
-static bool withdraw(struct ampi_coll_slot *slot)
+/* False: the operation goes on, or fails at the leader (between.c). */
+bool ampi_coll_withdraw(struct ampi_coll_slot *slot)
 {
     int n_arrived = atomic_load(&slot->n_parts_arrived);
 
@@ -570,7 +558,8 @@ static void fail_slots(struct ampi_coll_slot *slots, int n_slots, int part)
     for (int i = 0; i < n_slots; i++) {
         struct ampi_coll_slot *slot = &slots[i];
         if (slot->parts[part].n_arrived > 0 ||
-            (is_pending(slot, slot->state->part_members[slot->state->part_first[part]]) && withdraw(slot)))
+            (is_pending(slot, slot->state->part_members[slot->state->part_first[part]]) &&
+             ampi_coll_withdraw(slot)))
             fail_part(slot, &slot->parts[part]);
     }
 }

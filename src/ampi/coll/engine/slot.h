@@ -94,6 +94,7 @@ struct ampi_coll_args {
     bool is_remote;      /* a stand-in for a member of another process: between.h */
     bool is_short;       /* the receive buffer does not get the member's own data */
     bool is_moved;       /* plan->early has done the member's share */
+    bool is_paired;      /* small enough for an item to the only other member (pair.h) */
     uint32_t pending_bit; /* in comm->coll_pending, once started; 0: persistent */
     int key[2];           /* plan-specific: color and key of MPI_Comm_split */
     struct ampi_op *op;   /* reductions */
@@ -145,6 +146,9 @@ struct ampi_coll_plan {
      * the part's result to the PE's own members, whose requests complete next. Must not access others'
      * arguments: they may be gone. */
     void (*deliver)(struct ampi_coll_slot *slot, int part);
+    /* Instead of all stages, at both members of a pair (pair.h): delivers the result to this one, from its own arguments and
+     * the other's packed contribution. NULL: there is no result. */
+    void (*pair)(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes);
 };
 
 /* A result that the middle stage leaves for the deliver stage. Up to AMPI_COLL_CARRIED_BYTES of it are sent
@@ -156,7 +160,23 @@ struct ampi_coll_result {
 };
 #define AMPI_COLL_CARRIED_BYTES 32
 
-/* State per PE with members; in separate cache lines because only its PE writes it. The last member to arrive reads the first line of all PEs. */
+/* What the members of a pair send to each other. */
+#define AMPI_COLL_PAIR_BYTES 24
+enum ampi_coll_pair_kind {
+    AMPI_COLL_PAIR_DATA,
+    AMPI_COLL_PAIR_LEFT,   /* and the sender has completed the operation */
+    AMPI_COLL_PAIR_REFUSAL /* the sender uses the slot; no data */
+};
+struct ampi_coll_pair_data {
+    uint64_t must_agree;                       /* as in the arguments */
+    unsigned char bytes[AMPI_COLL_PAIR_BYTES]; /* the packed contribution */
+    uint32_t seq;                              /* number of the operation */
+    uint8_t n_bytes;                           /* of the contribution */
+    uint8_t kind;                              /* enum ampi_coll_pair_kind */
+};
+
+/* State per PE with members; in separate cache lines because only its PE writes it. The last member to arrive reads the first line of all PEs. The
+ * PE itself does not write to it between the arrival of its members in two operations. */
 struct ampi_coll_pe {
     struct ampi_coll_slot *slot;
     int index;                               /* of this part */
@@ -170,8 +190,18 @@ struct ampi_coll_pe {
     void (*then)(struct ampi_coll_pe *part); /* continues after moves on GPUs */
     int n_moves;                             /* of this PE's current stage, pending on GPUs */
     int n_start_calls;                       /* in slot 0 of the communicator: of start_deferred, being run */
-    struct ampi_coll_result result;          /* for deliver */
-    struct ult_errand errand;                /* a stage, sent to the rank whose function it calls */
+    struct ampi_coll_args *paired;           /* of a pair's member, if the operation is pending */
+    uint32_t pair_known; /* in slot 0: the last operation at which the pair's other member is known to
+                                              * have arrived */
+    bool is_in_slot;     /* the pair's member has arrived in the slot: pair.h */
+    bool has_early;      /* `pair` came before this member arrived */
+    union {
+        struct {
+            struct ampi_coll_result result; /* for deliver */
+            struct ult_errand errand;       /* a stage, sent to the rank whose function it calls */
+        };
+        struct ampi_coll_pair_data pair; /* if has_early */
+    };
 } BASE_CACHE_ALIGNED;
 
 /* A PE's share of some work. */
@@ -229,6 +259,7 @@ struct ampi_coll_state {
     struct ampi_coll_remote *remote; /* NULL: all members are in this process; else: between.h */
     atomic_bool has_refused;         /* a call raised an error at some member, which did not take part */
     bool is_special;                 /* not all members are in this process, or +check usage is set */
+    bool is_pair;                    /* two members, on two PEs: pair.h */
     bool owns_tables;                /* an intercommunicator's tables, not shared with its layouts */
     struct ampi_coll_slots_memory memory;
     struct ampi_coll_series_table series;
@@ -269,6 +300,32 @@ int ampi_coll_run(struct ampi_coll_args *args);
 /* A member of the communicator has failed: ends pending operations of this PE's members, except those whose
  * data is being moved. Called on the PE, after its handles were marked (ampi_comm_mark_failed). */
 void ampi_coll_handle_failure(struct ampi_coll_state *state, int pe_id);
+
+/* ---- Users' functions (work.c) ---- */
+
+static inline bool ampi_coll_has_user_op(const struct ampi_coll_args *args)
+{
+    return args->op && !args->op->is_predefined;
+}
+
+/* The member on whose stack the middle stage runs because it calls that member's function; NULL: none. The
+ * last member to arrive may have none: on an intercommunicator only the root does on its side of a
+ * reduction. */
+struct ampi_coll_args *ampi_coll_find_runner(const struct ampi_coll_slot *slot);
+
+/* The part's own choice for the share stage: prefers a member that is blocked to one that computes. */
+struct ampi_coll_args *ampi_coll_choose_runner(const struct ampi_coll_slot *slot, int part);
+
+/* ---- For pair.c (slot.c) ---- */
+
+/* A part's only member continues; its result is complete. On its PE. */
+void ampi_coll_end_pair(struct ampi_coll_pe *part, struct ampi_coll_args *args);
+
+/* The member arrives in the slot, outside of its call. On its PE. Never switches. */
+void ampi_coll_arrive_in_slot(struct ampi_coll_slot *slot, struct ampi_coll_args *args);
+
+/* Withdraws the arrival of a part. False: all parts have arrived. */
+bool ampi_coll_withdraw(struct ampi_coll_slot *slot);
 
 /* ---- For coll/between ---- */
 

@@ -3,7 +3,7 @@
  * work.c: work of an exchange between processes that all PEs with members share. See slot.h. The stages of the
  * slot have not begun then, so their counter is free.
  */
-#include "ampi/coll/engine/slot.h"
+#include "ampi/coll/engine/coll.h"
 
 /* The content of an inbox item. */
 struct work_item {
@@ -46,4 +46,30 @@ void ampi_coll_work(struct ampi_coll_slot *slot, int own_part, ampi_coll_work_fn
             ult_post_item(ult_pe_get(state->part_pe[i]), &item);
     }
     run(&slot->parts[own_part]);
+}
+
+/* ---- Users' functions ---- */
+
+struct ampi_coll_args *ampi_coll_find_runner(const struct ampi_coll_slot *slot)
+{
+    struct ampi_coll_args *root;
+
+    if (ampi_coll_has_user_op(slot->last))
+        return slot->last;
+    if (BASE_LIKELY(slot->last->op || !slot->state->shared->is_inter) ||
+        slot->plan->flow != AMPI_COLL_FLOW_REDUCE) /* other operations have no root, or no function */
+        return NULL;
+    root = ampi_coll_root_args(slot);
+    return root && !root->is_remote && ampi_coll_has_user_op(root) ? root : NULL;
+}
+
+struct ampi_coll_args *ampi_coll_choose_runner(const struct ampi_coll_slot *slot, int part)
+{
+    const struct ampi_coll_state *state = slot->state;
+    const int *members = state->part_members + state->part_first[part];
+
+    for (int i = 0; i < state->part_first[part + 1] - state->part_first[part]; i++)
+        if (ult_is_blocked(&slot->args[members[i]]->comm->owner->ult))
+            return slot->args[members[i]];
+    return slot->args[members[0]];
 }

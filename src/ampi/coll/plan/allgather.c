@@ -6,6 +6,7 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
@@ -82,6 +83,15 @@ static void deliver_all(struct ampi_coll_slot *slot, struct ampi_coll_args *args
     }
 }
 
+static void allgather_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    int rank = args->comm->rank;
+
+    if (!ampi_coll_is_in_place(&args->send))
+        ampi_coll_move(args, ampi_coll_block(&args->recv, rank), ampi_coll_whole(&args->send));
+    ampi_coll_move(args, ampi_coll_block(&args->recv, !rank), ampi_coll_bytes(others, n_bytes));
+}
+
 static void allgather_deliver(struct ampi_coll_slot *slot, int part)
 {
     for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
@@ -136,6 +146,7 @@ static const struct ampi_coll_plan allgather_plan = {
     .middle = allgather_middle,
     .share = allgather_share,
     .deliver = allgather_deliver,
+    .pair = allgather_pair,
 };
 
 int ampi_coll_allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
@@ -162,5 +173,6 @@ int ampi_coll_allgather(const struct ampi_coll_call *call, MPI_Comm comm, struct
     }
     own = ampi_coll_contribution(args);
     ampi_coll_pack(args, AMPI_COLL_ALLGATHER, own.buf, own.count, own.type);
+    ampi_coll_pair_small(args, args->pack_bytes);
     return ampi_coll_begin(call, args);
 }

@@ -7,6 +7,7 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
@@ -214,6 +215,28 @@ static void alltoall_check(const struct ampi_coll_slot *slot)
     }
 }
 
+/* In a pair the packed contribution is the block for the other member. */
+static void pack_for_other(struct ampi_coll_args *args)
+{
+    const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
+    struct ampi_coll_block block;
+
+    if (args->recv.n_blocks || buf->n_blocks)
+        return;
+    block = ampi_coll_block(buf, !args->comm->rank);
+    ampi_coll_pack(args, AMPI_COLL_ALLTOALL, block.buf, block.count, block.type);
+    ampi_coll_pair_small(args, args->pack_bytes);
+}
+
+static void alltoall_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    int rank = args->comm->rank;
+
+    if (!ampi_coll_is_in_place(&args->send))
+        ampi_coll_move(args, ampi_coll_block(&args->recv, rank), ampi_coll_block(&args->send, rank));
+    ampi_coll_move(args, ampi_coll_block(&args->recv, !rank), ampi_coll_bytes(others, n_bytes));
+}
+
 static const struct ampi_coll_plan alltoall_plan = {
     .name = "alltoall",
     .flow = AMPI_COLL_FLOW_ALLTOALL,
@@ -224,6 +247,7 @@ static const struct ampi_coll_plan alltoall_plan = {
     .check_blocks = alltoall_check,
     .middle = alltoall_middle,
     .share = alltoall_share,
+    .pair = alltoall_pair,
 };
 
 int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct ampi_coll_args *args)
@@ -252,5 +276,7 @@ int ampi_coll_alltoall(const struct ampi_coll_call *call, MPI_Comm comm, struct 
             find_flat(args);
         }
     }
+    if (args->comm->shared->coll->is_pair)
+        pack_for_other(args);
     return ampi_coll_begin(call, args);
 }

@@ -9,6 +9,12 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
+static inline void init_barrier(struct ampi_coll_args *args)
+{
+    ampi_coll_args_init(args, &barrier_plan);
+    args->is_paired = true;
+}
+
 /* A separate plan: a rank that has missed a barrier gets an error, instead of matching the others'
  * MPI_Finalize. */
 static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
@@ -48,7 +54,7 @@ int ampi_coll_barrier(struct ampi_comm *comm)
 {
     struct ampi_coll_args args;
 
-    ampi_coll_args_init(&args, &barrier_plan);
+    init_barrier(&args);
     args.comm = comm;
     return ampi_coll_run(&args);
 }
@@ -57,7 +63,7 @@ ULT_JUMPS_BACK BASE_UNCHECKED_FRAME int ampi_coll_call_barrier(struct ampi_comm 
 {
     struct ampi_coll_args args;
 
-    ampi_coll_args_init(&args, &barrier_plan);
+    init_barrier(&args);
     args.comm = comm;
     return ampi_coll_blocking(&args);
 }
@@ -67,7 +73,7 @@ int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm)
     struct ampi_coll_args args;
     int error;
 
-    ampi_coll_args_init(&args, &barrier_plan);
+    init_barrier(&args);
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     ampi_coll_set_none(&args.send);

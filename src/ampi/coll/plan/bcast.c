@@ -6,6 +6,7 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
@@ -29,22 +30,27 @@ static void bcast_share(struct ampi_coll_slot *slot, int part)
         ampi_coll_is_stream(ampi_coll_block_bytes(&data) * (size_t)ampi_coll_n_local(slot->state)));
 }
 
+/* Delivers a small result to a member that is not the root. */
+static void bcast_pair(struct ampi_coll_args *args, const unsigned char *bytes, size_t n_bytes)
+{
+    struct ampi_coll_block dst = ampi_coll_whole(&args->recv);
+    char *to;
+
+    if (ampi_coll_is_root(args) || !ampi_coll_has_root(args))
+        return;
+    to = ampi_coll_block_bytes(&dst) == n_bytes ? ampi_coll_flat(&dst) : NULL;
+    if (BASE_LIKELY(to != NULL))
+        ampi_coll_copy_small(to, bytes, n_bytes);
+    else
+        ampi_coll_move(args, dst, ampi_coll_bytes(bytes, n_bytes));
+}
+
 static void bcast_deliver(struct ampi_coll_slot *slot, int part)
 {
     const struct ampi_coll_result *result = ampi_coll_result(slot, part);
 
-    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++) {
-        struct ampi_coll_args *args = ampi_coll_part_args(slot, i);
-        struct ampi_coll_block dst = ampi_coll_whole(&args->recv);
-        char *to;
-        if (slot->state->part_members[i] == result->root || !ampi_coll_has_root(args))
-            continue;
-        to = ampi_coll_block_bytes(&dst) == result->n_bytes ? ampi_coll_flat(&dst) : NULL;
-        if (BASE_LIKELY(to != NULL))
-            ampi_coll_copy_small(to, result->bytes, result->n_bytes);
-        else
-            ampi_coll_move(args, dst, ampi_coll_bytes(result->bytes, result->n_bytes));
-    }
+    for (int i = ampi_coll_part_from(slot, part); i < ampi_coll_part_to(slot, part); i++)
+        bcast_pair(ampi_coll_part_args(slot, i), result->bytes, result->n_bytes);
 }
 
 static void bcast_middle(struct ampi_coll_slot *slot)
@@ -91,6 +97,7 @@ static const struct ampi_coll_plan bcast_plan = {
     .middle = bcast_middle,
     .share = bcast_share,
     .deliver = bcast_deliver,
+    .pair = bcast_pair,
 };
 
 int ampi_coll_bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
@@ -103,7 +110,11 @@ int ampi_coll_bcast(const struct ampi_coll_call *call, MPI_Comm comm, int root, 
         return error;
     if (root != MPI_PROC_NULL && (error = ampi_coll_check_buf(args, &args->recv, "broadcast", 1)))
         return error;
-    if (ampi_coll_is_root(args))
+    if (ampi_coll_is_root(args)) {
         ampi_coll_pack(args, AMPI_COLL_BCAST, args->recv.buf, args->recv.count, args->recv.type);
+        ampi_coll_pair_small(args, args->pack_bytes);
+    } else if (ampi_coll_has_root(args)) {
+        ampi_coll_pair_small(args, (size_t)(args->recv.count * args->recv.type->size_bytes));
+    }
     return ampi_coll_begin(call, args);
 }

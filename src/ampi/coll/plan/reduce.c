@@ -8,6 +8,7 @@
 #include "ampi/coll/plan/coll_calls.h"
 
 #include "ampi/coll/engine/fold.h"
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/items.h"
 
 /* Combines elements from .. to - 1 of the sources' contributions, block_elems at a time, into the targets'
@@ -125,6 +126,7 @@ static const struct ampi_coll_plan allreduce_plan = {
     .middle = allreduce_middle,
     .share = allreduce_share,
     .deliver = allreduce_deliver,
+    .pair = ampi_coll_fold_pair,
 };
 
 BASE_UNCHECKED_FRAME int ampi_coll_allreduce(const struct ampi_coll_call *call, MPI_Comm comm,
@@ -141,6 +143,7 @@ BASE_UNCHECKED_FRAME int ampi_coll_allreduce(const struct ampi_coll_call *call, 
         (error = ampi_coll_check_reduction(&args, op, true, true)))
         return error;
     ampi_coll_pack_input(&args, AMPI_COLL_ALLREDUCE);
+    ampi_coll_pair_small(&args, args.pack_bytes);
     return ampi_coll_begin(call, &args);
 }
 

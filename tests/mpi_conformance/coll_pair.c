@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small collectives of two ranks: any mix of types with and without gaps, of data that fits into one cache line or not, of
+ * blocking and pending operations, and of roots that run ahead of the other rank. */
+#include "mtest.h"
+
+#define ROUNDS 60
+#define PENDING 20
+#define MAX 40
+
+static MPI_Datatype gaps; /* an int and a gap */
+
+/* One rank's ints may have gaps. */
+static MPI_Datatype type_of(int round)
+{
+    return round % 3 == mtest_rank ? gaps : MPI_INT;
+}
+
+static int step_of(int round)
+{
+    return round % 3 == mtest_rank ? 2 : 1;
+}
+
+static void check(const char *what, int round, const int *values, int n, int step, int first)
+{
+    for (int i = 0; i < n; i++)
+        MTEST_CHECK(values[i * step] == first + i, "%s, round %d, %d ints: element %d is %d instead of %d",
+                    what, round, n, i, values[i * step], first + i);
+}
+
+/* Block r begins with base + r. */
+static void fill(int *values, int n, int step, int first)
+{
+    for (int i = 0; i < n; i++)
+        values[i * step] = first + i;
+}
+
+static void run_round(int round, int n)
+{
+    int send[4 * MAX], recv[4 * MAX], step = step_of(round), other = !mtest_rank, root = round / 2 % 2;
+    MPI_Datatype type = type_of(round);
+
+    fill(send, 2 * n, step, round + 1000 * mtest_rank);
+    MPI_Allgather(send, n, type, recv, n, MPI_INT, MPI_COMM_WORLD);
+    check("allgather", round, recv + other * n, n, 1, round + 1000 * other);
+    check("allgather, own", round, recv + mtest_rank * n, n, 1, round + 1000 * mtest_rank);
+    MPI_Alltoall(send, n, type, recv, n, MPI_INT, MPI_COMM_WORLD);
+    check("alltoall", round, recv + other * n, n, 1, round + 1000 * other + mtest_rank * n);
+    check("alltoall, own", round, recv + mtest_rank * n, n, 1, round + 1000 * mtest_rank + mtest_rank * n);
+    fill(recv, 2 * n, 1, round + 1000 * mtest_rank);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_INT, recv, n, MPI_INT, MPI_COMM_WORLD);
+    check("alltoall in place", round, recv + other * n, n, 1, round + 1000 * other + mtest_rank * n);
+    fill(recv + mtest_rank * n, n, 1, round);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, recv, n, MPI_INT, MPI_COMM_WORLD);
+    check("allgather in place", round, recv + other * n, n, 1, round);
+    fill(recv, n, 1, mtest_rank ? 5 : round);
+    MPI_Allreduce(MPI_IN_PLACE, recv, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    check("allreduce", round, recv, n, 1, round > 5 ? round : 5);
+    for (int i = 0; i < round; i++) { /* the root runs ahead */
+        fill(recv, n, step, mtest_rank == root ? i : -1);
+        MPI_Bcast(recv, n, type, root, MPI_COMM_WORLD);
+        check("bcast", round, recv, n, step, i);
+    }
+    if (round % 7 == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void run_pending(int n)
+{
+    static int values[PENDING][2 * MAX], sums[PENDING][MAX];
+    MPI_Request requests[2 * PENDING];
+
+    for (int i = 0; i < PENDING; i++) {
+        fill(values[i], n, 1, mtest_rank == i % 3 % 2 ? i : -1);
+        fill(sums[i], n, 1, i * (mtest_rank + 1));
+        MPI_Ibcast(values[i], n, MPI_INT, i % 3 % 2, MPI_COMM_WORLD, &requests[2 * i]);
+        if (i % 4 == 3)
+            MPI_Ibarrier(MPI_COMM_WORLD, &requests[2 * i + 1]);
+        else
+            MPI_Iallreduce(MPI_IN_PLACE, sums[i], n, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &requests[2 * i + 1]);
+    }
+    MPI_Waitall(2 * PENDING, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < PENDING; i++) {
+        check("pending bcast", i, values[i], n, 1, i);
+        if (i % 4 != 3)
+            check("pending allreduce", i, sums[i], n, 1, i);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const int sizes[] = {0, 1, 2, 5, 6, 7, 16, 17, MAX};
+
+    mtest_init(&argc, &argv, 2);
+    MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &gaps);
+    MPI_Type_commit(&gaps);
+    for (int round = 0; round < ROUNDS; round++)
+        run_round(round, sizes[round % (sizeof sizes / sizeof *sizes)]);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        run_pending(sizes[i]);
+    MPI_Type_free(&gaps);
+    return mtest_end();
+}
