@@ -16,6 +16,9 @@
 /* Starts after which a persistent send no longer looks for a receive to be bound to. */
 #define BIND_TRIES 64
 
+/* Prefetched of a message while its receive is looked for. */
+#define PREFETCH_BYTES 1024
+
 /* The destination of a message. */
 struct where {
     int dest;
@@ -107,6 +110,8 @@ static void handle_message(const struct ult_item *item)
 {
     const struct send_item *send = (const struct send_item *)item->body;
 
+    for (size_t at = 0; at < PREFETCH_BYTES; at += BASE_CACHE_LINE)
+        __builtin_prefetch((const char *)send->u.message + at);
     ampi_p2p_deliver_message(send->dest->owner->messages, send->dest, send->source, send->tag,
                              send->u.message);
 }
@@ -138,6 +143,9 @@ static bool try_other_pe(struct ampi_rank *self, const struct ampi_send_args *ar
     } else {
         item.handle = handle_message;
         send->u.message = ampi_message_alloc(self->messages, n_bytes);
+        /* The receiver of an earlier message has its lines. */
+        for (size_t at = 0; at < n_bytes; at += BASE_CACHE_LINE)
+            base_own_line(send->u.message->data + at);
         ampi_p2p_pack(send->u.message->data, args, n_bytes);
     }
     ult_post_item(ult_pe_get(pe_id), &item);
