@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the wheel of Heddle from a finished build: `pip install heddle_mpi-*.whl` gives mpicc, mpirun and the module heddle.channel.
+"""Makes the wheel of Heddle: `pip install heddle_mpi-*.whl` gives mpicc, mpirun and the module heddle.channel.
 
-    tools/wheel --build BUILD [OUT]   writes OUT/heddle_mpi-VERSION-py3-none-manylinux_*.whl; OUT is dist
+    pip wheel .                                 in the sources: builds Heddle, and writes heddle_mpi-VERSION-py3-none-manylinux_*.whl
+    tools/build_wheel.py --build BUILD [OUT]    the same of a finished build, in OUT (dist)
+
+pip calls the functions build_wheel and get_requires_for_build_wheel (pyproject.toml, PEP 517). It fetches CMake and Ninja if the
+machine has none. Without the headers of UCX and PMIx the wheel has no jobs of several processes, without gfortran no Fortran.
 
 The installation is the folder of the Python package (site-packages/heddle/bin, lib, include): pip leaves out lib folders
 elsewhere with --target. The commands in the environment's bin are scripts that find that folder. A wheel has no links, so
@@ -40,10 +44,16 @@ exit 127
 """
 
 
+def fail(text):
+    sys.exit(f"tools/build_wheel.py: {text}")
+
+
 def run(*command):
+    if not shutil.which(command[0]):
+        fail(f"there is no {command[0]}")
     result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True)
     if result.returncode:
-        sys.exit(result.stdout + f"tools/wheel: {' '.join(map(str, command[:3]))} ... failed")
+        fail(f"{' '.join(map(str, command[:3]))} ... failed:\n{result.stdout}")
     return result.stdout
 
 
@@ -62,7 +72,7 @@ def newest_glibc(package):
         needed = re.findall(r"NEEDED +(\S+)", run("objdump", "-p", path))
         foreign = [library for library in needed if not ALLOWED.match(library)]
         if foreign and name not in OPTIONAL:
-            sys.exit(f"tools/wheel: {name} needs {', '.join(foreign)}, which manylinux does not have")
+            fail(f"{name} needs {', '.join(foreign)}, which manylinux does not have")
         newest = max([newest] + [int(n) for n in re.findall(r"\bGLIBC_2\.(\d+)", run("objdump", "-T", path))])
     return newest
 
@@ -72,7 +82,7 @@ def stage(build_folder, package):
     run("cmake", "--install", build_folder, "--prefix", package, "--strip")
     python = package / "share/heddle/python/heddle"
     if not (package / "lib/libmpi_abi.so.1").exists() or not python.exists():
-        sys.exit("tools/wheel: the build has other folders than bin, lib, share; configure it with -DCMAKE_INSTALL_LIBDIR=lib")
+        fail("the build has other folders than bin, lib, share; configure it with -DCMAKE_INSTALL_LIBDIR=lib")
     for file in python.glob("*.py"):
         shutil.move(file, package)
     for folder in ("share/heddle/python", "share/doc", "share/man"):
@@ -127,19 +137,45 @@ libraries of UCX and PMIx (Debian: libucx0 libpmix2). Python programs need an mp
     return name
 
 
+def wheel_of(build_folder, out):
+    version = re.search(r"project\(heddle VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+    with tempfile.TemporaryDirectory() as work:
+        package = pathlib.Path(work) / "heddle"
+        stage(build_folder, package)
+        return write_wheel(package, out, version)
+
+
+# ---- What pip calls ----
+
+
+def has_cmake():
+    """CMake 3.25 or newer, the oldest that the build accepts."""
+    if not shutil.which("cmake"):
+        return False
+    major, minor = re.search(r"(\d+)\.(\d+)", run("cmake", "--version")).groups()
+    return (int(major), int(minor)) >= (3, 25)
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return ([] if has_cmake() else ["cmake>=3.25"]) + ([] if shutil.which("ninja") or shutil.which("make") else ["ninja"])
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Builds in a new folder, so that nothing of an earlier build or configuration is in the wheel."""
+    with tempfile.TemporaryDirectory() as work:
+        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+        run("cmake", "-S", ROOT, "-B", work, *generator, "-DHEDDLE_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+        run("cmake", "--build", work, "-j", len(os.sched_getaffinity(0)))
+        return wheel_of(work, pathlib.Path(wheel_directory)).name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the finished build")
     parser.add_argument("out", nargs="?", type=pathlib.Path, default=pathlib.Path("dist"))
     options = parser.parse_args()
-    version = re.search(r"project\(heddle VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
-    for tool in ("cmake", "objdump"):
-        if not shutil.which(tool):
-            sys.exit(f"tools/wheel: there is no {tool}")
-    with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        stage(options.build, work / "heddle")
-        print(write_wheel(work / "heddle", options.out, version))
+    print(wheel_of(options.build, options.out))
 
 
-main()
+if __name__ == "__main__":
+    main()
