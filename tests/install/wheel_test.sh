@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the wheel (tools/wheel) works wherever pip puts it: in a virtual environment, by a link to its commands, and in a
+# Shows that the wheel (tools/build_wheel.py; container_test.sh builds it from the sources) works wherever pip puts it: in a virtual environment, by a link to its commands, and in a
 # --target; that its tag is true; and that its heddle.channel works with mpi4py, if HEDDLE_MPI4PY_PYTHON has one.
 # Usage: wheel_test.sh BUILD WORK
 set -u
@@ -18,8 +18,8 @@ rm -rf "$work"
 mkdir -p "$work" && cd "$work" || exit 1
 work=$PWD
 
-expect "tools/wheel" 0 '^dist/heddle_mpi-[0-9.]+-py3-none-manylinux_2_[0-9]+_[a-z0-9_]+.whl $' '' \
-    "$here/../../tools/wheel" --build "$build" dist
+expect "tools/build_wheel.py" 0 '^dist/heddle_mpi-[0-9.]+-py3-none-manylinux_2_[0-9]+_[a-z0-9_]+.whl $' '' \
+    "$here/../../tools/build_wheel.py" --build "$build" dist
 wheel=$(echo dist/*.whl)
 python3 -m venv --without-pip venv || exit 1
 export PIP_DISABLE_PIP_VERSION_CHECK=1

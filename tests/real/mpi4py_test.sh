@@ -27,7 +27,7 @@ limit() { timeout -k 5 "$@" </dev/null; }
 if ! "$python" -c 'import mpi4py, numpy' 2>/dev/null; then
     needs_command python3 python3
     python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 has no venv (package python3-venv)"
-    rm -rf venv mpi4py mpi4py-*
+    rm -rf venv mpi4py mpi4py-* heddle_mpi-*
     python3 -m venv venv || exit 1
     if ! limit 600 "$python" -m pip download -q --no-deps --no-binary mpi4py mpi4py >download.log 2>&1 ||
         ! limit 600 "$python" -m pip install -q numpy >>download.log 2>&1; then
@@ -35,10 +35,11 @@ if ! "$python" -c 'import mpi4py, numpy' 2>/dev/null; then
     fi
     tar xf mpi4py-*.tar.gz
     mv mpi4py-*/ mpi4py || exit 1
-    build_step wheel.log python3 "$here/../../tools/wheel" --build "$build" .
+    build_step wheel.log python3 "$here/../../tools/build_wheel.py" --build "$build" .
     build_step install.log "$python" -m pip install heddle_mpi-*.whl
     # Without optimization the build takes a sixth of the time.
-    build_step mpi4py.log env CFLAGS=-O0 PATH="$work/venv/bin:$PATH" "$python" -m pip install --no-binary mpi4py ./mpi4py-*.tar.gz
+    build_step mpi4py.log env CFLAGS=-O0 "$python" -m heddle.mpi4py_wheel -w .
+    build_step install_mpi4py.log "$python" -m pip install --no-index ./mpi4py-*.whl
 fi
 export HEDDLE_MPI4PY_PYTHON=$python
 
