@@ -190,6 +190,8 @@ static const char *open_workers_with_room(int n_pes)
 
     if (!ucxm_room_is_needed())
         return open_workers(n_pes);
+    if (!ucxm_room_is_permitted())
+        return "the limit of file sizes (ulimit -f) is below UCX's shared memory: raise it to 5000 or more";
     if (ucxm_room_suffices(n_pes, ucxm.place.node_n_procs)) {
         error = try_workers(n_pes, false, &is_refused);
         if (!is_refused)

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -63,6 +64,13 @@ static bool has_room(const char *path, uint64_t n_ports)
 bool ucxm_room_is_needed(void)
 {
     return ucxm_rings_are_chosen();
+}
+
+bool ucxm_room_is_permitted(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= PORT_BYTES;
 }
 
 bool ucxm_room_suffices(int n_pes, int n_procs)

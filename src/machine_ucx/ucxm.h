@@ -272,6 +272,8 @@ void ucxm_noise_release(bool is_printed);
 
 /* True if UCX uses shared memory in files. */
 bool ucxm_room_is_needed(void);
+/* False if the user's limit of file sizes (ulimit -f) is below a port's shared memory: SIGXFSZ would end the process. */
+bool ucxm_room_is_permitted(void);
 /* True if the folder of UCX's shared memory has room for the ports of n_procs processes. */
 bool ucxm_room_suffices(int n_pes, int n_procs);
 /* Moves UCX's shared memory to the next folder that has room for this process; false: there is none, and it

@@ -4,6 +4,7 @@
  * error, and that the file can be used afterwards. Arguments: the fault (files_test.sh makes it), a file, and a hint's value.
  *
  *      full     a file system of 60 KiB, less than the data of a rank
+ *      quota    the same with `ulimit -f 60`
  *      readonly one that is mounted read-only
  *      nolocks  locks are refused
  *      nosync   fsync fails
@@ -68,25 +69,25 @@ static int write_in_form(MPI_File file, int form)
     return MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static void full(MPI_File file)
+static void full(MPI_File file, int expected)
 {
     for (int form = 0; form < 6; form++) {
         char back[BLOCK];
         int error;
         set_view(file);
         error = mtest_class(write_in_form(file, form));
-        MTEST_CHECK(error == MPI_ERR_NO_SPACE, "form %d: class %d", form, error);
+        MTEST_CHECK(error == expected, "form %d: class %d", form, error);
         MTEST_OK(MPI_File_set_size(file, 0));
         memset(data, mtest_rank + form + 1, sizeof data);
         MTEST_OK(MPI_File_write_at_all(file, 0, data, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
         MTEST_OK(MPI_File_read_at_all(file, 0, back, BLOCK, MPI_BYTE, MPI_STATUS_IGNORE));
         MTEST_CHECK(memcmp(data, back, BLOCK) == 0, "form %d: wrong data after the error", form);
     }
-    MTEST_CLASS(MPI_File_preallocate(file, 1 << 20), MPI_ERR_NO_SPACE);
+    MTEST_CLASS(MPI_File_preallocate(file, 1 << 20), expected);
     MTEST_OK(MPI_File_set_size(file, 0));
     MTEST_OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
-    MTEST_CLASS(MPI_File_write_ordered(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
-    MTEST_CLASS(MPI_File_write_shared(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_NO_SPACE);
+    MTEST_CLASS(MPI_File_write_ordered(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), expected);
+    MTEST_CLASS(MPI_File_write_shared(file, data, BYTES, MPI_BYTE, MPI_STATUS_IGNORE), expected);
     MTEST_OK(MPI_File_set_size(file, 0));
 }
 
@@ -311,7 +312,9 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
     MPI_Info_free(&info);
     if (strcmp(fault, "full") == 0)
-        full(file);
+        full(file, MPI_ERR_NO_SPACE);
+    else if (strcmp(fault, "quota") == 0)
+        full(file, MPI_ERR_QUOTA);
     else if (strcmp(fault, "nolocks") == 0)
         without_locks(file);
     else if (strcmp(fault, "nosync") == 0)

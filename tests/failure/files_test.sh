@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows how files behave on a bad disk: full, read-only, without locks, without fsync, with short and interrupted transfers, slow, shrinking,
+# Shows how files behave on a bad disk: full, with a quota, read-only, noexec, without locks, without fsync, with short and interrupted transfers, slow, shrinking,
 # served by another process (FUSE); that records that were synced are there after kill -9; and that errors name the file. Usage: files_test.sh MPICC MPIRUN
 set -u
 mpicc=$1
@@ -34,10 +34,16 @@ if "$expect_dir/on_disk" rw true 2>/dev/null; then
         done
         # shellcheck disable=SC2086
         expect "read-only file system, $job" 0 '' '*' "$expect_dir/on_disk" ro "$mpirun" $job "$files" readonly "$expect_dir/disk/file" automatic
+        # shellcheck disable=SC2086
+        expect "noexec, $job" 0 '' '*' "$expect_dir/on_disk" rw,noexec,size=9m "$mpirun" $job "$random" 5 5 "$expect_dir/disk"
     done
 else
     echo "not run: a full disk needs the right to mount"
 fi
+
+# Several processes need shared memory, which is in files, too.
+expect "ulimit -f, 2 processes" 1 '' 'the limit of file sizes \(ulimit -f\) .* raise it to 5000 or more' \
+    bash -c 'ulimit -f 60 && exec "$@"' limited "$mpirun" --procs 2 -n 2 "$files" quota "$expect_dir/file" automatic
 
 # A file system of a process of its own, with $expect_dir/mirrored as its store.
 mkdir "$expect_dir/mirrored"
@@ -66,6 +72,8 @@ done
 
 for job in "${jobs[@]}"; do
     for hint in automatic enable; do
+        # shellcheck disable=SC2086
+        [[ $job == --procs* ]] || expect "ulimit -f, $job, $hint" 0 '' '*' bash -c 'ulimit -f 60 && exec "$@"' limited "$mpirun" $job "$files" quota "$expect_dir/file" $hint
         # shellcheck disable=SC2086
         expect "shrinks, $job, $hint" 0 '' '' "$mpirun" $job "$files" shrinks "$expect_dir/file" $hint
     done

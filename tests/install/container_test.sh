@@ -26,29 +26,29 @@ work=$PWD
 git clone -q "$root" clone || exit 1
 
 # All of buildah's state is in this test's folder.
-run_buildah() { buildah --root "$work/images" --runroot "$work/run" --storage-driver vfs "$@"; }
+buildah=(buildah --root "$work/images" --runroot "$work/run" --storage-driver vfs)
 remove_images() {
-    run_buildah rm --all >/dev/null
-    run_buildah rmi --all --force >/dev/null
+    "${buildah[@]}" rm --all >/dev/null
+    "${buildah[@]}" rmi --all --force >/dev/null
     rm -rf "$work/images" "$work/run" "$work/base.tar" "$expect_dir"
 }
 trap remove_images EXIT
 export BUILDAH_ISOLATION=chroot
 
 timeout 600 mmdebstrap --variant=minbase bookworm base.tar >base.log 2>&1 </dev/null || skip "no base system of Debian ($work/base.log)"
-base=$(run_buildah from scratch)
-expect "the base image" 0 '*' '*' run_buildah add "$base" base.tar /
-expect "its name" 0 '*' '*' run_buildah commit --rm "$base" heddle-base
-timeout 1500 buildah --root images --runroot run --storage-driver vfs bud --build-arg BASE=localhost/heddle-base \
+base=$("${buildah[@]}" from scratch)
+expect "the base image" 0 '*' '*' "${buildah[@]}" add "$base" base.tar /
+expect "its name" 0 '*' '*' "${buildah[@]}" commit --rm "$base" heddle-base
+timeout 1500 "${buildah[@]}" bud --build-arg BASE=localhost/heddle-base \
     -f clone/packaging/Containerfile -t heddle clone >build.log 2>&1 </dev/null || {
     ! grep -qE 'Failed to fetch|Temporary failure' build.log || skip "packages of Debian cannot be had ($work/build.log)"
     tail -n 20 build.log
     echo "FAILED: the image ($work/build.log)"
     exit 1
 }
-container=$(run_buildah from heddle)
-expect "copy" 0 '*' '' run_buildah copy "$container" "$here/../wrappers/hello.c" /work/
-expect "mpicc" 0 '' '' run_buildah run "$container" mpicc hello.c -o hello
-expect "one process" 0 '^hello from 8 ranks $' '' run_buildah run "$container" mpirun -n 8 ./hello 8
-expect "two processes" 0 '^hello from 4 ranks $' '*' run_buildah run "$container" mpirun --procs 2 -n 4 ./hello 4
+container=$("${buildah[@]}" from heddle)
+expect "copy" 0 '*' '' "${buildah[@]}" copy "$container" "$here/../wrappers/hello.c" /work/
+expect "mpicc" 0 '' '' "${buildah[@]}" run "$container" mpicc hello.c -o hello
+expect "one process" 0 '^hello from 8 ranks $' '' "${buildah[@]}" run "$container" mpirun -n 8 ./hello 8
+expect "two processes" 0 '^hello from 4 ranks $' '*' "${buildah[@]}" run "$container" mpirun --procs 2 -n 4 ./hello 4
 finish

@@ -18,7 +18,7 @@ git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || {
 rm -rf "$1"
 mkdir -p "$1" && cd "$1" || exit 1
 work=$PWD
-git clone -q -b main "$root" clone 2>/dev/null || git clone -q "$root" clone && git -C clone checkout -q -B main || exit 1
+git clone -q "$root" clone && git -C clone checkout -q -B main || exit 1 # the recipe names this branch
 recipes=$work/clone/packaging/spack/spack_repo/heddle
 
 if command -v spack >/dev/null; then

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Heddle for Python: heddle.channel. In the wheel, this folder also holds the installation: bin, include and lib."""
+"""Heddle for Python: heddle.channel, and heddle.mpi4py_wheel, a command. In the wheel, this folder also holds the installation: bin, include and lib."""
