@@ -6,7 +6,8 @@
     tools/build_wheel.py --build BUILD [OUT]    the same of a finished build, in OUT (dist)
 
 pip calls the functions build_wheel and get_requires_for_build_wheel (pyproject.toml, PEP 517). It fetches CMake and Ninja if the
-machine has none. Without the headers of UCX and PMIx the wheel has no jobs of several processes, without gfortran no Fortran.
+machine has none. Without the headers of UCX and PMIx the wheel has no jobs of several processes, without gfortran no Fortran,
+without CUDA (CUDA_HOME) no device buffers: `pip wheel -v .` shows lines about them.
 
 The installation is the folder of the Python package (site-packages/heddle/bin, lib, include): pip leaves out lib folders
 elsewhere with --target. The commands in the environment's bin are scripts that find that folder. A wheel has no links, so
@@ -164,7 +165,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Builds in a new folder, so that nothing of an earlier build or configuration is in the wheel."""
     with tempfile.TemporaryDirectory() as work:
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        run("cmake", "-S", ROOT, "-B", work, *generator, "-DHEDDLE_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+        configured = run("cmake", "-S", ROOT, "-B", work, *generator, "-DHEDDLE_TESTS=OFF", "-DCMAKE_INSTALL_LIBDIR=lib")
+        print(*re.findall(r"-- No .*|-- .*not found:.*", configured), sep="\n")
         run("cmake", "--build", work, "-j", len(os.sched_getaffinity(0)))
         return wheel_of(work, pathlib.Path(wheel_directory)).name
 
