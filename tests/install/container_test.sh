@@ -27,6 +27,7 @@ git clone -q "$root" clone || exit 1
 
 # All of buildah's state is in this test's folder.
 buildah=(buildah --root "$work/images" --runroot "$work/run" --storage-driver vfs)
+# shellcheck disable=SC2317 # the trap runs it
 remove_images() {
     "${buildah[@]}" rm --all >/dev/null
     "${buildah[@]}" rmi --all --force >/dev/null
