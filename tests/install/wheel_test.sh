@@ -39,6 +39,8 @@ package=$(venv/bin/python3 -c 'import heddle; print(heddle.__path__[0])')
 glibc=$(find "$package" -type f -exec objdump -T {} + 2>/dev/null | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -1)
 expect "the tag" 0 "manylinux_${glibc#GLIBC_}_" '' echo "${wheel//2_/2.}"
 expect "one copy of each library" 0 '^1 $' '' sh -c "find '$package' -name 'libmpi*' -size +1000k | wc -l"
+expect "heddle.mpi4py_wheel in a target" 0 "^$work/a target/heddle/bin/mpicc $" '' \
+    env PYTHONPATH="$work/a target" python3 -c 'import heddle.mpi4py_wheel as m; print(m.mpicc())'
 if [ -n "${HEDDLE_MPI4PY_PYTHON:-}" ]; then
     expect "mpi4py" 0 '^good 2 $' '' env PYTHONPATH="${package%/heddle}" venv/bin/mpirun -n 2 "$HEDDLE_MPI4PY_PYTHON" \
         "$here/../programs/python/channels.py"

@@ -8,7 +8,9 @@ The wheel runs with each libmpi_abi.so.1 that mpirun or the linker finds, Heddle
 """
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 
 
 def mpicc():
@@ -20,9 +22,11 @@ def mpicc():
 
 
 def main():
-    os.environ.update(MPICC=mpicc(), MPI4PY_BUILD_MPIABI="1")
-    os.execv(sys.executable, [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-binary=mpi4py", "--no-cache-dir",
-                              *sys.argv[1:], "mpi4py"])
+    with tempfile.TemporaryDirectory() as folder:  # mpi4py splits MPICC at blanks
+        os.symlink(mpicc(), folder + "/mpicc")
+        os.environ.update(MPICC=folder + "/mpicc", MPI4PY_BUILD_MPIABI="1")
+        sys.exit(subprocess.call([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-binary=mpi4py", "--no-cache-dir",
+                                  *sys.argv[1:], "mpi4py"]))
 
 
 if __name__ == "__main__":
