@@ -6,8 +6,8 @@
     tools/build_wheel.py --build BUILD [OUT]    the same of a finished build, in OUT (dist)
 
 pip calls the functions build_wheel and get_requires_for_build_wheel (pyproject.toml, PEP 517). It fetches CMake and Ninja if the
-machine has none. Without the headers of UCX and PMIx the wheel has no jobs of several processes, without gfortran no Fortran,
-without CUDA (CUDA_HOME) no device buffers: `pip wheel -v .` shows lines about them.
+machine has none. Without the headers of UCX and PMIx the wheel has no jobs of several processes, without gfortran no
+compiled modules, without CUDA (CUDA_HOME) no device buffers: `pip wheel -v .` shows lines about them.
 
 The installation is the folder of the Python package (site-packages/heddle/bin, lib, include): pip leaves out lib folders
 elsewhere with --target. The commands in the environment's bin are scripts that find that folder. A wheel has no links, so
@@ -131,7 +131,7 @@ Requires-Python: >=3.8
 Description-Content-Type: text/plain
 
 mpicc, mpicxx, mpifort, mpirun and libmpi_abi.so.1. Jobs of one process need nothing else; mpirun --procs needs the
-libraries of UCX and PMIx (Debian: libucx0 libpmix2). Python programs need an mpi4py that was built with this mpicc.
+libraries of UCX and PMIx (Debian: libucx0 libpmix2). Python programs need an mpi4py that `python3 -m heddle.mpi4py_wheel` has built.
 """.encode())
         add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: heddle\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
         add(f"{info}/RECORD", ("".join(record) + f"{info}/RECORD,,\n").encode())
