@@ -48,7 +48,7 @@ timeout 1500 "${buildah[@]}" bud --build-arg BASE=localhost/heddle-base \
     exit 1
 }
 container=$("${buildah[@]}" from heddle)
-expect "copy" 0 '*' '' "${buildah[@]}" copy "$container" "$here/../wrappers/hello.c" /work/
+expect "copy" 0 '*' '' "${buildah[@]}" copy "$container" "$here/../wrappers/hello.c" "$here/../wrappers/hello.h" /work/
 expect "mpicc" 0 '' '' "${buildah[@]}" run "$container" mpicc hello.c -o hello
 expect "one process" 0 '^hello from 8 ranks $' '' "${buildah[@]}" run "$container" mpirun -n 8 ./hello 8
 expect "two processes" 0 '^hello from 4 ranks $' '*' "${buildah[@]}" run "$container" mpirun --procs 2 -n 4 ./hello 4
