@@ -19,6 +19,7 @@ static long values[N_OBJECTS][MOST_KEYS]; /* 0: no attribute */
 static long n_uses[MOST_KEYS], n_deleted, n_expected;
 static int current = -1; /* the object whose attributes are deleted by a call */
 static int also = -1;    /* a key whose attribute the next delete callback deletes, too */
+static int source, n_copies;
 static uint64_t state;
 
 static int next(int n)
@@ -85,39 +86,61 @@ static int delete_type(MPI_Datatype type, int key, void *value, void *extra)
     return delete_any((long)value);
 }
 
-/* Keys with an extra state that is not NULL are copied: as the negative value. */
-static int copy_any(void *extra, void *in, void *out, int *flag)
+static bool is_copied(int key)
 {
-    *flag = extra != NULL;
-    *(void **)out = (void *)-(long)in;
+    return key % 3 > 0;
+}
+
+static void set(int object, int key)
+{
+    long value = 1 + next(1 << 30);
+
+    current = object;
+    if (is_freed[key])
+        return;
+    forget(object, key);
+    values[object][key] = value;
+    n_uses[key]++;
+    MTEST_OK(set_attr(object, key, value));
+}
+
+/* Copies an attribute as the negative value, and sometimes sets this or another one of the old object again. */
+static int copy_any(const int *key_of, long in, void *out, int *flag)
+{
+    int key = (int)(key_of - keys), other = next(4) ? (key + 2 * next(n_keys / 2)) % n_keys : key;
+
+    n_copies++;
+    MTEST_CHECK(in == values[source][key], "key %d: %ld is copied, expected %ld", key, in,
+                values[source][key]);
+    *flag = is_copied(key);
+    *(void **)out = (void *)-in;
+    if (*flag) {
+        values[source ^ 1][key] = -in;
+        n_uses[key]++;
+    }
+    if (next(3) == 0 && values[source][other])
+        set(source, other);
     return MPI_SUCCESS;
 }
 
 static int copy_comm(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
 {
     (void)comm, (void)key;
-    return copy_any(extra, in, out, flag);
+    return copy_any(extra, (long)in, out, flag);
 }
 
 static int copy_type(MPI_Datatype type, int key, void *extra, void *in, void *out, int *flag)
 {
     (void)type, (void)key;
-    return copy_any(extra, in, out, flag);
-}
-
-static bool is_copied(int key)
-{
-    return key % 3 > 0;
+    return copy_any(extra, (long)in, out, flag);
 }
 
 static void create_key(int key)
 {
-    void *extra = is_copied(key) ? &state : NULL;
-
     if (key % 2 == 0)
-        MTEST_OK(MPI_Comm_create_keyval(copy_comm, delete_comm, &keys[key], extra));
+        MTEST_OK(MPI_Comm_create_keyval(copy_comm, delete_comm, &keys[key], &keys[key]));
     else
-        MTEST_OK(MPI_Type_create_keyval(copy_type, delete_type, &keys[key], extra));
+        MTEST_OK(MPI_Type_create_keyval(copy_type, delete_type, &keys[key], &keys[key]));
     is_freed[key] = false;
 }
 
@@ -134,11 +157,15 @@ static void free_key(int key)
 /* Replaces the object with a duplicate of the other one of its kind. */
 static void replace(int object)
 {
-    int other = object ^ 1;
+    int other = object ^ 1, n_attrs = 0;
 
     current = object;
-    for (int key = 0; key < n_keys; key++)
+    for (int key = 0; key < n_keys; key++) {
         forget(object, key);
+        n_attrs += values[other][key] != 0;
+    }
+    source = other;
+    n_copies = 0;
     if (is_comm(object)) {
         MTEST_OK(MPI_Comm_free(&comms[object]));
         MTEST_OK(MPI_Comm_dup(comms[other], &comms[object]));
@@ -146,11 +173,7 @@ static void replace(int object)
         MTEST_OK(MPI_Type_free(&types[object - 2]));
         MTEST_OK(MPI_Type_dup(types[other - 2], &types[object - 2]));
     }
-    for (int key = 0; key < n_keys; key++)
-        if (values[other][key] && is_copied(key)) {
-            values[object][key] = -values[other][key];
-            n_uses[key]++;
-        }
+    MTEST_CHECK(n_copies == n_attrs, "%d attributes have been copied, expected %d", n_copies, n_attrs);
 }
 
 static void check(int object, int key)
@@ -163,19 +186,6 @@ static void check(int object, int key)
     MTEST_OK(get_attr(object, key, &value, &flag));
     MTEST_CHECK(flag ? value == values[object][key] : !values[object][key],
                 "object %d, key %d: %ld, expected %ld", object, key, flag ? value : 0, values[object][key]);
-}
-
-static void set(int object, int key)
-{
-    long value = 1 + next(1 << 30);
-
-    current = object;
-    if (is_freed[key])
-        return;
-    forget(object, key);
-    values[object][key] = value;
-    n_uses[key]++;
-    MTEST_OK(set_attr(object, key, value));
 }
 
 static void delete (int object, int key)

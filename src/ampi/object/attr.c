@@ -7,9 +7,10 @@
  *      destroyed at 0.
  *   2. An attribute is in its list while its delete callback runs, and leaves it only if that returns
  *      MPI_SUCCESS.
- *   3. Callbacks may change the list that is being walked: only keys and numbers are remembered across a callback.
+ *   3. Callbacks may change the list that is being walked: only keys are remembered across a callback.
  *   4. Entries of a list are in the order of setting. A removed attribute leaves a gap, which goes when the list is full:
- *      then all entries move and the index is made again. So the index never has more entries than the list.
+ *      then all entries move and the index is made again. So the index never has more entries than the list. A place
+ *      in the index that leads to a gap is used again: a key that is set many times has one.
  *
  * Called by attr_api.c and, through ampi_*_copy_attrs and ampi_*_delete_attrs, by functions that duplicate
  * and free objects.
@@ -50,7 +51,6 @@ struct ampi_keyvals {
 struct attr {
     struct keyval *keyval; /* NULL: a gap */
     void *value;
-    uint64_t number; /* of the setting in this list */
 };
 
 /* Up to this capacity a list is searched without an index. */
@@ -59,12 +59,11 @@ struct attr {
 struct ampi_attrs {
     int n_attrs;        /* without gaps */
     int n_used;         /* entries, with gaps */
-    int end;            /* one past the last attribute */
+    int end;            /* no attribute is here or behind: moved down by find_last */
     int capacity;       /* entries there is room for, a power of two */
     struct attr *attrs; /* invariant 4 */
     int *index; /* 2 * capacity: 1 + the position of an entry, or 0; NULL: a small list. An entry is at the
                          * first free place from its key's number on */
-    uint64_t n_set; /* attributes set so far */
 };
 
 static const char *const keyval_kinds[] = {"communicators", "datatypes", "windows"};
@@ -266,28 +265,19 @@ static int find_attr(const struct ampi_attrs *attrs, const struct keyval *keyval
     return -1;
 }
 
-/* The position of the first attribute whose number is not less; -1: there is none. */
-static int find_from(const struct ampi_attrs *attrs, uint64_t number)
+/* The position of the last attribute of a list that is not empty. */
+static int find_last(struct ampi_attrs *attrs)
 {
-    int low = 0, high = attrs ? attrs->end : 0, end = high;
-
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        if (attrs->attrs[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    while (low < end && !attrs->attrs[low].keyval)
-        low++;
-    return low < end ? low : -1;
+    while (!attrs->attrs[attrs->end - 1].keyval)
+        attrs->end--;
+    return attrs->end - 1;
 }
 
 static void add_to_index(struct ampi_attrs *attrs, int position)
 {
     int mask = 2 * attrs->capacity - 1, place = attrs->attrs[position].keyval->number & mask;
 
-    while (attrs->index[place])
+    while (attrs->index[place] && attrs->attrs[attrs->index[place] - 1].keyval)
         place = (place + 1) & mask;
     attrs->index[place] = position + 1;
 }
@@ -322,7 +312,7 @@ static void append(struct ampi_attrs **list, struct keyval *keyval, void *value)
         attrs = *list = base_calloc(1, sizeof *attrs, "attributes");
     if (attrs->n_used == attrs->capacity)
         make_room(attrs);
-    attrs->attrs[attrs->n_used] = (struct attr){keyval, value, attrs->n_set++};
+    attrs->attrs[attrs->n_used] = (struct attr){keyval, value};
     if (attrs->index)
         add_to_index(attrs, attrs->n_used);
     attrs->end = ++attrs->n_used;
@@ -346,8 +336,6 @@ static void take_out(struct ampi_attrs **list, struct keyval *keyval)
     if (position < 0)
         return; /* the callback removed it */
     attrs->attrs[position].keyval = NULL;
-    while (attrs->end > 0 && !attrs->attrs[attrs->end - 1].keyval)
-        attrs->end--;
     drop_use(keyval);
     if (--attrs->n_attrs == 0) {
         free_attrs(attrs);
@@ -410,29 +398,46 @@ int ampi_attr_delete(const struct ampi_attr_owner *owner, int number)
     return delete_at(owner, index);
 }
 
-/* Copies the attributes whose copy callbacks set the flag, up to the first one that fails; returns that
- * callback's result. */
+/* Copies an attribute, if it is still there and the copy callback sets the flag; returns the callback's result. */
+static int copy_one(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to,
+                    struct keyval *keyval)
+{
+    int position = find_attr(*from->attrs, keyval), flag, returned;
+    struct attr attr;
+    void *value = NULL;
+
+    if (position < 0)
+        return MPI_SUCCESS;
+    attr = (*from->attrs)->attrs[position];
+    returned = call_copy(from, &attr, &value, &flag);
+    if (returned == MPI_SUCCESS && flag)
+        append(to->attrs, keyval, value);
+    return returned;
+}
+
+/* Copies attributes up to the first one that fails; returns that callback's result. Callbacks may set them again, which
+ * moves them to the end: so the keys are listed first, and each attribute is copied once. */
 static int copy_all(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
 {
-    uint64_t number = 0;
-    int position;
+    const struct ampi_attrs *attrs = *from->attrs;
+    struct keyval **keyvals;
+    int n = 0, returned = MPI_SUCCESS;
 
-    while ((position = find_from(*from->attrs, number)) >= 0) {
-        struct attr attr = (*from->attrs)->attrs[position];
-        void *value = NULL;
-        int flag;
-        int returned;
-
-        number = attr.number + 1;
-        attr.keyval->n_uses++;
-        returned = call_copy(from, &attr, &value, &flag);
-        if (returned == MPI_SUCCESS && flag)
-            append(to->attrs, attr.keyval, value);
-        drop_use(attr.keyval);
-        if (returned != MPI_SUCCESS)
-            return returned;
+    if (!attrs)
+        return MPI_SUCCESS;
+    keyvals = base_malloc((size_t)attrs->n_attrs * sizeof *keyvals, "attributes");
+    for (int i = 0; i < attrs->end; i++)
+        if (attrs->attrs[i].keyval) {
+            keyvals[n] = attrs->attrs[i].keyval;
+            keyvals[n++]->n_uses++; /* a callback may free the key */
+        }
+    for (int i = 0; i < n; i++) {
+        if (returned == MPI_SUCCESS)
+            returned = copy_one(from, to, keyvals[i]);
+        drop_use(keyvals[i]);
     }
-    return MPI_SUCCESS;
+    free(keyvals);
+    return returned;
 }
 
 int ampi_attr_copy_quietly(const struct ampi_attr_owner *from, const struct ampi_attr_owner *to)
@@ -456,7 +461,7 @@ int ampi_attr_copy_all(const struct ampi_attr_owner *from, const struct ampi_att
 int ampi_attr_delete_all(const struct ampi_attr_owner *owner)
 {
     while (*owner->attrs) {
-        int error = delete_at(owner, (*owner->attrs)->end - 1);
+        int error = delete_at(owner, find_last(*owner->attrs));
         if (error)
             return error;
     }
