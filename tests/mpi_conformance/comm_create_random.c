@@ -153,22 +153,46 @@ static void create(void)
     n_comms++;
 }
 
-/* A group with a rank that is not in the communicator. */
+/* A sequence of world ranks. */
+static int choose_sequence(int *ranks)
+{
+    int first = next(mtest_size), step = 1 + next(3), n = 0, most = 1 + next(mtest_size);
+
+    if (next(2))
+        step = -step;
+    for (int i = first; i >= 0 && i < mtest_size && n < most; i += step)
+        ranks[n++] = i;
+    return n;
+}
+
+/* All members and another rank between them. */
+static int choose_more(const struct set *set, int *ranks)
+{
+    int n = set->n, stranger = next(mtest_size), place = next(n + 1);
+
+    memcpy(ranks, set->ranks, (size_t)n * sizeof *ranks);
+    if (find(set, stranger) != MPI_UNDEFINED)
+        return n;
+    ranks[n] = place < n ? ranks[place] : stranger;
+    ranks[place] = stranger;
+    return n + 1;
+}
+
+/* A group with ranks that are not in the communicator. */
 static void try_stranger(void)
 {
     struct comm *old = &comms[next(n_comms)];
-    int ranks[MOST_RANKS + 1], n = old->set.n, stranger = next(mtest_size), place = next(n + 1),
-                               by_members = next(2);
+    int ranks[MOST_RANKS + 1], n = next(2) ? choose_sequence(ranks) : choose_more(&old->set, ranks),
+                               by_members = next(2), n_members = 0;
     MPI_Group world, group;
     MPI_Comm made;
 
-    if (find(&old->set, stranger) != MPI_UNDEFINED || old->comm == MPI_COMM_NULL)
+    for (int i = 0; i < n; i++)
+        n_members += find(&old->set, ranks[i]) != MPI_UNDEFINED;
+    if (n_members == n || old->comm == MPI_COMM_NULL)
         return;
-    memcpy(ranks, old->set.ranks, (size_t)n * sizeof *ranks);
-    ranks[n] = place < n ? ranks[place] : stranger;
-    ranks[place] = stranger;
     MTEST_OK(MPI_Comm_group(MPI_COMM_WORLD, &world));
-    MTEST_OK(MPI_Group_incl(world, n + 1, ranks, &group));
+    MTEST_OK(MPI_Group_incl(world, n, ranks, &group));
     mtest_errors_return(old->comm);
     for (int i = 0; i < 2; i++)
         MTEST_CLASS(by_members ? MPI_Comm_create_group(old->comm, group, 5, &made)
@@ -255,7 +279,8 @@ static void step(void)
     if (what < 40 && n_comms < MOST)
         create();
     else if (what < 50)
-        try_stranger();
+        for (int i = 0; i < 20; i++)
+            try_stranger();
     else if (what < 65 && n_wins < MOST)
         make_win();
     else if (what < 85 && n_wins > 0)

@@ -34,24 +34,30 @@ static int naive_find(const struct naive *set, int rank)
     return MPI_UNDEFINED;
 }
 
-static struct naive random_naive(void)
+/* Of world ranks below n_world. */
+static struct naive random_naive_below(int n_world)
 {
     struct naive set = {0};
     int n = next_random(12);
 
     if (next_random(2)) { /* a sequence */
         int stride = next_random(2) ? 1 + next_random(4) : -1 - next_random(4);
-        int first = next_random(N_WORLD);
-        for (int i = 0; i < n && first + i * stride >= 0 && first + i * stride < N_WORLD; i++)
+        int first = next_random(n_world);
+        for (int i = 0; i < n && first + i * stride >= 0 && first + i * stride < n_world; i++)
             set.ranks[set.n++] = first + i * stride;
         return set;
     }
-    while (set.n < n) {
-        int rank = next_random(N_WORLD);
+    while (set.n < n && set.n < n_world) {
+        int rank = next_random(n_world);
         if (naive_find(&set, rank) == MPI_UNDEFINED)
             set.ranks[set.n++] = rank;
     }
     return set;
+}
+
+static struct naive random_naive(void)
+{
+    return random_naive_below(N_WORLD);
 }
 
 static void check_same(const struct ampi_group *group, const struct naive *want)
@@ -121,36 +127,29 @@ static int naive_stranger(const struct naive *a, const struct naive *b)
     return i;
 }
 
-/* b is sometimes another order of a part of a. */
-static struct naive random_part(const struct naive *a)
-{
-    struct naive part = *a;
-
-    if (next_random(2))
-        return random_naive();
-    for (int i = part.n - 1; i > 0; i--) {
-        int k = next_random(i + 1), old = part.ranks[i];
-        part.ranks[i] = part.ranks[k];
-        part.ranks[k] = old;
-    }
-    part.n = next_random(part.n + 1);
-    return part;
-}
-
+/* Few ranks, so that groups are often parts of others. They stay for a while, so that results are remembered, and are
+ * then replaced. */
 START_TEST(strangers_agree_with_naive_sets)
 {
-    for (int round = 0; round < N_ROUNDS; round++) {
-        struct naive of = random_naive(), a = random_part(&of);
-        struct ampi_group *x = ampi_group_create_list(a.ranks, a.n);
-        struct ampi_group *y = ampi_group_create_list(of.ranks, of.n);
+    enum { N_GROUPS = 6 };
+    struct naive sets[N_GROUPS];
+    struct ampi_group *groups[N_GROUPS];
 
-        for (int k = 0; k < 2; k++) { /* the second result is remembered */
-            ck_assert_int_eq(ampi_group_find_stranger(x, y), naive_stranger(&a, &of));
-            ck_assert_int_eq(ampi_group_find_stranger(y, x), naive_stranger(&of, &a));
+    for (int round = 0; round < 40 * N_ROUNDS; round++) {
+        int i = round < N_GROUPS ? round : next_random(N_GROUPS), k,
+            n_now = round < N_GROUPS ? i + 1 : N_GROUPS;
+
+        if (round < N_GROUPS || next_random(8) == 0) {
+            if (round >= N_GROUPS)
+                ampi_group_unref(groups[i]);
+            sets[i] = random_naive_below(8);
+            groups[i] = ampi_group_create_list(sets[i].ranks, sets[i].n);
         }
-        ampi_group_unref(x);
-        ampi_group_unref(y);
+        k = next_random(n_now);
+        ck_assert_int_eq(ampi_group_find_stranger(groups[i], groups[k]), naive_stranger(&sets[i], &sets[k]));
     }
+    for (int i = 0; i < N_GROUPS; i++)
+        ampi_group_unref(groups[i]);
 }
 END_TEST
 
