@@ -97,7 +97,7 @@ static int count_of(const struct op *op, int from, int to)
         return op->count;
     }
     if (is_equal(op) && (op->salt / 8 % 8 || from != 1) && /* sometimes with one exception */
-        (op->salt / 8 % 8 != 1 || from + to != 2 * op->group->n - 2))
+        (op->salt / 8 % 8 != 1 || from + to != op->group->n + op->group->n_peers - 2))
         return op->count;
     return mix(op->salt, (unsigned)from, (unsigned)to, 3) % 4 == 0
                ? 0
