@@ -35,6 +35,42 @@ static int count_fn(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Counts, and checks in MPI_Finalize, where the extra state is 1, that attributes which were set later have gone before. */
+static int n_left, n_wrong, last_number = 1000;
+static int delete_in_order(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    int number = (int)(intptr_t)value;
+
+    (void)comm;
+    (void)keyval;
+    if (*(int *)extra) {
+        n_wrong += number >= last_number;
+        last_number = number;
+    }
+    n_left--;
+    return MPI_SUCCESS;
+}
+
+/* Sets attributes of MPI_COMM_SELF. Some are deleted, and some of these set anew. */
+static void set_many(int *is_end)
+{
+    enum { N = 60 };
+    int keys[N];
+
+    for (int i = 0; i < 2 * N; i++) {
+        if (i < N)
+            MTEST_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete_in_order, &keys[i], is_end));
+        else if (i % 3)
+            MTEST_OK(MPI_Comm_delete_attr(MPI_COMM_SELF, keys[i - N]));
+        if (i < N || i % 3 == 1) {
+            MTEST_OK(MPI_Comm_set_attr(MPI_COMM_SELF, keys[i % N], (void *)(intptr_t)i));
+            n_left++;
+        }
+    }
+    MTEST_CHECK(n_left == N - N / 3, "%d attributes are left", n_left);
+    *is_end = 1;
+}
+
 int main(int argc, char **argv)
 {
     int key, plain_key, dup_key, flag, extra = 8;
@@ -88,13 +124,19 @@ int main(int argc, char **argv)
     MTEST_CHECK(deletes == before + 1, "free called delete %d times", deletes - before);
     MTEST_OK(MPI_Comm_free_keyval(&plain_key));
     MTEST_OK(MPI_Comm_free_keyval(&dup_key));
-    /* Attributes of MPI_COMM_SELF go first in MPI_Finalize. */
-    static int deleted;
+    /* Attributes of MPI_COMM_SELF go first in MPI_Finalize, in the reverse order of setting. */
+    static int deleted, is_end;
+    set_many(&is_end);
     MTEST_OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_fn, &key, NULL));
     MTEST_OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &deleted));
     int code = mtest_end();
     if (deleted != 1) {
         fprintf(stderr, "FAIL: MPI_Finalize called the delete callback of MPI_COMM_SELF %d times\n", deleted);
+        return 1;
+    }
+    if (n_left != 0 || n_wrong != 0) {
+        fprintf(stderr, "FAIL: %d attributes are left in MPI_Finalize, %d are not in reverse order\n", n_left,
+                n_wrong);
         return 1;
     }
     return code;
