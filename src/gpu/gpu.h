@@ -141,7 +141,7 @@ struct gpu_hold {
     struct gpu_hold *next; /* private, like the other fields */
     uint32_t number;
     bool is_released;
-    bool is_kept;
+    uint32_t kept; /* its number among the kept ones (rank/kept.h); 0: it is in the stream */
 };
 
 /* All functions are called on the PE that created the stream's gpu_sync. */

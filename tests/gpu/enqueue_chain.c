@@ -2,7 +2,8 @@
  *
  * A chain of enqueued messages through the streams of all ranks, enqueued from its end, arrives although there are more
  * streams than connections to the GPU, of which a waiting stream keeps one from the others. Queries, kernels
- * and copies behind a receive see its data. "invoke": so do requests for the work of the stream.
+ * and copies behind a receive see its data. "invoke": so do requests for the work of the stream, which do not wait for
+ * operations that are enqueued later.
  */
 #include "mpi-ext.h"
 
@@ -90,6 +91,30 @@ static void ask_and_pass_on(int count)
     etest_expect(data, (unsigned)count, 42, "asked for");
 }
 
+/* The second message is sent after the first one was asked for. */
+static void ask_between(void)
+{
+    MPI_Request first, second;
+
+    if (mtest_rank == 1) {
+        MTEST_OK(MPIX_Recv_enqueue((void *)data, 1, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
+        MTEST_OK(AMPI_GPU_Iinvoke(test.cuda, &first));
+        MTEST_OK(MPIX_Recv_enqueue((void *)(data + 4), 1, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
+        MTEST_OK(AMPI_GPU_Iinvoke(test.cuda, &second));
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD));
+        MTEST_OK(MPI_Wait(&first, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 2, MPI_COMM_WORLD));
+        MTEST_OK(MPI_Wait(&second, MPI_STATUS_IGNORE));
+        etest_expect(data, 2, 42, "asked for");
+    }
+    for (int i = 0; i < 2 && mtest_rank == 0; i++) {
+        MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        gtest_launch_update(data, 1, 0, 42, test.cuda);
+        MTEST_OK(MPIX_Send_enqueue((void *)data, 1, MPI_UNSIGNED, 1, 0, test.comm));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+    }
+}
+
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 2);
@@ -107,8 +132,10 @@ int main(int argc, char **argv)
     }
     etest_end(&test);
     test = etest_begin(1, 0);
-    if (argc > 1)
+    if (argc > 1) {
         ask_and_pass_on(COUNT_MAX);
+        ask_between();
+    }
     read_and_pass_on(COUNT_MAX);
     etest_end(&test);
     GTEST_CU(cuMemFree(data));

@@ -21,6 +21,19 @@ _Atomic int gpu_n_kept;
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* may be held while that of a rank's streams is taken */
 static struct gpu_kept *list;
+static _Atomic uint32_t last_number;
+
+uint32_t gpu_kept_number(void)
+{
+    uint32_t number = atomic_fetch_add(&last_number, 1) + 1;
+
+    return number != 0 ? number : gpu_kept_number();
+}
+
+uint32_t gpu_kept_last(void)
+{
+    return atomic_load(&last_number);
+}
 
 void gpu_kept_add(struct gpu_kept *kept)
 {
@@ -32,17 +45,26 @@ void gpu_kept_add(struct gpu_kept *kept)
     atomic_fetch_add(&gpu_n_kept, 1);
 }
 
+void gpu_kept_pass_to(struct gpu_kept *kept, uint32_t first)
+{
+    pthread_mutex_lock(&lock);
+    kept->first = first;
+    pthread_mutex_unlock(&lock);
+    gpu_works_go_on();
+}
+
+/* Late works go on first: other threads of the rank wait until the stream is not in the list. */
 void gpu_kept_remove(struct gpu_kept *kept)
 {
     struct gpu_kept **link = &list;
 
+    gpu_kept_pass_to(kept, gpu_kept_last() + 1);
     pthread_mutex_lock(&lock);
     while (*link != kept)
         link = &(*link)->next;
     *link = kept->next;
     pthread_mutex_unlock(&lock);
     atomic_fetch_sub(&gpu_n_kept, 1);
-    gpu_works_go_on();
 }
 
 static bool is_legacy(CUstream stream)
@@ -70,9 +92,9 @@ static bool is_blocking(struct gpu_rank_streams *rank, CUstream stream)
     return is_it;
 }
 
-static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank, CUstream stream)
+static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank, CUstream stream, uint32_t last)
 {
-    if (kept->rank != rank)
+    if (kept->rank != rank || (int32_t)(kept->first - last) > 0)
         return false;
     if (stream == GPU_KEPT_ALL || kept->stream == stream)
         return true;
@@ -82,12 +104,12 @@ static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank
     return is_legacy(kept->stream) && is_blocking(rank, stream);
 }
 
-static struct gpu_kept *find_before(struct gpu_rank_streams *rank, CUstream stream)
+static struct gpu_kept *find_before(struct gpu_rank_streams *rank, CUstream stream, uint32_t last)
 {
     struct gpu_kept *found;
 
     pthread_mutex_lock(&lock);
-    for (found = list; found && !is_before(found, rank, stream); found = found->next)
+    for (found = list; found && !is_before(found, rank, stream, last); found = found->next)
         ;
     pthread_mutex_unlock(&lock);
     return found;
@@ -95,12 +117,13 @@ static struct gpu_kept *find_before(struct gpu_rank_streams *rank, CUstream stre
 
 static struct gpu_kept *find(CUstream stream, bool is_per_thread)
 {
-    return find_before(gpu_streams_of_self(), !stream && is_per_thread ? CU_STREAM_PER_THREAD : stream);
+    return find_before(gpu_streams_of_self(), !stream && is_per_thread ? CU_STREAM_PER_THREAD : stream,
+                       gpu_kept_last());
 }
 
-bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream)
+bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream, uint32_t last)
 {
-    return find_before(rank, stream) != NULL;
+    return find_before(rank, stream, last) != NULL;
 }
 
 bool gpu_kept_is_behind(CUstream stream, bool is_per_thread)

@@ -21,6 +21,7 @@ struct gpu_rank_streams;
 /* A stream with kept waits. */
 struct gpu_kept {
     struct gpu_kept *next;
+    uint32_t first;                /* number of the first one */
     CUstream stream;               /* the program's handle */
     CUcontext context;             /* the stream's */
     struct gpu_rank_streams *rank; /* whose stream it is; NULL: the process has one rank */
@@ -31,8 +32,14 @@ struct gpu_kept {
 /* Number of such streams. */
 extern _Atomic int gpu_n_kept;
 
-/* Called on the stream's PE. gpu_kept_add sets next and rank; gpu_kept_remove lets late works go on. Never switch. */
+/* A number for another kept wait, and the latest one. They grow, and wrap around. */
+uint32_t gpu_kept_number(void);
+uint32_t gpu_kept_last(void);
+
+/* Called on the stream's PE. gpu_kept_add sets next and rank. The others let late works go on: the waits before `first` are
+ * over, or all. Never switch. */
 void gpu_kept_add(struct gpu_kept *kept);
+void gpu_kept_pass_to(struct gpu_kept *kept, uint32_t first);
 void gpu_kept_remove(struct gpu_kept *kept);
 
 /* The PE's works of streams that were behind kept waits begin, if none is left before them. Never switches. (works.c) */
@@ -44,8 +51,9 @@ void gpu_works_go_on(void);
 /* True if work of the calling rank in this stream must come after a kept wait, by CUDA's rules. Never switches. */
 bool gpu_kept_is_behind(CUstream stream, bool is_per_thread) BASE_COLD;
 
-/* The same for a rank (NULL: the process has one) in the current context. */
-bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream) BASE_COLD;
+/* The same for work that was submitted when `last` was the latest number, of a rank (NULL: the process has one) in the current
+ * context. */
+bool gpu_kept_is_before(struct gpu_rank_streams *rank, CUstream stream, uint32_t last) BASE_COLD;
 
 /* Waits while that is true. caller: the code that makes the call; NULL: must not switch. May switch otherwise. */
 void gpu_kept_pass(CUstream stream, bool is_per_thread, const void *caller) BASE_COLD;

@@ -83,6 +83,7 @@ struct gpu_late_work {
     CUcontext context;             /* the rank's current one at the call */
     CUstream handle;               /* the program's */
     CUstream stream;               /* the driver's */
+    uint32_t last_kept;            /* number of the latest kept wait at the call; it is not behind later ones */
 };
 
 /* The kept waits are not in the streams yet, so the default stream is joined with these later. */
@@ -104,7 +105,8 @@ static int add_late(struct gpu_work *work, CUstream handle)
                                    .face = handle == CU_STREAM_PER_THREAD ? NULL : call.face,
                                    .context = gpu_context_current(),
                                    .handle = handle,
-                                   .stream = call.stream};
+                                   .stream = call.stream,
+                                   .last_kept = gpu_kept_last()};
     pe->late_works = made;
     return 0;
 }
@@ -131,7 +133,7 @@ static bool try_late(const struct gpu_late_work *late)
     int error = gpu_context_enter(late->context, &before);
 
     if (!error) {
-        is_behind = gpu_kept_is_before(late->rank, late->handle);
+        is_behind = gpu_kept_is_before(late->rank, late->handle, late->last_kept);
         error = is_behind ? 0 : record_late(late);
         gpu_context_leave(late->context, before);
     }

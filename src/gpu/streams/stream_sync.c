@@ -238,7 +238,7 @@ static struct gpu_hold *first_kept(const struct gpu_sync *sync)
 {
     struct gpu_hold *hold = sync->n_kept > 0 ? sync->holds : NULL;
 
-    while (hold && !hold->is_kept)
+    while (hold && !hold->kept)
         hold = hold->next;
     return hold;
 }
@@ -361,7 +361,7 @@ static void let_go(struct gpu_kept *kept)
     for (struct gpu_hold *hold = first_kept(sync); hold; hold = hold->next) {
         if (!error)
             error = put_hold(sync, hold);
-        hold->is_kept = false;
+        hold->kept = 0;
         sync->n_waiting++;
     }
     gpu_submit_end();
@@ -371,10 +371,12 @@ static void let_go(struct gpu_kept *kept)
         gpu_context_leave(sync->context, before);
 }
 
-static void keep(struct gpu_sync *sync)
+static void keep(struct gpu_sync *sync, struct gpu_hold *hold)
 {
+    hold->kept = gpu_kept_number();
     if (sync->n_kept++ > 0)
         return;
+    sync->kept.first = hold->kept;
     sync->kept.stream = sync->stream;
     sync->kept.context = sync->context;
     sync->kept.let_go = let_go;
@@ -383,7 +385,7 @@ static void keep(struct gpu_sync *sync)
 
 static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold, bool is_kept)
 {
-    hold->is_kept = is_kept;
+    hold->kept = 0;
     hold->number = ++sync->n_holds;
     hold->next = NULL;
     hold->is_released = false;
@@ -395,7 +397,7 @@ static void append_hold(struct gpu_sync *sync, struct gpu_hold *hold, bool is_ke
     count_one(sync);
     if (BASE_UNLIKELY(is_kept)) {
         sync->n_waiting--; /* nothing is in the stream */
-        keep(sync);
+        keep(sync, hold);
     }
 }
 
@@ -487,6 +489,8 @@ static BASE_COLD void pass_kept(struct gpu_sync *sync)
     atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
     if (--sync->n_kept == 0)
         gpu_kept_remove(&sync->kept);
+    else
+        gpu_kept_pass_to(&sync->kept, first_kept(sync)->kept);
 }
 
 void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
@@ -503,7 +507,7 @@ void gpu_sync_release(struct gpu_sync *sync, struct gpu_hold *hold)
             atomic_thread_fence(memory_order_seq_cst);
             sync->words->released = first->number;
         }
-        if (BASE_UNLIKELY(first->is_kept))
+        if (BASE_UNLIKELY(first->kept))
             pass_kept(sync);
         else
             drop_one(sync);
