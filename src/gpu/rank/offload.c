@@ -153,7 +153,7 @@ static void run_call(struct gpu_offload *call)
     call->is_deferred = call->may_defer && !drain.is_closed;
     if (!drain.is_closed && !call->may_defer && call->drain_tries > 0)
         report_wait(call);
-    if (!call->is_deferred || !call->u)
+    if (!call->is_deferred || call->is_posted)
         call->run(call);
     gpu_drain_end(&drain);
     gpu_resident_release(hold);
@@ -265,6 +265,7 @@ void gpu_offload_post(struct gpu_offload *offload, CUcontext context)
     offload->result = CUDA_SUCCESS;
     offload->context = context;
     offload->u = NULL;
+    offload->is_posted = true;
     if (!give(offload))
         run_call(offload);
 }

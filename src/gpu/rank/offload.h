@@ -24,7 +24,8 @@ struct gpu_offload {
     void (*run)(struct gpu_offload *offload); /* calls the driver and stores the result; any thread */
     const char *label;                        /* for reports; NULL: it is not made for the program */
     bool may_defer;        /* the caller defers the call if the GPU does not become idle ... */
-    bool is_deferred;      /* ... and has to: `run` is not called, or has nothing to do if no rank waits */
+    bool is_deferred;      /* ... and has to: `run` is not called, or has nothing to do if is_posted */
+    bool is_posted;        /* gpu_offload_post; private */
     bool is_of_no_context; /* it needs no current context: the rank's may have been destroyed */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
     CUresult result;
