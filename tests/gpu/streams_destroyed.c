@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemAlloc(&data, 64));
     for (unsigned i = 1; i <= 5; i++) {
         *flag = 0;
-        GTEST_CU(cuMemsetD32(data, 0, 16));
+        GTEST_CU(cuMemsetD32(data, 0, 16)); /* does not wait, and other streams do not wait for it */
+        GTEST_CU(cuStreamSynchronize(NULL));
         GTEST_CU(cuStreamCreate(&destroyed, i % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
         GTEST_CU(cuStreamCreate(&running, CU_STREAM_NON_BLOCKING));
         gtest_launch_spin((CUdeviceptr)flag, running); /* waited for first, because it is newer */
