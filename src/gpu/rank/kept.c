@@ -92,7 +92,8 @@ static bool is_blocking(struct gpu_rank_streams *rank, CUstream stream)
     return is_it;
 }
 
-static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank, CUstream stream, uint32_t last)
+static bool is_before(const struct gpu_kept *kept, struct gpu_rank_streams *rank, CUstream stream,
+                      uint32_t last)
 {
     if (kept->rank != rank || (int32_t)(kept->first - last) > 0)
         return false;

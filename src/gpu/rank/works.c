@@ -83,7 +83,7 @@ struct gpu_late_work {
     CUcontext context;             /* the rank's current one at the call */
     CUstream handle;               /* the program's */
     CUstream stream;               /* the driver's */
-    uint32_t last_kept;            /* number of the latest kept wait at the call; it is not behind later ones */
+    uint32_t last_kept; /* number of the latest kept wait at the call; it is not behind later ones */
 };
 
 /* The kept waits are not in the streams yet, so the default stream is joined with these later. */
