@@ -3,10 +3,11 @@
  * A rank that waits for a kernel which breaks the GPU gets CUDA's error from its wait, also if other ranks
  * ran meanwhile, and so does every rank's next call; nothing hangs. The argument is the way to wait.
  */
-#include "kernels.h"
+#include "enqueue.h"
 
 #define NOWHERE 4096 /* an address without memory */
 
+static CUstream created;
 static CUevent event;
 static CUdeviceptr freed;
 static unsigned number;
@@ -31,6 +32,8 @@ static CUresult wait_by(const char *way, CUstream stream, CUdeviceptr memory)
         return cuModuleLoadData(&module, gtest_ptx);
     if (strcmp(way, "stream") == 0)
         return cuStreamSynchronize(stream);
+    if (strcmp(way, "destroy") == 0)
+        return cuStreamSynchronize(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : cuStreamDestroy(created);
     if (strcmp(way, "context") == 0)
         return cuCtxSynchronize();
     if (strcmp(way, "copy") == 0)
@@ -59,6 +62,11 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemAlloc(&memory, 64));
     GTEST_CU(cuMemAlloc(&freed, 64));
     GTEST_CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    GTEST_CU(cuStreamCreate(&created, CU_STREAM_NON_BLOCKING));
+    if (strcmp(way, "destroy") == 0) { /* while streams may wait for messages, destroyed ones are kept */
+        MPIX_Stream stream = etest_stream(created);
+        MTEST_OK(MPIX_Stream_free(&stream));
+    }
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (mtest_rank == 0) {
         gtest_launch_spin((CUdeviceptr)flag, NULL);

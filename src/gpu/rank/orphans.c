@@ -63,11 +63,12 @@ CUresult gpu_orphans_join(struct gpu_face *face)
     return result;
 }
 
-void gpu_orphans_leave(struct gpu_stream *stream)
+CUresult gpu_orphans_leave(struct gpu_stream *stream)
 {
     struct gpu_face *face = stream->face;
     struct gpu_orphan *orphan;
     CUcontext before;
+    CUresult result;
 
     for (int i = 0; i < LOOKS_PER_ORPHAN && face->orphans; i++) {
         orphan = take_oldest(face);
@@ -76,9 +77,11 @@ void gpu_orphans_leave(struct gpu_stream *stream)
         else
             append(face, orphan);
     }
-    if (gpu_driver.cuStreamQuery(stream->stream) != CUDA_ERROR_NOT_READY ||
-        gpu_context_enter(face->context, &before))
-        return;
+    result = gpu_driver.cuStreamQuery(stream->stream);
+    if (result != CUDA_ERROR_NOT_READY)
+        return result;
+    if (gpu_context_enter(face->context, &before))
+        return CUDA_SUCCESS;
     if (gpu_streams_mark(stream) == CUDA_SUCCESS) {
         orphan = base_malloc(sizeof *orphan, "work of a destroyed stream");
         *orphan = (struct gpu_orphan){NULL, stream->mark, stream->is_blocking};
@@ -86,6 +89,7 @@ void gpu_orphans_leave(struct gpu_stream *stream)
         stream->mark = NULL;
     }
     gpu_context_leave(face->context, before);
+    return CUDA_SUCCESS;
 }
 
 void gpu_orphans_forget(struct gpu_face *face)
@@ -117,16 +121,20 @@ bool gpu_orphans_keep(struct gpu_rank_streams *rank, const struct gpu_stream *st
     return true;
 }
 
-void gpu_orphans_end_wait(struct gpu_rank_streams *rank)
+void gpu_orphans_end_wait(struct gpu_rank_streams *rank, const void *caller)
 {
-    struct gpu_ended *ended;
+    struct gpu_ended *list = NULL, *ended;
 
-    if (--rank->n_waiters > 0)
-        return;
-    while ((ended = rank->ended)) {
-        rank->ended = ended->next;
+    pthread_mutex_lock(&rank->lock);
+    if (--rank->n_waiters == 0) {
+        list = rank->ended;
+        rank->ended = NULL;
+    }
+    pthread_mutex_unlock(&rank->lock);
+    while ((ended = list)) {
+        list = ended->next;
         if (!ended->is_reusable || !gpu_stock_put(ended->context, ended->stream, ended->priority, true))
-            gpu_driver.cuStreamDestroy(ended->stream);
+            (void)gpu_streams_end(ended->stream, caller);
         free(ended);
     }
 }

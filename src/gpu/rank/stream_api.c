@@ -316,9 +316,7 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     pthread_mutex_unlock(&rank->lock);
     if (face)
         *result_out = can_wait ? wait_for_all(&awaited, caller) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    pthread_mutex_lock(&rank->lock);
-    gpu_orphans_end_wait(rank);
-    pthread_mutex_unlock(&rank->lock);
+    gpu_orphans_end_wait(rank, caller);
     if (awaited.streams != awaited.few_streams)
         free(awaited.streams);
     if (awaited.events != awaited.few_events)

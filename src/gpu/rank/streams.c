@@ -504,9 +504,8 @@ bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream handle)
     stream = gpu_streams_find(rank, handle);
     if (stream) {
         bool is_captured = rank->n_captures > 0 && gpu_stream_is_captured(handle, NULL);
-        if (!is_captured)
-            gpu_orphans_leave(stream);
-        is_kept = !is_captured && keep(rank, stream);
+        /* Otherwise the driver returns the error. */
+        is_kept = !is_captured && gpu_orphans_leave(stream) == CUDA_SUCCESS && keep(rank, stream);
         unlink_stream(rank, stream);
         if (stream->mark)
             gpu_driver.cuEventDestroy(stream->mark);
@@ -543,9 +542,15 @@ static void run_destruction(struct gpu_offload *offload)
         gpu_driver.cuStreamDestroy(BASE_CONTAINER(offload, struct destruction, offload)->stream);
 }
 
-static CUresult destroy(CUstream stream, const void *caller)
+CUresult gpu_streams_end(CUstream stream, const void *caller)
 {
     struct destruction destruction = {{.label = "cuStreamDestroy", .run = run_destruction}, stream};
+
+    return gpu_offload_call(&destruction.offload, caller && gpu_offload_is_wanted_later(caller));
+}
+
+static CUresult destroy(CUstream stream, const void *caller)
+{
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     bool is_special = stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
     bool is_kept = false;
@@ -557,8 +562,7 @@ static CUresult destroy(CUstream stream, const void *caller)
         gpu_flow_forget(stream);
         is_kept = rank && gpu_streams_remove(rank, stream);
     }
-    return is_kept ? CUDA_SUCCESS
-                   : gpu_offload_call(&destruction.offload, gpu_offload_is_wanted_later(caller));
+    return is_kept ? CUDA_SUCCESS : gpu_streams_end(stream, caller);
 }
 
 CUresult CUDAAPI gpu_stream_destroy(CUstream stream)

@@ -201,17 +201,17 @@ struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stre
  * in between; the face's context is current. Never switches. */
 CUresult gpu_streams_join(struct gpu_rank_streams *rank, struct gpu_face *face);
 
-/* Work of destroyed streams (orphans.c). Lock held in all of these. Make the default stream wait for it; there is some. The
- * stream is about to be destroyed. The context has been reset. */
+/* Work of destroyed streams (orphans.c). Lock held in all of these but end_wait. Make the default stream wait for it; there is
+ * some. The stream is about to be destroyed: returns the error of its work, if there is one. The context has been reset. */
 CUresult gpu_orphans_join(struct gpu_face *face);
+CUresult gpu_orphans_leave(struct gpu_stream *stream);
+void gpu_orphans_forget(struct gpu_face *face);
 
 /* Between begin and end the calling thread may wait for streams and orphans of the rank: they stay. gpu_orphans_keep: the
- * stream, which is about to be destroyed, is one of those. False: nobody waits. */
+ * stream, which is about to be destroyed, is one of those. False: nobody waits. caller: NULL: must not switch. */
 void gpu_orphans_begin_wait(struct gpu_rank_streams *rank);
-void gpu_orphans_end_wait(struct gpu_rank_streams *rank);
+void gpu_orphans_end_wait(struct gpu_rank_streams *rank, const void *caller);
 bool gpu_orphans_keep(struct gpu_rank_streams *rank, const struct gpu_stream *stream, bool is_reusable);
-void gpu_orphans_leave(struct gpu_stream *stream);
-void gpu_orphans_forget(struct gpu_face *face);
 
 /* Adds a stream that has been created in the face's context. Lock held. */
 struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,
@@ -220,6 +220,9 @@ struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_fac
 /* Removes the stream with this handle, which the rank is about to destroy; its work may continue. True: the library keeps the
  * driver's stream, which must not be destroyed. */
 bool gpu_streams_remove(struct gpu_rank_streams *rank, CUstream stream);
+
+/* Destroys the driver's stream. caller: NULL: must not switch. May switch otherwise. */
+CUresult gpu_streams_end(CUstream stream, const void *caller);
 
 /* The program gives this stream attributes or memory. */
 void gpu_streams_change(CUstream stream);
