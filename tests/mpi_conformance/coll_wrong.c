@@ -8,6 +8,22 @@
 
 static int in[64 * 8], out[64 * 8], large[LARGE], large_out[LARGE];
 
+/* The root's broadcast has been sent before the last rank calls anything; if is_odd, that is a gather. */
+static void call_late(int is_odd, MPI_Comm comm)
+{
+    MPI_Request request;
+
+    if (mtest_rank == mtest_size - 1)
+        MPI_Recv(in, 1, MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE);
+    if (is_odd)
+        MPI_Igather(in, 1, MPI_INT, out, 1, MPI_INT, 0, comm, &request);
+    else
+        MPI_Ibcast(out, 1, MPI_INT, 0, comm, &request);
+    if (mtest_rank == 0)
+        MPI_Send(in, 1, MPI_INT, mtest_size - 1, 0, comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void call(const char *what, int is_odd, MPI_Comm comm)
 {
     int counts[64], displs[64];
@@ -26,6 +42,8 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Barrier(comm);
     else if (strcmp(what, "barrier") == 0)
         MPI_Bcast(out, 1, MPI_INT, 0, comm);
+    else if (strcmp(what, "late") == 0)
+        call_late(is_odd, comm);
     else if (strcmp(what, "op") == 0)
         MPI_Allreduce(in, out, 1, MPI_INT, is_odd ? MPI_MAX : MPI_SUM, comm);
     else if (strcmp(what, "type") == 0)

@@ -74,13 +74,17 @@ static const struct ampi_coll_plan *plan_of(const struct ampi_coll_pair_data *da
     return (const struct ampi_coll_plan *)(uintptr_t)(data->must_agree & mask);
 }
 
+/* A root that has left does not report that this member's operation is another one. */
+static inline void check_plan(const struct ampi_coll_args *args, const struct ampi_coll_pair_data *data)
+{
+    if (data->kind == AMPI_COLL_PAIR_LEFT && plan_of(data) != args->plan)
+        ampi_coll_report_mismatch(args, plan_of(data));
+}
+
 /* The other member's item is of another operation, or refuses the pair. The other one may have left already. */
 static BASE_COLD void continue_in_slot(struct ampi_coll_pe *part, const struct ampi_coll_pair_data *data)
 {
-    const struct ampi_coll_plan *other = plan_of(data);
-
-    if (data->kind == AMPI_COLL_PAIR_LEFT && other != part->paired->plan)
-        ampi_coll_report_mismatch(part->paired, other);
+    check_plan(part->paired, data);
     part->is_in_slot = true;
     ampi_coll_arrive_in_slot(part->slot, part->paired);
 }
@@ -99,8 +103,10 @@ bool ampi_coll_pair_arrive(struct ampi_coll_pe *part, struct ampi_coll_args *arg
         part->is_in_slot = is_in_slot;
     }
     if (is_in_slot) {
-        if (has_early)
+        if (has_early) {
+            check_plan(args, &part->pair);
             send(part, AMPI_COLL_PAIR_REFUSAL);
+        }
         return false;
     }
     send(part, may_leave ? AMPI_COLL_PAIR_LEFT : AMPI_COLL_PAIR_DATA);
