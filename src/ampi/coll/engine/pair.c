@@ -89,24 +89,22 @@ static BASE_COLD void continue_in_slot(struct ampi_coll_pe *part, const struct a
     ampi_coll_arrive_in_slot(part->slot, part->paired);
 }
 
-bool ampi_coll_pair_arrive(struct ampi_coll_pe *part, struct ampi_coll_args *args)
+bool ampi_coll_pair_try(struct ampi_coll_pe *part, struct ampi_coll_args *args)
 {
-    bool has_early = part->has_early && part->pair.seq == args->seq;
+    bool has_early = part->has_early;
     bool is_root = is_bcast(args) && ampi_coll_is_root(args);
     bool may_leave = is_root && !has_early && args->seq - *known_of(part) < AMPI_COLL_SLOTS / 2;
-    bool is_in_slot = !args->is_paired && !(has_early && is_bcast(args) && !is_root);
+    bool is_in_slot = !args->is_paired && (is_root || !is_bcast(args));
 
     /* Stores that change nothing would still take the line from the other PE if its prefetcher has read it. */
-    if (part->paired != args || part->has_early || part->is_in_slot != is_in_slot) {
+    if (part->paired != args || has_early || part->is_in_slot != is_in_slot) {
         part->paired = args;
         part->has_early = false;
         part->is_in_slot = is_in_slot;
     }
     if (is_in_slot) {
-        if (has_early) {
-            check_plan(args, &part->pair);
-            send(part, AMPI_COLL_PAIR_REFUSAL);
-        }
+        check_plan(args, &part->pair);
+        send(part, AMPI_COLL_PAIR_REFUSAL);
         return false;
     }
     send(part, may_leave ? AMPI_COLL_PAIR_LEFT : AMPI_COLL_PAIR_DATA);

@@ -33,7 +33,18 @@ static inline void ampi_coll_pair_small(struct ampi_coll_args *args, size_t n_by
     args->is_paired = n_bytes > 0 && n_bytes <= AMPI_COLL_PAIR_BYTES;
 }
 
-/* The part's only member arrives. False: it must arrive in the slot. Never switches. */
-bool ampi_coll_pair_arrive(struct ampi_coll_pe *part, struct ampi_coll_args *args);
+/* The same, if the operation may run in the pair or the other member's item has come. */
+bool ampi_coll_pair_try(struct ampi_coll_pe *part, struct ampi_coll_args *args);
+
+/* The part's only member arrives. False: it must arrive in the slot, which writes the part's first line, too. Never
+ * switches. */
+static inline bool ampi_coll_pair_arrive(struct ampi_coll_pe *part, struct ampi_coll_args *args)
+{
+    if (args->is_paired || part->has_early)
+        return ampi_coll_pair_try(part, args);
+    part->paired = args;
+    part->is_in_slot = true;
+    return false;
+}
 
 #endif

@@ -179,22 +179,23 @@ struct ampi_coll_pair_data {
  * PE itself does not write to it between the arrival of its members in two operations. */
 struct ampi_coll_pe {
     struct ampi_coll_slot *slot;
-    int index;                               /* of this part */
-    int n_arrived;                           /* members of this PE that have arrived */
-    const struct ampi_coll_plan *plan;       /* of these members, which all have the same */
-    uint64_t must_agree;                     /* the same; of the first to arrive */
-    int n_packed;                            /* of these members, those with a packed contribution */
-    uint32_t pack_bytes;                     /* the size of these contributions; 0: sizes differ */
-    struct ampi_op *op;                      /* reductions: the operation for share */
+    int index;                         /* of this part */
+    int n_arrived;                     /* members of this PE that have arrived */
+    const struct ampi_coll_plan *plan; /* of these members, which all have the same */
+    uint64_t must_agree;               /* the same; of the first to arrive */
+    int n_packed;                      /* of these members, those with a packed contribution */
+    uint32_t pack_bytes;               /* the size of these contributions; 0: sizes differ */
+    struct ampi_op *op;                /* reductions: the operation for share */
+    struct ampi_coll_args *paired;     /* of a pair's member, if the operation is pending */
+    int n_start_calls;                 /* in slot 0 of the communicator: of start_deferred, being run */
+    bool is_in_slot;                   /* the pair's member has arrived in the slot: pair.h */
+    bool has_early;                    /* `pair` came before this member arrived */
+    /* The second line: */
+    uint32_t pair_known BASE_CACHE_ALIGNED;  /* in slot 0: the last operation at which the pair's other
+                                              * member is known to have arrived */
+    int n_moves;                             /* of this PE's current stage, pending on GPUs */
     void *held;                              /* plan-specific: kept from share to deliver */
     void (*then)(struct ampi_coll_pe *part); /* continues after moves on GPUs */
-    int n_moves;                             /* of this PE's current stage, pending on GPUs */
-    int n_start_calls;                       /* in slot 0 of the communicator: of start_deferred, being run */
-    struct ampi_coll_args *paired;           /* of a pair's member, if the operation is pending */
-    uint32_t pair_known; /* in slot 0: the last operation at which the pair's other member is known to
-                                              * have arrived */
-    bool is_in_slot;     /* the pair's member has arrived in the slot: pair.h */
-    bool has_early;      /* `pair` came before this member arrived */
     union {
         struct {
             struct ampi_coll_result result; /* for deliver */
