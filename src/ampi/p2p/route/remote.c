@@ -520,12 +520,11 @@ int ampi_remote_retry(int pe_id)
 static bool deliver_or_orphan(struct ampi_remote *remote, int pe_id, const struct ampi_am_header *am,
                               const struct machine_data *data)
 {
-    struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, am->context_id);
+    struct ampi_comm_shared *shared;
 
-    if (BASE_UNLIKELY(am->flags & AMPI_AM_CANCEL)) {
-        ampi_remote_handle_cancel(remote, pe_id, shared, am, data);
-        return false;
-    }
+    if (BASE_UNLIKELY(am->flags & AMPI_AM_CANCEL))
+        return ampi_remote_handle_cancel(pe_id, am, data);
+    shared = ampi_contexts_find(pe_id, am->context_id);
     if (BASE_UNLIKELY(!shared) || ampi_remote_must_retry(pe_id))
         return make_orphan(remote, pe_id, am, data);
     return deliver(ampi_remote_peer(remote, (int)am->src_proc, am->src_pe), shared, am, data);

@@ -9,6 +9,7 @@
  */
 #include <pthread.h>
 
+#include "ampi/comm/contexts.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/route/remote.h"
 #include "ampi/p2p/route/remote_kept.h"
@@ -162,7 +163,7 @@ static void drop_orphan(int pe_id, struct ampi_peer *peer, struct waiting *orpha
                         .is_offer = (orphan->am.flags & AMPI_AM_STAGED) != 0};
 
     refuse(&kept, orphan->n_bytes);
-    if (kept.bytes && kept.token)
+    if (kept.token && (kept.bytes || orphan->n_bytes == 0))
         ampi_machine->release(pe_id, kept.token);
     ampi_message_scratch_free(ampi_message_pool_of(pe_id), orphan, orphan->room_bytes);
 }
@@ -184,17 +185,21 @@ static bool take_orphan(struct ampi_remote *remote, int pe_id, struct ampi_peer 
     return true;
 }
 
-void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct ampi_comm_shared *shared,
-                               const struct ampi_am_header *am, const struct machine_data *data)
+/* bytes: the number of the message. */
+static void cancel(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
+    int pe_id = ult_pe_id(ult_self()->pe);
+    struct ampi_remote *remote = &ampi_remotes[pe_id];
     struct ampi_peer *peer = ampi_remote_peer(remote, (int)am->src_proc, am->src_pe);
+    struct ampi_comm_shared *shared = ampi_contexts_find(pe_id, am->context_id);
     struct ampi_am_header answer = {.kind = AMPI_AM_CANCELLED, .cookie = am->cookie};
     struct ampi_message *message;
     uint32_t seq;
     bool is_taken;
 
-    BASE_ASSERT(data->bytes && data->n_bytes == sizeof seq);
-    memcpy(&seq, data->bytes, sizeof seq);
+    BASE_ASSERT(n_bytes == sizeof seq);
+    memcpy(&seq, bytes, sizeof seq);
+    free(bytes);
     is_taken = take_orphan(remote, pe_id, peer, seq);
     if (!is_taken && shared)
         is_taken =
@@ -206,4 +211,10 @@ void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct amp
     if (is_taken)
         answer.flags = AMPI_AM_DONE;
     ampi_procs_post(peer->proc_id, peer->pe_id, &answer, NULL, 0);
+}
+
+/* UCX may leave even a number at the sender (UCX_RNDV_THRESH). */
+bool ampi_remote_handle_cancel(int pe_id, const struct ampi_am_header *am, const struct machine_data *data)
+{
+    return ampi_procs_take(pe_id, am, data, cancel);
 }

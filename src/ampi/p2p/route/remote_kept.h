@@ -52,9 +52,8 @@ void ampi_remote_give_back(struct ampi_peer *peer, size_t n_bytes);
 /* Drops a kept message, a struct ampi_message, whose bytes are here. (remote.c) */
 void ampi_remote_release_message(struct ampi_rank *owner, void *what);
 
-/* Handles a cancel message, in its order; shared: the communicator of both messages, NULL: it does not
- * exist yet, or no longer. (remote_cancel.c) */
-void ampi_remote_handle_cancel(struct ampi_remote *remote, int pe_id, struct ampi_comm_shared *shared,
-                               const struct ampi_am_header *am, const struct machine_data *data) BASE_COLD;
+/* Handles a cancel message, in its order. Returns true if its data is being fetched. (remote_cancel.c) */
+bool ampi_remote_handle_cancel(int pe_id, const struct ampi_am_header *am,
+                               const struct machine_data *data) BASE_COLD;
 
 #endif
