@@ -139,6 +139,21 @@ static void compare_groups(const char *program)
     MTEST_OK(MPI_Group_free(&groups[1]));
 }
 
+/* A report does not name the numbers of ended workers that no rank has any more. */
+static void report(char *program)
+{
+    static const int counts[] = {40, 4, 1, 1};
+    MPI_Comm inter;
+    int in;
+
+    for (int i = 0; i < 4; i++) {
+        MTEST_OK(MPI_Comm_spawn(program, MPI_ARGV_NULL, counts[i], MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter,
+                                MPI_ERRCODES_IGNORE));
+        MTEST_OK(MPI_Comm_disconnect(&inter));
+    }
+    MPI_Recv(&in, 1, MPI_INT, 0, 9, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "plain";
@@ -149,6 +164,8 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Comm_get_parent(&parent));
     if (parent != MPI_COMM_NULL)
         return be_child(parent, mode, argv[0]);
+    if (strcmp(mode, "report") == 0)
+        report(argv[0]);
     spawn_more(argv[0], FEW);
     inter = spawn(argv[0], "buffer");
     MTEST_OK(MPI_Comm_disconnect(&inter));

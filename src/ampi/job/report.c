@@ -165,7 +165,7 @@ void ampi_report_blocked(void)
         if (rank->state != AMPI_RANK_ENDED) {
             if (n_shown++ < limit)
                 visit_threads(rank, n_blocked > RANKS_APART ? &lines : NULL, -1);
-        } else if (n_blocked > 0) {
+        } else if (n_blocked > 0 && !ampi_job_is_free(i)) {
             ampi_line_add(&line, "ended%s",
                           rank->world_state == AMPI_RANK_FINALIZED ? " after MPI_Finalize" : "");
             ampi_lines_add(&lines, &line);

@@ -57,7 +57,7 @@ static bool has_reached(enum ampi_rank_state state, const void *caller)
     if (rank)
         return world_state_of(rank) >= state;
     for (int i = 0; i < atomic_load(&ampi_job.n_present) && ampi_job.ranks; i++)
-        if ((world_state_of(&ampi_job.ranks[i]) >= state) != wants_all)
+        if (!ampi_job_is_free(i) && (world_state_of(&ampi_job.ranks[i]) >= state) != wants_all)
             return !wants_all;
     return wants_all && ampi_job.ranks;
 }

@@ -271,6 +271,12 @@ static inline int ampi_job_index_of(int world_rank)
     return world_rank - ampi_job.first_rank;
 }
 
+/* True if no rank has the entry of ampi_job.ranks: ended spawned ranks give their numbers back. */
+static inline bool ampi_job_is_free(int index)
+{
+    return index >= ampi_job.spawned_at && !ampi_job.ranks[index].spawned;
+}
+
 /* The PE that runs a rank of this process. Block mapping: consecutive ranks share a PE. Spawned ranks are dealt out. */
 static inline int ampi_job_pe_of(int world_rank)
 {
