@@ -185,8 +185,8 @@ static bool has_robust_lock(const struct image *image)
 bool image_can_be_unmapped(const struct image *image)
 {
     return image->modules_to_end == 0 && !image->is_shown && !atomic_load(&image->libc.has_threads) &&
-           !atomic_load(&image->libc.has_buffers) && !atomic_load(&image->late) &&
-           !image_program_lends_code(image->program) && !has_robust_lock(image);
+           !atomic_load(&image->libc.has_buffers) && !atomic_load(&image->libc.has_handlers) &&
+           !atomic_load(&image->late) && !image_program_lends_code(image->program) && !has_robust_lock(image);
 }
 
 void image_unmap(struct image *image)
