@@ -80,11 +80,11 @@ copy_blocks(char *const *to, size_t to_skip, const char *from, const int *ranks,
         memcpy(to[i] + to_skip, from + (size_t)ranks[i] * n_bytes, n_bytes);
 }
 
-static char *flat_start(const struct ampi_coll_buf *buf)
+static inline char *flat_start(const struct ampi_coll_buf *buf)
 {
-    struct ampi_coll_block first = ampi_coll_block(buf, 0);
+    const struct ampi_type *type = buf->is_w ? ampi_type_of(buf->types[0]) : buf->type;
 
-    return ampi_type_address(buf->buf, first.type->true_lb_bytes);
+    return ampi_type_address(buf->buf, type->true_lb_bytes);
 }
 
 /* For blocks of equal size that are consecutive at all members. */
@@ -114,14 +114,24 @@ static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
     }
 }
 
-/* The size of a buffer's blocks if all have the same size and are consecutive; 0: they are not. */
-static size_t flat_block_bytes(const struct ampi_coll_buf *buf, int n)
+/* For v and w forms. */
+static bool are_flat(const struct ampi_coll_buf *buf, int n)
 {
     struct ampi_coll_block first = ampi_coll_block(buf, 0);
-    bool is_flat = first.count && first.buf == buf->buf && ampi_type_is_block(first.type, 2) &&
-                   (!buf->counts || ampi_coll_find_run(buf, 0, n) == n);
 
-    return is_flat ? ampi_coll_block_bytes(&first) : 0;
+    return first.count && first.buf == buf->buf && ampi_type_is_block(first.type, 2) &&
+           ampi_coll_find_run(buf, 0, n) == n;
+}
+
+/* The size of a buffer's blocks if all have the same size and are consecutive; 0: they are not. */
+static inline size_t flat_block_bytes(const struct ampi_coll_buf *buf, int n)
+{
+    struct ampi_coll_block first;
+
+    if (BASE_LIKELY(!buf->counts))
+        return ampi_type_is_block(buf->type, 2) ? (size_t)(buf->count * buf->type->size_bytes) : 0;
+    first = ampi_coll_block(buf, 0);
+    return are_flat(buf, n) ? ampi_coll_block_bytes(&first) : 0;
 }
 
 /* Sets args->flat_bytes. Each member looks at its own arrays. */
@@ -221,7 +231,8 @@ static void pack_for_other(struct ampi_coll_args *args)
     const struct ampi_coll_buf *buf = ampi_coll_is_in_place(&args->send) ? &args->recv : &args->send;
     struct ampi_coll_block block;
 
-    if (args->recv.n_blocks || buf->n_blocks)
+    if (args->recv.n_blocks || buf->n_blocks ||
+        (size_t)(buf->count * buf->type->size_bytes) > AMPI_COLL_PAIR_BYTES)
         return;
     block = ampi_coll_block(buf, !args->comm->rank);
     ampi_coll_pack(args, AMPI_COLL_ALLTOALL, block.buf, block.count, block.type);
