@@ -81,7 +81,7 @@ if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; the
     unset UCX_TLS
     if nodes_slurm_up 1; then
         launcher srun -n "$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit
-        expect "srun without PMIx" 1 '' '^heddle: srun has started 2 processes without PMIx' \
+        expect "srun without PMIx" 1 '' '^(srun: job [^:]*)*heddle: srun has started 2 processes without PMIx' \
             "$nodes_dir/run" 1 srun --mpi=none -N 1 --overcommit -n 2 "$app" +vp 8
         same "srun without PMIx, one task" "$nodes_dir/run" 1 srun --mpi=none -N 1 --overcommit -n 1 "$app" one two +vp 8
         same "mpirun in a task of srun" "$nodes_dir/run" 1 srun --mpi=none -N 1 --overcommit -n 1 "$mpirun" -n 8 "$app" one two
