@@ -58,6 +58,7 @@ static void check_process_signal(void)
     n_signals = 0;
     signal(SIGUSR1, count);
     MTEST_OK(MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* all have a handler */
     is_reached = process == first;
     if (mtest_rank == 0)
         syscall(SYS_kill, process, SIGUSR1);
