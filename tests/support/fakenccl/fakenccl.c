@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fakecuda.h"
@@ -194,10 +195,12 @@ EXPORT int ncclGetUniqueId(struct gpu_nccl_unique_id *id)
 {
     static _Atomic int n_made;
     int result = enter(__func__, 0);
+    struct timespec now; /* a killed process of the same number may have left its memory */
 
+    clock_gettime(CLOCK_REALTIME, &now);
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "/fakenccl.%d.%d", (int)getpid(),
-             atomic_fetch_add(&n_made, 1));
+    snprintf(id->internal, sizeof id->internal, "/fakenccl.%d.%d.%lld.%09ld", (int)getpid(),
+             atomic_fetch_add(&n_made, 1), (long long)now.tv_sec, now.tv_nsec);
     return result;
 }
 
