@@ -114,24 +114,22 @@ static void receive_flat(struct ampi_coll_slot *slot, int part, size_t n_bytes)
     }
 }
 
-/* For v and w forms. */
-static bool are_flat(const struct ampi_coll_buf *buf, int n)
+/* flat_block_bytes for v and w forms. */
+static size_t flat_bytes_listed(const struct ampi_coll_buf *buf, int n)
 {
     struct ampi_coll_block first = ampi_coll_block(buf, 0);
+    bool is_flat = first.count && first.buf == buf->buf && ampi_type_is_block(first.type, 2) &&
+                   ampi_coll_find_run(buf, 0, n) == n;
 
-    return first.count && first.buf == buf->buf && ampi_type_is_block(first.type, 2) &&
-           ampi_coll_find_run(buf, 0, n) == n;
+    return is_flat ? ampi_coll_block_bytes(&first) : 0;
 }
 
 /* The size of a buffer's blocks if all have the same size and are consecutive; 0: they are not. */
 static inline size_t flat_block_bytes(const struct ampi_coll_buf *buf, int n)
 {
-    struct ampi_coll_block first;
-
-    if (BASE_LIKELY(!buf->counts))
-        return ampi_type_is_block(buf->type, 2) ? (size_t)(buf->count * buf->type->size_bytes) : 0;
-    first = ampi_coll_block(buf, 0);
-    return are_flat(buf, n) ? ampi_coll_block_bytes(&first) : 0;
+    if (buf->counts)
+        return flat_bytes_listed(buf, n);
+    return ampi_type_is_block(buf->type, 2) ? (size_t)(buf->count * buf->type->size_bytes) : 0;
 }
 
 /* Sets args->flat_bytes. Each member looks at its own arrays. */
