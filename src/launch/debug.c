@@ -6,7 +6,7 @@
 #include "launch/launch.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,12 +23,15 @@ void launch_debug(const struct launch_command *command, char **argv)
 {
     const char *folder = launch_library_dir();
     int num_words = 0, at = 0;
+    char own[PATH_MAX];
 
     if (command->hosts != NULL || command->hostfile != NULL || command->num_explored > 0)
         launch_fail(LAUNCH_EXIT_USAGE, "--debug: only for one run on this node");
     if (folder == NULL || strchr(folder, '\'') != NULL)
         launch_fail(LAUNCH_EXIT_CANNOT_RUN,
                     "--debug: the folder of libmpi_abi.so.1 is missing, or has a quote");
+    if (!launch_own_path(own))
+        launch_fail(1, "--debug needs /proc, which is not mounted here");
     while (argv[num_words])
         num_words++;
     char **words = calloc((size_t)num_words + 16, sizeof words[0]);
@@ -43,7 +46,7 @@ void launch_debug(const struct launch_command *command, char **argv)
     words[at++] = (char *)"-ex";
     words[at++] = (char *)"heddle job";
     words[at++] = (char *)"--args";
-    words[at++] = (char *)"/proc/self/exe";
+    words[at++] = own;
     bool is_found = false;
     for (int i = 1; i < num_words; i++) {
         if (is_found || (strcmp(argv[i], "--debug") != 0 && strcmp(argv[i], "-debug") != 0))
@@ -51,12 +54,6 @@ void launch_debug(const struct launch_command *command, char **argv)
         else
             is_found = true;
     }
-    char own[4096];
-    ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (len <= 0)
-        launch_fail(1, "--debug needs /proc, which is not mounted here");
-    own[len] = '\0';
-    words[9] = own;
     if (fchdir(command->start_dir) == 0)
         execvp(words[0], words);
     launch_fail(LAUNCH_EXIT_CANNOT_RUN, "--debug: gdb: %s", strerror(errno));

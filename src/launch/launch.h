@@ -222,6 +222,9 @@ bool launch_output_open(const char *path, char *const argv[], const char *variab
                         struct launch_output *output_out);
 void launch_output_close(struct launch_output *output);
 
+/* The path of this program, of at most PATH_MAX bytes. False: /proc is not mounted. */
+bool launch_own_path(char *path_out);
+
 /* The path of a file of this installation: the first of places (relative to the folder of mpirun) that
  * exists; malloc'ed, or NULL. */
 char *launch_own_file(const char *const places[2]);

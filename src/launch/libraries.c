@@ -15,13 +15,20 @@
 #include <string.h>
 #include <unistd.h>
 
+bool launch_own_path(char *path_out)
+{
+    ssize_t len = readlink("/proc/self/exe", path_out, PATH_MAX - 1);
+    if (len <= 0)
+        return false;
+    path_out[len] = '\0';
+    return true;
+}
+
 char *launch_own_file(const char *const places[2])
 {
     char self[PATH_MAX];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (len <= 0)
+    if (!launch_own_path(self))
         return NULL;
-    self[len] = '\0';
     *strrchr(self, '/') = '\0';
     for (int i = 0; i < 2; i++) {
         char file[2 * PATH_MAX];
