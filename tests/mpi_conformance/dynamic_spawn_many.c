@@ -5,6 +5,7 @@
  * outlive it. */
 #define _GNU_SOURCE
 #include "mtest.h"
+#include "robust.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -13,7 +14,6 @@ enum { FEW = 60, MANY = 260, SLACK = 12, N_LARGE = 100000 };
 
 static char stream_buffer[BUFSIZ];
 static int large[N_LARGE];
-static pthread_mutex_t robust;
 
 static int count_mappings(void)
 {
@@ -40,16 +40,6 @@ static void *run_thread(void *arg)
         usleep(1000);
     }
     return arg;
-}
-
-static void lock_robust(void)
-{
-    pthread_mutexattr_t attributes;
-
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&robust, &attributes);
-    pthread_mutex_lock(&robust);
 }
 
 static void leave_message(MPI_Comm parent)

@@ -2,22 +2,9 @@
 /* A process can spawn more ranks than it has numbers for (4,096) if they disconnect. Some end with a robust mutex locked, before
  * others are spawned: the parent can still lock one. */
 #include "mtest.h"
-
-#include <pthread.h>
+#include "robust.h"
 
 enum { N_SPAWNS = 40, N_WIDE = 66, WIDTH = 64 }; /* the copies of the first ones stay, for debuggers */
-
-static pthread_mutex_t robust;
-
-static void lock_robust(void)
-{
-    pthread_mutexattr_t attributes;
-
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&robust, &attributes);
-    pthread_mutex_lock(&robust);
-}
 
 int main(int argc, char **argv)
 {
