@@ -67,7 +67,7 @@ in_gdb "a core file" "$shown" ./debugged core "${show[@]}"
 printf '%s\n' 'set breakpoint pending on' 'break twice if number == 2' continue bt 'heddle ranks' >commands
 for procs in "" "--procs 2"; do
     # shellcheck disable=SC2086
-    expect "mpirun --debug $procs" 0 'stopped at the first instruction.*#0 +twice \(number=2\).* in main .*rank(s [0-9-]+ \([0-9]+\)| 2): runs in twice at' '*' \
+    expect "mpirun --debug $procs" 0 'stopped at the first instruction.*#0 +twice \(number=2\).* in main .*rank(s [0-9, -]+ \([0-9]+\)| 2): runs in twice at' '*' \
         sh -c '"$@" <commands' - "$build/bin/mpirun" --debug -n 4 $procs ./debugged
     # shellcheck disable=SC2086
     in_gdb "MPIR $procs" '\$1 = [12] .*\$2 = 1 .*\$3 = 0x[0-9a-f]+ "[^"]*/debugged" \$4 = 1 .*exited normally' -ex 'tbreak main' -ex run \
