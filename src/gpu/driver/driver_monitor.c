@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/place.h"
 #include "gpu/driver/gpu_upper.h"
+#include "gpu/driver/imports.h"
 #include "gpu/driver/query.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
@@ -181,14 +182,8 @@ static long watched_syscall(long number, long a, long b, long c, long d, long e,
     return result;
 }
 
-/* A function that a library imports, and its replacement. */
-struct replacement {
-    const char *name;
-    void (*function)(void);
-};
-
 enum { MMAP, MMAP64, MUNMAP, N_WATCHED = 5 };
-static const struct replacement watched[N_WATCHED] = {
+static const struct gpu_import watched[N_WATCHED] = {
     [MMAP] = {"mmap", (void (*)(void))watched_mmap},
     [MMAP64] = {"mmap64", (void (*)(void))watched_mmap},
     [MUNMAP] = {"munmap", (void (*)(void))watched_munmap},
@@ -196,150 +191,25 @@ static const struct replacement watched[N_WATCHED] = {
     {"syscall", (void (*)(void))watched_syscall},
 };
 
-/* ---- A library's global offset table ---- */
-
-/* The needed parts of a library's dynamic section. */
-struct tables {
-    const ElfW(Sym) * symbols;
-    const char *strings;
-    const ElfW(Rela) * relocations[2]; /* of functions (DT_JMPREL), and others (DT_RELA) */
-    size_t n_relocations[2];
-};
-
-static struct tables read_tables(const struct link_map *map)
-{
-    struct tables tables = {0};
-
-    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-        /* On this CPU the C library has made these addresses absolute. */
-        const void *address = (const void *)entry->d_un.d_ptr;
-        switch (entry->d_tag) {
-        case DT_SYMTAB:
-            tables.symbols = address;
-            break;
-        case DT_STRTAB:
-            tables.strings = address;
-            break;
-        case DT_JMPREL:
-            tables.relocations[0] = address;
-            break;
-        case DT_PLTRELSZ:
-            tables.n_relocations[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-            break;
-        case DT_RELA:
-            tables.relocations[1] = address;
-            break;
-        case DT_RELASZ:
-            tables.n_relocations[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
-            break;
-        default:
-            break;
-        }
-    }
-    return tables;
-}
-
-/* The write-protected part of a library (RELRO). */
-struct protected_part {
-    uintptr_t base; /* load address of the library: the search key */
-    uintptr_t from, to;
-};
-
-static int find_protected(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    struct protected_part *part = arg;
-
-    if (info->dlpi_addr != part->base)
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO) {
-            part->from = part->base + info->dlpi_phdr[i].p_vaddr;
-            part->to = part->from + info->dlpi_phdr[i].p_memsz;
-        }
-    return 1;
-}
-
-static bool set_slot(void **slot, void (*value)(void), const struct protected_part *part)
-{
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)slot & ~(page_bytes - 1);
-    bool is_protected = page >= (part->from & ~(page_bytes - 1)) && page < part->to;
-
-    if (is_protected && mprotect((void *)page, page_bytes, PROT_READ | PROT_WRITE) != 0)
-        return false;
-    *slot = (void *)(uintptr_t)value;
-    if (is_protected)
-        mprotect((void *)page, page_bytes, PROT_READ);
-    return true;
-}
-
-/* The index of the import that a relocation resolves; -1: none of them. */
-static int index_of(const struct tables *tables, const ElfW(Rela) * relocation,
-                    const struct replacement *replacements, size_t n_replacements)
-{
-    unsigned type = ELF64_R_TYPE(relocation->r_info);
-    const char *name;
-
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
-        return -1;
-    name = tables->strings + tables->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
-    for (size_t i = 0; i < n_replacements; i++)
-        if (strcmp(name, replacements[i].name) == 0)
-            return (int)i;
-    return -1;
-}
-
-/* Redirects the library's imports; sets is_found for those it has. */
-static void redirect(const struct link_map *map, const struct replacement *replacements,
-                     size_t n_replacements, bool *is_found)
-{
-    struct tables tables = read_tables(map);
-    struct protected_part part = {.base = map->l_addr};
-
-    dl_iterate_phdr(find_protected, &part);
-    for (int table = 0; table < 2; table++)
-        for (size_t i = 0; i < tables.n_relocations[table]; i++) {
-            const ElfW(Rela) *relocation = &tables.relocations[table][i];
-            int index = index_of(&tables, relocation, replacements, n_replacements);
-            if (index >= 0 &&
-                set_slot((void **)(map->l_addr + relocation->r_offset), replacements[index].function, &part))
-                is_found[index] = true;
-        }
-}
+/* ---- The driver's imports ---- */
 
 /* Returns false if the library maps memory in another way. */
 static bool watch_mappings(const struct link_map *map)
 {
     bool is_found[N_WATCHED] = {false};
 
-    redirect(map, watched, N_WATCHED, is_found);
+    gpu_imports_redirect(map, watched, N_WATCHED, is_found);
     return (is_found[MMAP] || is_found[MMAP64]) && is_found[MUNMAP];
 }
 
 /* ---- The loader's list ---- */
 
-/* True if the basename of path starts with name. */
-static bool is_library(const char *path, const char *name)
-{
-    const char *slash = strrchr(path, '/');
-
-    return strncmp(slash ? slash + 1 : path, name, strlen(name)) == 0;
-}
-
-/* The first entry of the loader's list: the program. */
-static struct link_map *first_in_list(void)
-{
-    void *program = dlopen(NULL, RTLD_LAZY);
-    struct link_map *map = NULL;
-
-    return program && dlinfo(program, RTLD_DI_LINKMAP, &map) == 0 ? map : NULL;
-}
-
 /* The driver in the loader's list; NULL: absent. */
 static const struct link_map *find_driver(void)
 {
-    const struct link_map *map = first_in_list();
+    const struct link_map *map = gpu_imports_first_library();
 
-    while (map && !is_library(map->l_name, "libcuda.so"))
+    while (map && !gpu_imports_is_library(map->l_name, "libcuda.so"))
         map = map->l_next;
     return map;
 }
@@ -416,9 +286,9 @@ bool gpu_monitor_is_late(void)
 /* True if the program is linked with CUDA's shared runtime. */
 static bool has_shared_runtime(void)
 {
-    const struct link_map *map = first_in_list();
+    const struct link_map *map = gpu_imports_first_library();
 
-    while (map && !is_library(map->l_name, "libcudart.so"))
+    while (map && !gpu_imports_is_library(map->l_name, "libcudart.so"))
         map = map->l_next;
     return map != NULL;
 }

@@ -9,6 +9,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/rank/streams.h"
+#include "gpu/rank/ucx_streams.h"
 #include "ult/pe.h"
 
 /* A rank uses its default stream, often one more, and one to make graphs (repeats.c). */
@@ -69,13 +70,13 @@ void gpu_stock_fill(int device, CUcontext context, int n_ranks)
 void gpu_stock_prepare(int device, CUcontext context)
 {
     struct stock *stock = &stocks[device];
-    int least = 0, greatest = 0;
+    int least = 0, greatest = 0, n_of_ucx = gpu_ucx_streams_take_over();
 
     if (gpu_call(cuCtxGetStreamPriorityRange, (&least, &greatest)))
         return;
     pthread_mutex_lock(&lock);
     stock->context = context;
-    add(stock, at_most(GPU_STREAM_ROLES * ult_job.n_pes), greatest);
+    add(stock, at_most((GPU_STREAM_ROLES + n_of_ucx) * ult_job.n_pes), greatest);
     add(stock, at_most(STREAMS_PER_RANK_LATER * gpu_streams_n_ranks), 0);
     pthread_mutex_unlock(&lock);
 }
