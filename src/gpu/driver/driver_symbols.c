@@ -49,23 +49,24 @@ void *gpu_symbol_found(const char *name, void *function)
     return gpu_upper.replacement(name, function);
 }
 
-/* The driver itself, tools that observe it from outside, and libraries that have their own ways of
- * monitoring it. */
-static bool wants_the_drivers(const void *caller)
+bool gpu_symbol_is_for_driver(const char *path)
 {
-    static const char *const files[] = {"libcuda.so", "libcupti", "libnvperf", "libucm",
-                                        "libucs",     "libuct_",  "libmpi_abi"};
-    Dl_info info;
-    const char *file;
+    static const char *const files[] = {"libcuda.so", "libnvidia-", "libcupti", "libnvperf",
+                                        "libucm",     "libucs",     "libuct_",  "libmpi_abi"};
+    const char *file = strrchr(path, '/');
 
-    if (!dladdr(caller, &info) || !info.dli_fname)
-        return false;
-    file = strrchr(info.dli_fname, '/');
-    file = file ? file + 1 : info.dli_fname;
+    file = file ? file + 1 : path;
     for (size_t i = 0; i < BASE_COUNT(files); i++)
         if (strncmp(file, files[i], strlen(files[i])) == 0)
             return true;
     return false;
+}
+
+static bool wants_the_drivers(const void *caller)
+{
+    Dl_info info;
+
+    return dladdr(caller, &info) && info.dli_fname && gpu_symbol_is_for_driver(info.dli_fname);
 }
 
 void *gpu_dlsym(void *library, const char *name, const void *caller)

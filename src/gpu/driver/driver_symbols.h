@@ -12,6 +12,8 @@
 #ifndef GPU_SYMBOLS_H
 #define GPU_SYMBOLS_H
 
+#include <stdbool.h>
+
 /* dlsym for the library itself: never returns replacements. Any thread. */
 void *gpu_symbol(void *library, const char *name);
 
@@ -19,6 +21,10 @@ void *gpu_symbol(void *library, const char *name);
  * gets. A rank that begins to use the driver starts with the device of its PE. Any thread; never
  * switches. */
 void *gpu_symbol_found(const char *name, void *function);
+
+/* True if this library (its path) gets the driver's own functions: the driver and its parts, tools that observe it from
+ * outside, and libraries that have their own ways of monitoring it (UCX, this one). */
+bool gpu_symbol_is_for_driver(const char *path);
 
 /* ---- For gpu/arch alone ---- */
 

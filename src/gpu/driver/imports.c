@@ -117,6 +117,18 @@ void gpu_imports_redirect(const struct link_map *map, const struct gpu_import *i
         }
 }
 
+bool gpu_imports_has(const struct link_map *map, const char *name)
+{
+    const struct gpu_import import = {.name = name};
+    struct tables tables = read_tables(map);
+
+    for (int table = 0; table < 2; table++)
+        for (size_t i = 0; i < tables.n_relocations[table]; i++)
+            if (index_of(&tables, &tables.relocations[table][i], &import, 1) == 0)
+                return true;
+    return false;
+}
+
 bool gpu_imports_is_library(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');

@@ -26,4 +26,7 @@ bool gpu_imports_is_library(const char *path, const char *name);
 void gpu_imports_redirect(const struct link_map *map, const struct gpu_import *imports, size_t n_imports,
                           bool *is_found);
 
+/* True if the library imports a function of this name. */
+bool gpu_imports_has(const struct link_map *map, const char *name);
+
 #endif

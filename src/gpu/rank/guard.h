@@ -34,9 +34,9 @@ const struct gpu_guarded *gpu_guarded_at(size_t i);
  * thread. */
 void *gpu_guard(const char *name, void *function);
 
-/* True if gpu_guard has returned a replacement: the process calls the driver through a runtime, not
- * directly. */
-bool gpu_guard_has_given(void);
+/* True if the program's waits for streams are intercepted in a process with one rank: it got them from this library's dlsym or
+ * from cuGetProcAddress, as runtimes do, and nothing is linked with the driver but UCX and tools. */
+bool gpu_guard_sees_waits(void);
 
 /* gpu_guard for calls of the library itself: without the ranks' view of contexts and streams. */
 void *gpu_guard_library(const char *name, void *function);

@@ -10,9 +10,11 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/loader_lock.h"
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_symbols.h"
+#include "gpu/driver/imports.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/rank_context.h"
@@ -202,26 +204,47 @@ void gpu_guard_prepare(void)
     gpu_repeats_break();
 }
 
+/* A function that waits for a stream was given, by this library's dlsym or by cuGetProcAddress. */
 static _Atomic bool has_given;
 
-bool gpu_guard_has_given(void)
+static void *give(const char *name, void *function, void *given)
 {
-    return atomic_load_explicit(&has_given, memory_order_relaxed);
+    if (given != function && strncmp(name, "cuStreamSynchronize", 19) == 0)
+        atomic_store_explicit(&has_given, true, memory_order_relaxed);
+    return given;
+}
+
+/* True if code other than the driver's, tools' and UCX's is linked with the driver: with one rank in the process its calls are not
+ * intercepted. */
+static bool is_called_directly(void)
+{
+    static const char *const waits[] = {"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"};
+    bool is_found = false;
+
+    base_loader_lock();
+    for (const struct link_map *map = gpu_imports_first_library(); map && !is_found; map = map->l_next)
+        for (size_t i = 0; i < BASE_COUNT(waits) && !gpu_symbol_is_for_driver(map->l_name); i++)
+            is_found |= gpu_imports_has(map, waits[i]);
+    base_loader_unlock();
+    return is_found;
+}
+
+bool gpu_guard_sees_waits(void)
+{
+    return atomic_load_explicit(&has_given, memory_order_relaxed) && !is_called_directly();
 }
 
 void *gpu_guard(const char *name, void *function)
 {
     const struct gpu_guarded *guarded;
-    void *given;
 
     if (!function || strncmp(name, "cu", 2) != 0)
         return function;
     prepare();
     guarded = find_name(name);
-    given = !guarded ? function : function == *guarded->real ? guarded->function : replace(function);
-    if (given != function)
-        atomic_store_explicit(&has_given, true, memory_order_relaxed);
-    return given;
+    if (!guarded)
+        return function;
+    return give(name, function, function == *guarded->real ? guarded->function : replace(function));
 }
 
 static bool is_part(const struct gpu_guarded *guarded, const struct gpu_guarded *functions, size_t n)
@@ -253,7 +276,7 @@ static CUresult CUDAAPI call_find_1(const char *name, void **function, int versi
     prepare();
     result = real.find_1(name, function, version, flags);
     if (result == CUDA_SUCCESS)
-        *function = replace(*function);
+        *function = give(name, *function, replace(*function));
     return result;
 }
 
@@ -286,7 +309,7 @@ static CUresult find(find_2_fn finder, const char *name, void **function, int ve
         return result;
     if (given == *function)
         report_unknown(finder, name, version);
-    *function = given;
+    *function = give(name, *function, given);
     return result;
 }
 

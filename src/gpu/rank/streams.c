@@ -52,7 +52,7 @@ void gpu_streams_begin(int n_ranks)
 
 void gpu_waits_make_progress(void)
 {
-    bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_has_given();
+    bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_sees_waits();
 
     atomic_store_explicit(&gpu_streams_wait_for_pes, true, memory_order_relaxed);
     if (gpu_waits_suspend || ult_progress_is_started())

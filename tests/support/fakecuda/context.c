@@ -226,7 +226,8 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     if (!primaries[device] || primaries[device]->n_refs == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_context(primaries[device]);
+    if (primaries[device]->n_refs == 1)
+        fake_wait_context(primaries[device]);
     primaries[device]->is_alive = --primaries[device]->n_refs > 0;
     if (!primaries[device]->is_alive)
         fake_drop_memory(primaries[device]);
