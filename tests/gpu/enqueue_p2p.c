@@ -3,8 +3,11 @@
  * Messages in the order of CUDA streams (MPIX_Send_enqueue, ...): the host waits for none of them, each stream
  * waits for its own; they match in the order of the calls, also with ordinary messages of ranks without a
  * CUDA stream; data of any size, place and layout arrives behind the kernels that wrote it, and before the
- * kernels that read it. Arguments: default: in the default stream.
+ * kernels that read it. Arguments: default: in the default stream; asked: dlsym gives out a wait that the program does not
+ * call, as some libraries do, beside those that it is linked with.
  */
+#include <dlfcn.h>
+
 #include "enqueue.h"
 
 #define N_MAX (1 << 18)
@@ -336,6 +339,8 @@ int main(int argc, char **argv)
     gtest_init();
     gtest_load_kernels();
     is_default = argc > 1 && strcmp(argv[1], "default") == 0;
+    if (argc > 1 && strcmp(argv[1], "asked") == 0)
+        MTEST_CHECK(dlsym(RTLD_DEFAULT, "cuStreamSynchronize"), "the driver has no such function");
     if (mtest_size % 2 == 0) {
         for (unsigned n = 1; n <= N_MAX; n *= 64)
             ping_pong(n);
