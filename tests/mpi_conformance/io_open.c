@@ -139,6 +139,7 @@ static void hints(const char *name)
     MPI_Info_set(info, "romio_ds_read", "perhaps");
     MPI_Info_set(info, "striping_unit", "4096");
     MPI_Info_set(info, "unknown_hint", "1");
+    MPI_Info_set(info, "filename", "/tmp/another"); /* the library sets it */
     MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, info, &file));
     MPI_Info_set(info, "romio_cb_write", "disable");
     MTEST_OK(MPI_File_set_info(file, info));
@@ -154,6 +155,8 @@ static void hints(const char *name)
     MTEST_CHECK(flag && strcmp(value, "4096") == 0, "striping_unit is %s", flag ? value : "not set");
     MPI_Info_get(used, "unknown_hint", MPI_MAX_INFO_VAL, value, &flag);
     MTEST_CHECK(!flag, "an unknown hint is returned");
+    MPI_Info_get(used, "filename", MPI_MAX_INFO_VAL, value, &flag);
+    MTEST_CHECK(flag && strcmp(value, name) == 0, "the file's name is %s", flag ? value : "not set");
     MPI_Info_free(&used);
     MTEST_OK(MPI_File_close(&file));
 }

@@ -138,19 +138,34 @@ static void write_ordered(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* The view begins at the shared pointer. */
+static void check_current(MPI_File file, long expected)
+{
+    MPI_Offset disp = -1;
+    MPI_Datatype etype, filetype;
+    char datarep[MPI_MAX_DATAREP_STRING];
+
+    MTEST_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MTEST_OK(MPI_File_get_view(file, &disp, &etype, &filetype, datarep));
+    MTEST_CHECK(disp == expected, "the view begins at %lld, not at %ld", (long long)disp, expected);
+}
+
 static void sequential(const char *name)
 {
     MPI_File file;
     MPI_Offset offset;
-    int value = mtest_rank;
+    int value = mtest_rank, n_later = mtest_size - 1;
 
     MTEST_OK(
         MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, MPI_INFO_NULL, &file));
-    MTEST_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MTEST_CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    check_current(file, 0);
     MTEST_OK(MPI_File_write_ordered(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
-    MTEST_OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
-    MTEST_OK(MPI_File_get_byte_offset(file, 0, &offset));
-    MTEST_CHECK(offset == 4 * mtest_size, "the view begins at %lld", (long long)offset);
+    check_current(file, 4 * mtest_size);
+    if (mtest_rank > 0) /* after rank 0 has come to set the view */
+        MTEST_OK(MPI_File_write_shared(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    check_current(file, 4 * (mtest_size + n_later));
+    MTEST_CLASS(MPI_File_get_byte_offset(file, 0, &offset), MPI_ERR_UNSUPPORTED_OPERATION);
     MTEST_CLASS(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE),
                 MPI_ERR_UNSUPPORTED_OPERATION);
     MTEST_CLASS(MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);

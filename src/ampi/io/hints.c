@@ -40,7 +40,6 @@ static const struct hint {
     {"chunked_size", NULL, TEXT, NO_FIELD},
     {"access_style", NULL, TEXT, NO_FIELD},
     {"mpi_assert_memory_alloc_kinds", NULL, KINDS, NO_FIELD},
-    {"filename", NULL, TEXT, NO_FIELD},
     {"file_perm", NULL, TEXT, NO_FIELD},
     {"io_node_list", NULL, TEXT, NO_FIELD},
     {"nb_proc", NULL, NUMBER, NO_FIELD},
@@ -179,6 +178,8 @@ int PMPI_File_get_info(MPI_File fh, MPI_Info *info_used)
     for (size_t i = 0; i < BASE_COUNT(hints); i++)
         if (hints[i].usual && !ampi_info_get(used, hints[i].key))
             ampi_info_set(used, hints[i].key, hints[i].usual);
+    if (strlen(file->shared->name) < MPI_MAX_INFO_VAL)
+        ampi_info_set(used, "filename", file->shared->name);
     ampi_program_memory_add_kinds(used);
     *info_used = (MPI_Info)used;
     return MPI_SUCCESS;

@@ -16,12 +16,14 @@ struct arguments {
     MPI_Info info;
 };
 
-/* Sets the displacement in bytes. */
+/* Sets the displacement in bytes. All members have arrived if the file is sequential. */
 static int find_disp(struct ampi_file *file, MPI_Offset *disp)
 {
     MPI_Offset pointer;
     int error;
 
+    if (ampi_file_is_sequential(file) && *disp != MPI_DISPLACEMENT_CURRENT)
+        return ampi_file_raise(file, MPI_ERR_ARG, "MPI_MODE_SEQUENTIAL needs MPI_DISPLACEMENT_CURRENT");
     if (*disp >= 0)
         return *disp <= AMPI_VIEW_BYTES_MAX
                    ? MPI_SUCCESS
@@ -91,6 +93,9 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
 
     if (error)
         return error;
+    /* The shared file pointer is behind the accesses of members that come later. */
+    if (ampi_file_is_sequential(file) && (error = ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "")))
+        return error;
     error = create(self, file, &arguments, &view);
     error = ampi_file_agree_or_raise(file, error, view ? fingerprint(view) : 0,
                                      "the data representation or the extent of the etype");
@@ -145,7 +150,7 @@ int PMPI_File_get_byte_offset(MPI_File fh, MPI_Offset offset, MPI_Offset *disp)
     int error;
 
     ampi_enter("MPI_File_get_byte_offset");
-    if ((error = ampi_file_enter(fh, &file)))
+    if ((error = ampi_file_enter(fh, &file)) || (error = ampi_file_check_random(file)))
         return error;
     if (offset < 0)
         return ampi_file_raise(file, MPI_ERR_ARG, "the offset %lld is negative", (long long)offset);
