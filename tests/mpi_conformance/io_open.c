@@ -208,9 +208,11 @@ static void handlers(const char *name)
     MTEST_CHECK(n_handled == 2 && handled == file, "the file has not inherited the handler");
     MTEST_OK(MPI_File_call_errhandler(file, MPI_ERR_IO));
     MTEST_CHECK(n_handled == 3, "MPI_File_call_errhandler does not call it");
+    MTEST_CLASS(MPI_File_get_errhandler(file, NULL), MPI_ERR_ARG);
+    MTEST_CHECK(n_handled == 4 && handled == file, "MPI_File_get_errhandler does not call it");
     MTEST_OK(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN));
     MTEST_CLASS(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_ERR_ARG);
-    MTEST_CHECK(n_handled == 3, "the old handler is called");
+    MTEST_CHECK(n_handled == 4, "the old handler is called");
     MTEST_CHECK(MPI_File_f2c(MPI_File_c2f(file)) == file, "the file has not its integer");
     MPI_Errhandler_free(&handler);
     closed = file;

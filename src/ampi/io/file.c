@@ -335,6 +335,8 @@ int PMPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler)
 
     if (!place)
         return ampi_file_raise_invalid(file);
+    if (!errhandler && file != MPI_FILE_NULL)
+        return ampi_file_raise(ampi_file_of(file), MPI_ERR_ARG, "errhandler is NULL");
     if (!errhandler)
         return ampi_file_raise_null(NULL, MPI_ERR_ARG, "errhandler is NULL");
     return ampi_errhandler_get(place, &ampi_errors_return, errhandler);
