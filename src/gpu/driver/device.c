@@ -221,15 +221,17 @@ void gpu_print_devices(int n_pes, int n_ranks)
 
 /* ---- Addresses ---- */
 
-bool gpu_memory_is_synchronous(CUdeviceptr address)
+bool gpu_memory_may_be_late(CUdeviceptr address)
 {
-    unsigned is_set = 0;
+    CUmemorytype type = 0;
+    unsigned is_managed = 0, is_set = 0;
     CUmemoryPool pool = NULL;
-    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *answers[] = {&is_set, &pool};
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *answers[] = {&type, &is_managed, &is_set, &pool};
 
     return gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, address) == CUDA_SUCCESS &&
-           is_set && !pool;
+           type == CU_MEMORYTYPE_DEVICE && !is_managed && (!is_set || pool);
 }
 
 /* The enum gpu_memory of memory known to the driver. */
@@ -259,12 +261,15 @@ int gpu_memory_type(CUdeviceptr address)
  * library's streams do not wait for them. With this attribute set they return only when done, and earlier ones have
  * finished. Mapped memory refuses it. On memory of pools it has no effect (driver 580, CUDA 13.0: 2 of 3,000 messages
  * had old bytes). */
-static void make_synchronous(CUdeviceptr address)
+static void make_synchronous(CUdeviceptr address, uintptr_t from, uintptr_t to)
 {
-    if (gpu_memory_is_synchronous(address))
-        return;
-    (void)gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
-    gpu_upper.settle(!gpu_memory_is_synchronous(address));
+    bool may_be_late = gpu_memory_may_be_late(address);
+
+    if (may_be_late) {
+        (void)gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+        may_be_late = gpu_memory_may_be_late(address);
+    }
+    gpu_upper.settle(may_be_late, from, to);
 }
 
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
@@ -289,12 +294,12 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
     range_out->buffer = buffer;
     range_out->device = (int8_t)device;
     range_out->memory = (uint8_t)memory_of(type, is_managed);
-    if (range_out->memory == GPU_MEMORY_DEVICE)
-        make_synchronous(addr);
     if (addr - from < size_bytes) {
         range_out->from = from;
         range_out->to = from + size_bytes;
     }
+    if (range_out->memory == GPU_MEMORY_DEVICE)
+        make_synchronous(addr, range_out->from, range_out->to);
 }
 
 uint64_t gpu_query_buffer(uintptr_t addr)

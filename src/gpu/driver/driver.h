@@ -126,8 +126,9 @@ void gpu_context_begins(CUcontext context, bool is_same);
 uint64_t gpu_context_count_ends(void);
 bool gpu_context_is_lost(CUcontext context, uint64_t since);
 
-/* True if CU_POINTER_ATTRIBUTE_SYNC_MEMOPS has been set for the memory at this address, and has an effect there. */
-bool gpu_memory_is_synchronous(CUdeviceptr address);
+/* True if this is device memory, and the driver's synchronous calls on it may return early: without
+ * CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, or where that has no effect. (device.c) */
+bool gpu_memory_may_be_late(CUdeviceptr address);
 
 /* The kind of memory at this address: an enum gpu_memory, from the driver. Unlike gpu_query, it has no side
  * effects. (device.c) */

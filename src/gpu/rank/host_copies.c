@@ -99,10 +99,8 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         return result;
-    if (is_pageable && gpu_streams_may_return_early() && !gpu_memory_is_synchronous(to)) {
-        gpu_streams_record_early(&call);
+    if (is_pageable && gpu_streams_return_early(&call, to, 0))
         return CUDA_SUCCESS;
-    }
     return gpu_wait_for_stream(call.stream, caller);
 }
 

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * settle.c: calls that CUDA calls synchronous, but that may return before their work is done (cudaMemcpy from pageable
- * memory, cudaMemset): a call of MPI on such memory waits for them first.
+ * memory, cudaMemset): MPI waits for them first.
  *
  * That happens when the driver is first asked about a buffer, which then gets CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: later calls
  * on it wait themselves. Mapped memory refuses the attribute, and memory of pools ignores it. When MPI gets the first such
  * buffer, all synchronous calls of the process begin to wait: those of ranks with their own default streams here, those of the
  * driver by CU_CTX_SYNC_MEMOPS (since CUDA 12.1). Only then, because each call takes as long as its copy.
+ *
+ * A collective or a window may let another rank ask first, on another PE. So each early call of a rank leaves its addresses and
+ * an event in a list of the process. A call is in the list before its rank looks again whether the buffer has the attribute, and
+ * a PE that asks sets the attribute before it looks into the list: one of them waits.
  */
 #include "gpu/rank/streams.h"
 
+#include "base/log.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/waits.h"
 
@@ -17,24 +22,118 @@
 #define CU_CTX_SYNC_MEMOPS 0x80
 #endif
 
+/* A call that has returned early. */
+struct early {
+    struct early *next;
+    CUcontext context;
+    CUevent event;             /* after its work */
+    CUdeviceptr written, read; /* 0: none */
+};
+
 static _Atomic bool calls_wait;
+static _Atomic int n_early;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
+static struct early *list, *spare;
 
-bool gpu_streams_may_return_early(void)
+/* ---- The list. Lock held ---- */
+
+/* Drops the calls of a context, the current one, whose work is done. */
+static void drop_done(CUcontext context)
 {
-    return !atomic_load_explicit(&calls_wait, memory_order_relaxed);
+    struct early **link = &list, *early;
+
+    while ((early = *link)) {
+        if (early->context != context || gpu_driver.cuEventQuery(early->event) != CUDA_SUCCESS) {
+            link = &early->next;
+            continue;
+        }
+        *link = early->next;
+        early->next = spare;
+        spare = early;
+        atomic_fetch_sub(&n_early, 1);
+    }
 }
 
-void gpu_streams_record_early(const struct gpu_call *call)
+/* One with an event of the context, which is current; NULL: the driver has no event. */
+static struct early *take_spare(CUcontext context)
 {
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
-    struct gpu_face *face = call->face;
+    struct early **link = &spare, *found;
+    CUevent event;
 
-    pthread_mutex_lock(&rank->lock);
-    if ((face->early || gpu_driver.cuEventCreate(&face->early, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) &&
-        gpu_driver.cuEventRecord(face->early, call->stream) == CUDA_SUCCESS)
-        face->n_early++;
-    pthread_mutex_unlock(&rank->lock);
+    while ((found = *link) && found->context != context)
+        link = &found->next;
+    if (found) {
+        *link = found->next;
+        return found;
+    }
+    if (gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    found = base_malloc(sizeof *found, "a call that has returned early");
+    found->context = context;
+    found->event = event;
+    return found;
 }
+
+static void forget(struct early **link, CUcontext context, int count)
+{
+    while (*link) {
+        struct early *early = *link;
+        if (early->context != context) {
+            link = &early->next;
+            continue;
+        }
+        *link = early->next;
+        free(early);
+        atomic_fetch_sub(&n_early, count);
+    }
+}
+
+void gpu_early_forget(CUcontext context)
+{
+    pthread_mutex_lock(&lock);
+    forget(&list, context, 1);
+    forget(&spare, context, 0);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- The calls ---- */
+
+static bool may_return(CUdeviceptr written, CUdeviceptr read)
+{
+    return !atomic_load(&calls_wait) && gpu_memory_may_be_late(written) &&
+           (!read || gpu_memory_may_be_late(read));
+}
+
+/* The driver may block in cuEventRecord. False: it refuses. */
+static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read)
+{
+    struct early *early, **to;
+    bool is_recorded;
+
+    pthread_mutex_lock(&lock);
+    drop_done(call->face->context);
+    early = take_spare(call->face->context);
+    pthread_mutex_unlock(&lock);
+    if (!early)
+        return false;
+    is_recorded = gpu_driver.cuEventRecord(early->event, call->stream) == CUDA_SUCCESS;
+    to = is_recorded ? &list : &spare;
+    early->written = written;
+    early->read = read;
+    pthread_mutex_lock(&lock);
+    early->next = *to;
+    *to = early;
+    atomic_fetch_add(&n_early, is_recorded);
+    pthread_mutex_unlock(&lock);
+    return is_recorded;
+}
+
+bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read)
+{
+    return written && may_return(written, read) && add(call, written, read) && may_return(written, read);
+}
+
+/* ---- Waiting ---- */
 
 /* Makes the driver's synchronous calls in the current context wait, and waits for earlier ones in its default stream. Not
  * for those where streams wait for this PE: the default stream may, too. */
@@ -67,26 +166,46 @@ static void make_contexts_wait(void)
         }
 }
 
-void gpu_streams_settle(bool is_refused)
+/* The latest call whose addresses are between two, [from, to), or NULL. Lock held. */
+static const struct early *find(CUdeviceptr from, CUdeviceptr to)
 {
-    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    const struct early *found = list;
 
+    while (found && (found->written < from || found->written >= to) &&
+           (found->read < from || found->read >= to))
+        found = found->next;
+    return found;
+}
+
+/* Waits for the event of one such call; false: there is none. */
+static bool settle_one(CUdeviceptr from, CUdeviceptr to)
+{
+    const struct early *found;
+    struct early early;
+    CUcontext before;
+
+    pthread_mutex_lock(&lock);
+    found = find(from, to);
+    if (found)
+        early = *found;
+    pthread_mutex_unlock(&lock);
+    if (!found || gpu_context_enter(early.context, &before))
+        return false;
+    if (gpu_driver.cuEventSynchronize(early.event) != CUDA_SUCCESS)
+        found = NULL; /* the context is broken */
+    pthread_mutex_lock(&lock);
+    drop_done(early.context);
+    pthread_mutex_unlock(&lock);
+    gpu_context_leave(early.context, before);
+    return found != NULL;
+}
+
+void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to)
+{
     if (is_refused) {
         atomic_store(&calls_wait, true);
         make_contexts_wait();
     }
-    if (!rank)
-        return;
-    pthread_mutex_lock(&rank->lock);
-    for (struct gpu_face *face = rank->faces; face; face = face->next) {
-        uint64_t n_early = face->n_early;
-        if (n_early == face->n_settled)
-            continue;
-        pthread_mutex_unlock(&rank->lock); /* other threads may make more such calls meanwhile */
-        gpu_driver.cuEventSynchronize(face->early);
-        pthread_mutex_lock(&rank->lock);
-        if (face->n_settled < n_early)
-            face->n_settled = n_early;
-    }
-    pthread_mutex_unlock(&rank->lock);
+    while (atomic_load(&n_early) > 0 && settle_one(from, to))
+        continue;
 }

@@ -107,19 +107,11 @@ GPU_STREAM_CALLS(FUNCTION)
 
 /* ---- Calls that work on the default stream and wait ---- */
 
-/* True if a call on the device memory at this address may return before it is done. */
-static bool may_return(CUdeviceptr address)
-{
-    return !address || (gpu_memory_type(address) == GPU_MEMORY_DEVICE && !gpu_memory_is_synchronous(address));
-}
-
 /* Completes a call that was put on the default stream. Copies within device memory usually need not wait. */
 static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read, const void *caller)
 {
-    if (!written || !gpu_streams_may_return_early() || !may_return(written) || !may_return(read))
-        return gpu_wait_for_stream(call->stream, caller);
-    gpu_streams_record_early(call);
-    return CUDA_SUCCESS;
+    return gpu_streams_return_early(call, written, read) ? CUDA_SUCCESS
+                                                         : gpu_wait_for_stream(call->stream, caller);
 }
 
 /* Calls the driver's own function, on its own default stream, ordered after the rank's work and before

@@ -578,6 +578,7 @@ void gpu_streams_forget(CUcontext context)
         return;
     gpu_launches_forget();
     gpu_flow_forget_all();
+    gpu_early_forget(context);
     pthread_mutex_lock(&rank->lock);
     for (struct gpu_face **link = &rank->faces; *link;) {
         struct gpu_face *face = *link;

@@ -79,9 +79,6 @@ struct gpu_face {
     struct gpu_orphan *orphans_last;
     CUstream joined;    /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
     CUevent gate;       /* new streams wait for it: cuCtxWaitEvent; NULL: none */
-    CUevent early;      /* after the last synchronous call that did not wait; NULL: not created yet */
-    uint64_t n_early;   /* number of such calls ... */
-    uint64_t n_settled; /* ... and of those that the rank has waited for */
     uint64_t n_base;    /* number of operations on the default stream */
     uint64_t marked;    /* the last one before base.mark */
     int n_blocking;     /* of streams, and of thread if it is created */
@@ -260,16 +257,18 @@ void gpu_green_ends(CUgreenCtx green);
 /* Called when a context is reset: drops the rank's streams in it. */
 void gpu_streams_forget(CUcontext context);
 
-/* Waits for calls of the running rank that have returned before their work was done although CUDA calls
- * them synchronous. is_refused: they were about memory for which the driver refuses to make them wait; from
- * now on all of them wait. Never switches. (settle.c) */
-void gpu_streams_settle(bool is_refused);
+/* True if a call that CUDA calls synchronous, which has been put on a default stream, returns before its work is done; MPI waits
+ * for it when it is first given this memory. written: the device memory that the call writes, 0: not of a device; read: that it
+ * reads, 0: none. Never switches. (settle.c) */
+bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read);
 
-/* False if calls that CUDA calls synchronous must not return before their work is done. */
-bool gpu_streams_may_return_early(void);
+/* MPI asks for the first time about the memory between two addresses, [from, to), for which synchronous calls wait from now on:
+ * waits for earlier ones, of any rank of the process. is_refused: the driver refuses to make them wait, and from now on all of them
+ * wait. Never switches. */
+void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to);
 
-/* Records that a call that CUDA calls synchronous returns before its work is done (gpu_streams_settle). */
-void gpu_streams_record_early(const struct gpu_call *call);
+/* The context has been reset. */
+void gpu_early_forget(CUcontext context);
 
 /* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */
 bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);

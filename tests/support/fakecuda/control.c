@@ -201,6 +201,7 @@ static CUresult init(unsigned flags)
         read_devices((int)number_in("FAKECUDA_DEVICES", 2));
         fake.memory_bytes = (size_t)number_in("FAKECUDA_MEMORY_MIB", 256) << 20;
         fake.delay_us = (int)number_in("FAKECUDA_DELAY_US", 0);
+        fake.pageable_us = (int)number_in("FAKECUDA_PAGEABLE_US", 0);
         fake.has_peers = number_in("FAKECUDA_PEER", 1) != 0;
         fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
         fake.call_us = (unsigned)number_in("FAKECUDA_CALL_US", 0);

@@ -34,6 +34,7 @@ extern struct fake_driver {
     size_t memory_bytes;                   /* of each device */
     size_t used_bytes[FAKE_DEVICES_MAX];
     int delay_us;
+    int pageable_us; /* see FAKECUDA_PAGEABLE_US */
     bool has_peers;
     bool has_write_value;
     bool has_late_writes; /* see FAKECUDA_LATE_WRITES */

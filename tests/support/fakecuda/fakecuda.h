@@ -11,6 +11,7 @@
  *      FAKECUDA_DEVICES     how many devices there are; 2
  *      FAKECUDA_MEMORY_MIB  memory of each; 256
  *      FAKECUDA_DELAY_US    how long each operation of a stream waits before it begins; 0
+ *      FAKECUDA_PAGEABLE_US how long a copy from pageable memory waits after the call has taken the memory's contents; 0
  *      FAKECUDA_PEER        0: no device can reach another's memory
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
  *      FAKECUDA_LATE_WRITES 1: words that streams reset in host memory change late, after later writes to other words

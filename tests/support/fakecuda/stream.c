@@ -111,6 +111,13 @@ static void use_all_cores(void)
     sched_setaffinity(0, sizeof all, &all);
 }
 
+static useconds_t delay_of(const struct fake_op *op)
+{
+    bool is_pageable = op->type == CU_GRAPH_NODE_TYPE_MEMCPY && op->captured;
+
+    return (useconds_t)(fake.delay_us + (is_pageable ? fake.pageable_us : 0));
+}
+
 static void *run_stream(void *arg)
 {
     struct fake_stream *stream = arg;
@@ -134,8 +141,8 @@ static void *run_stream(void *arg)
         if (fake.n_connections > 0)
             pthread_cond_broadcast(&fake_changed);
         pthread_mutex_unlock(&fake_lock);
-        if (fake.delay_us > 0)
-            usleep((useconds_t)fake.delay_us);
+        if (delay_of(op) > 0)
+            usleep(delay_of(op));
         error = stream->context->broken ? stream->context->broken : op->run(op);
         pthread_mutex_lock(&fake_lock);
         stream->first = op->next;
