@@ -19,7 +19,7 @@ import sys
 BY_HAND = {
     "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy", "cuStreamBeginCapture",
     "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-    "cuStreamGetFlags", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuLaunchHostFunc", "cuMemcpyHtoD", "cuMemcpyDtoH",
+    "cuStreamGetFlags", "cuStreamGetId", "cuStreamCopyAttributes", "cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamAddCallback", "cuLaunchHostFunc", "cuMemcpyHtoD", "cuMemcpyDtoH",
     "cuMemcpyAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSetAttribute", "cuStreamAttachMemAsync",
 }
 # Structs with a stream, and the functions that take them: cuLaunchKernelEx, cuLaunchCooperativeKernelMultiDevice (which refuses
@@ -29,7 +29,7 @@ STRUCTS = {"CUlaunchConfig", "CUDA_LAUNCH_PARAMS_v1", "CUDA_GRAPH_INSTANTIATE_PA
 PASSED = {"cuStreamGetDevice"}
 # Functions that only query the stream or set its attributes: no order with other streams.
 ASKS = {
-    "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetGreenCtx",
+    "cuStreamGetPriority", "cuStreamGetCtx", "cuStreamGetGreenCtx",
     "cuStreamGetAttribute", "cuStreamSetAttribute", "cuStreamUpdateCaptureDependencies",
 }
 # The same about a capture: if that is refused, captures stay valid.

@@ -37,13 +37,21 @@ static void create_streams(void)
 {
     CUstreamAttrValue sent = {.syncPolicy = CU_SYNC_POLICY_YIELD}, got;
     volatile unsigned *flag = gtest_flag();
+    unsigned long long id, last_id = 0;
+    int least, greatest, priority;
     unsigned flags;
     CUstream made;
 
+    GTEST_CU(cuCtxGetStreamPriorityRange(&least, &greatest));
     for (int i = 0; i < 60; i++) {
         CUdeviceptr own = i % 3 ? other : memory;
-        GTEST_CU(cuStreamCreateWithPriority(&made, i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING,
-                                            i == 20 ? -1 : 0));
+        int wanted = i % 4 == 3 ? -(i / 4 % (1 - greatest)) : 0;
+        GTEST_CU(cuStreamCreateWithPriority(&made, i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING, wanted));
+        GTEST_CU(cuStreamGetPriority(made, &priority));
+        GTEST_CU(cuStreamGetId(made, &id));
+        MTEST_CHECK(priority == wanted, "stream %d: priority %d instead of %d", i, priority, wanted);
+        MTEST_CHECK(id > last_id, "stream %d: id %llu after %llu", i, id, last_id);
+        last_id = id;
         GTEST_CU(cuStreamGetFlags(made, &flags));
         MTEST_CHECK(flags == (i % 2 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING), "stream %d: flags", i);
         GTEST_CU(cuStreamGetAttribute(made, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &got));

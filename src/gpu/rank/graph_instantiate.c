@@ -41,6 +41,8 @@ static bool is_kernel_of_library(CUgraphNode node)
     return false;
 }
 
+#define NODE_TYPE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL, since CUDA 12.3 */
+
 /* True if the node may be one of the library's (stream_graph.c), or have one. */
 static bool may_wait(CUgraphNode node, type_fn type_of)
 {
@@ -49,6 +51,7 @@ static bool may_wait(CUgraphNode node, type_fn type_of)
     if (type_of(node, &type) != CUDA_SUCCESS)
         return false;
     return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || type == CU_GRAPH_NODE_TYPE_GRAPH ||
+           (int)type == NODE_TYPE_CONDITIONAL ||
            (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
 }
 

@@ -379,6 +379,29 @@ static CUresult get_flags(CUstream stream, bool is_per_thread, unsigned *flags_o
 GPU_TWINS(gpu_api_stream_flags, cuStreamGetFlags, _ptsz, (CUstream stream, unsigned *flags_out),
           get_flags(stream, twin, flags_out, driver))
 
+static CUresult get_id(CUstream stream, bool is_per_thread, unsigned long long *id_out,
+                       CUresult(CUDAAPI *function)(CUstream, unsigned long long *))
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    const struct gpu_stream *known;
+    struct gpu_call call;
+    CUresult result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
+
+    if (result == CUDA_SUCCESS)
+        result = function(call.stream, id_out);
+    if (!rank || result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&rank->lock);
+    known = gpu_streams_find(rank, call.stream);
+    if (known)
+        *id_out = known->id;
+    pthread_mutex_unlock(&rank->lock);
+    return result;
+}
+
+GPU_TWINS(gpu_api_stream_id, cuStreamGetId, _ptsz, (CUstream stream, unsigned long long *id_out),
+          get_id(stream, twin, id_out, driver))
+
 static CUresult copy_attributes(CUstream to, CUstream from, bool is_per_thread,
                                 CUresult(CUDAAPI *function)(CUstream, CUstream))
 {

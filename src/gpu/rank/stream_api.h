@@ -58,6 +58,9 @@ bool gpu_host_is_pageable(const void *address);
     X(cuStreamGetFlags, 5050, (CUstream, unsigned *), gpu_api_stream_flags, "returns the requested flags")   \
     X(cuStreamGetFlags_ptsz, 7000, (CUstream, unsigned *), gpu_api_stream_flags_ptsz,                        \
       "returns the requested flags")                                                                         \
+    X(cuStreamGetId, 12000, (CUstream, unsigned long long *), gpu_api_stream_id, "streams are used again")   \
+    X(cuStreamGetId_ptsz, 12000, (CUstream, unsigned long long *), gpu_api_stream_id_ptsz,                   \
+      "streams are used again")                                                                              \
     X(cuStreamCopyAttributes, 11000, (CUstream, CUstream), gpu_api_copy_attributes, "names two streams")     \
     X(cuStreamCopyAttributes_ptsz, 11000, (CUstream, CUstream), gpu_api_copy_attributes_ptsz,                \
       "names two streams")                                                                                   \

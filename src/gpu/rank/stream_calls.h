@@ -105,13 +105,6 @@
     X(cuStreamWriteValue64_v2_ptsz, 11070, 1, SUBMIT, (CUstream stream, CUdeviceptr_v2 addr, cuuint64_t value, unsigned int flags), (call.stream, addr, value, flags), NULL, NULL, 0, (0, 0)) \
     X(cuWaitExternalSemaphoresAsync, 10000, 0, SUBMIT, (const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 *paramsArray, unsigned int numExtSems, CUstream stream), (extSemArray, paramsArray, numExtSems, call.stream), NULL, NULL, 0, (0, 0)) \
     X(cuWaitExternalSemaphoresAsync_ptsz, 10000, 1, SUBMIT, (const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1 *paramsArray, unsigned int numExtSems, CUstream stream), (extSemArray, paramsArray, numExtSems, call.stream), NULL, NULL, 0, (0, 0))
-#if CUDA_VERSION >= 12000
-#define GPU_STREAM_CALLS_12000(X) \
-    X(cuStreamGetId, 12000, 0, ASK, (CUstream stream, unsigned long long *streamId), (call.stream, streamId), NULL, NULL, 0, (0, 0)) \
-    X(cuStreamGetId_ptsz, 12000, 1, ASK, (CUstream stream, unsigned long long *streamId), (call.stream, streamId), NULL, NULL, 0, (0, 0))
-#else
-#define GPU_STREAM_CALLS_12000(X)
-#endif
 #if CUDA_VERSION >= 12020
 #define GPU_STREAM_CALLS_12020(X) \
     X(cuMemPrefetchAsync_v2, 12020, 0, SUBMIT, (CUdeviceptr_v2 devPtr, size_t count, CUmemLocation_v1 location, unsigned int flags, CUstream stream), (devPtr, count, GPU_CALL_PLACE(location), flags, call.stream), NULL, NULL, 0, (0, 0)) \
@@ -174,7 +167,6 @@
 #endif
 #define GPU_STREAM_CALLS(X) \
     GPU_STREAM_CALLS_0(X) \
-    GPU_STREAM_CALLS_12000(X) \
     GPU_STREAM_CALLS_12020(X) \
     GPU_STREAM_CALLS_12030(X) \
     GPU_STREAM_CALLS_12040(X) \

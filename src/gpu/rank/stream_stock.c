@@ -8,8 +8,12 @@
 
 #include "gpu/driver/driver.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/offload.h"
+#include "gpu/rank/repeats.h"
+#include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 #include "gpu/rank/ucx_streams.h"
+#include "gpu/rank/waits.h"
 #include "ult/pe.h"
 
 /* A rank uses its default stream, often one more, and one to make graphs (repeats.c). */
@@ -25,6 +29,7 @@
 
 static struct stock {
     CUcontext context;
+    int greatest; /* priority; the least is 0 */
     int n;
     struct {
         CUstream stream;
@@ -76,6 +81,7 @@ void gpu_stock_prepare(int device, CUcontext context)
         return;
     pthread_mutex_lock(&lock);
     stock->context = context;
+    stock->greatest = greatest;
     add(stock, at_most((GPU_STREAM_ROLES + n_of_ucx) * ult_job.n_pes), greatest);
     add(stock, at_most(STREAMS_PER_RANK_LATER * gpu_streams_n_ranks), 0);
     pthread_mutex_unlock(&lock);
@@ -113,21 +119,53 @@ static bool is_free(const struct stock *stock, int i, int priority)
            (!stock->streams[i].is_used || gpu_driver.cuStreamQuery(stock->streams[i].stream) == CUDA_SUCCESS);
 }
 
+/* Lock held. */
+static CUstream take(struct stock *stock, int priority)
+{
+    int i = stock->n;
+    CUstream taken;
+
+    while (i > 0 && !is_free(stock, i - 1, priority))
+        i--;
+    if (i == 0)
+        return NULL;
+    taken = stock->streams[i - 1].stream;
+    stock->streams[i - 1] = stock->streams[--stock->n];
+    return taken;
+}
+
+/* A stream of priority 0 that gets this one: the creation of a stream may never end now. Lock held. */
+static CUstream take_and_change(struct stock *stock, int priority)
+{
+    CUstreamAttrValue value = {.priority = priority < stock->greatest ? stock->greatest : priority};
+    CUstream taken;
+    int found = 0;
+
+    if (priority >= 0 || !gpu_stream_real.r_cuStreamSetAttribute || !gpu_stream_real.r_cuStreamGetPriority)
+        return NULL;
+    taken = take(stock, 0);
+    if (!taken || (gpu_stream_real.r_cuStreamSetAttribute(taken, CU_STREAM_ATTRIBUTE_PRIORITY, &value) ==
+                       CUDA_SUCCESS &&
+                   gpu_stream_real.r_cuStreamGetPriority(taken, &found) == CUDA_SUCCESS &&
+                   found == value.priority))
+        return taken;
+    stock->streams[stock->n].stream = taken;
+    stock->streams[stock->n].is_used = false;
+    stock->streams[stock->n++].priority = found;
+    return NULL;
+}
+
 CUstream gpu_stock_take(CUcontext context, int priority)
 {
     CUstream taken = NULL;
     struct stock *stock;
-    int i;
 
     pthread_mutex_lock(&lock);
     stock = find(context);
-    i = stock ? stock->n : 0;
-    while (i > 0 && !is_free(stock, i - 1, priority))
-        i--;
-    if (i > 0) {
-        taken = stock->streams[i - 1].stream;
-        stock->streams[i - 1] = stock->streams[--stock->n];
-    }
+    if (stock)
+        taken = take(stock, priority);
+    if (stock && !taken && atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
+        taken = take_and_change(stock, priority);
     pthread_mutex_unlock(&lock);
     return taken;
 }
@@ -141,4 +179,48 @@ void gpu_stock_forget(CUcontext context)
     if (stock)
         *stock = (struct stock){0};
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- Creating others ---- */
+
+/* Creates a stream in the current context, non-blocking for the driver. At times this waits for the whole
+ * GPU (seen on H200s). So it is offloaded if a call from this code may do so. */
+struct creation {
+    struct gpu_offload offload;
+    CUstream stream; /* NULL: not created yet */
+    int priority;
+    bool has_spare; /* another one goes to the stock, for captures of repeated launches */
+};
+
+static void run_creation(struct gpu_offload *offload)
+{
+    struct creation *creation = BASE_CONTAINER(offload, struct creation, offload);
+    CUstream spare;
+
+    if (!creation->stream)
+        offload->result = gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING,
+                                                                creation->priority);
+    if (creation->has_spare && offload->result == CUDA_SUCCESS &&
+        gpu_driver.cuStreamCreateWithPriority(&spare, CU_STREAM_NON_BLOCKING, creation->priority) ==
+            CUDA_SUCCESS &&
+        !gpu_stock_put(offload->context, spare, creation->priority, false))
+        gpu_driver.cuStreamDestroy(spare);
+}
+
+CUresult gpu_stock_make(CUstream *stream_out, int priority, const void *caller)
+{
+    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
+    struct creation creation = {.offload = {.label = "the creation of a stream",
+                                            .run = run_creation,
+                                            .drain_tries = GPU_DRAIN_BRIEFLY},
+                                .stream = may_wait ? gpu_stock_take(gpu_context_current(), priority) : NULL,
+                                .priority = priority};
+    CUresult result = CUDA_SUCCESS;
+
+    creation.has_spare =
+        priority != 0 && gpu_repeats_are_on && (!creation.stream || atomic_load(&gpu_streams_n_waiting) == 0);
+    if (!creation.stream || creation.has_spare)
+        result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
+    *stream_out = creation.stream;
+    return result;
 }

@@ -26,8 +26,13 @@ void gpu_stock_prepare(int device, CUcontext context);
  * given out after that. False: there is no room, or no stock for this context. Any thread. */
 bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_used);
 
-/* A non-blocking stream of this priority in this context, which now belongs to the caller. NULL: none is left. Any thread. */
+/* A non-blocking stream of this priority in this context, which now belongs to the caller. NULL: none is left. While streams
+ * wait for PEs, it may be one that had another priority. Any thread. */
 CUstream gpu_stock_take(CUcontext context, int priority);
+
+/* A new stream in the current context, non-blocking for the driver: from the stock once streams wait for PEs. caller: the code
+ * that makes the call; NULL: must not switch. May switch otherwise. */
+CUresult gpu_stock_make(CUstream *stream_out, int priority, const void *caller);
 
 /* Called when a primary context is reset: its streams are gone. */
 void gpu_stock_forget(CUcontext context);

@@ -22,6 +22,7 @@
 
 bool gpu_streams_are_private;
 int gpu_streams_n_ranks;
+_Atomic int gpu_streams_n_on[GPU_DEVICES_MAX];
 struct ult *(*gpu_rank_of_thread)(void);
 bool gpu_needs_progress;
 
@@ -94,6 +95,18 @@ struct gpu_rank_streams *gpu_streams_of_main(void)
     return gpu_rank_is_main() ? gpu_streams_of_self() : NULL;
 }
 
+static int device_of(CUcontext context)
+{
+    CUcontext before;
+    CUdevice device = 0;
+
+    if (gpu_context_enter(context, &before))
+        return 0;
+    (void)gpu_call(cuCtxGetDevice, (&device));
+    gpu_context_leave(context, before);
+    return device;
+}
+
 struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext context)
 {
     struct gpu_face *face;
@@ -110,6 +123,7 @@ struct gpu_face *gpu_streams_face(struct gpu_rank_streams *rank, CUcontext conte
     face = base_calloc(1, sizeof *face, "a rank's streams of a context");
     face->context = context;
     face->rank = rank;
+    face->device = device_of(context);
     face->base.face = face->thread.face = face;
     face->thread.is_blocking = true;
     face->next = rank->faces;
@@ -248,48 +262,6 @@ static CUresult order_blocking(struct gpu_rank_streams *rank, struct gpu_call *c
 
 /* ---- Calls ---- */
 
-/* Creates a stream in the current context, non-blocking for the driver. At times this waits for the whole
- * GPU (seen on H200s). So it is offloaded if a call from this code may do so. */
-struct creation {
-    struct gpu_offload offload;
-    CUstream stream; /* NULL: not created yet */
-    int priority;
-    bool has_spare; /* another one goes to the stock, for captures of repeated launches */
-};
-
-static void run_creation(struct gpu_offload *offload)
-{
-    struct creation *creation = BASE_CONTAINER(offload, struct creation, offload);
-    CUstream spare;
-
-    if (!creation->stream)
-        offload->result = gpu_driver.cuStreamCreateWithPriority(&creation->stream, CU_STREAM_NON_BLOCKING,
-                                                                creation->priority);
-    if (creation->has_spare && offload->result == CUDA_SUCCESS &&
-        gpu_driver.cuStreamCreateWithPriority(&spare, CU_STREAM_NON_BLOCKING, creation->priority) ==
-            CUDA_SUCCESS &&
-        !gpu_stock_put(offload->context, spare, creation->priority, false))
-        gpu_driver.cuStreamDestroy(spare);
-}
-
-static CUresult make_stream(CUstream *stream_out, int priority, const void *caller)
-{
-    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
-    struct creation creation = {.offload = {.label = "the creation of a stream",
-                                            .run = run_creation,
-                                            .drain_tries = GPU_DRAIN_BRIEFLY},
-                                .stream = may_wait ? gpu_stock_take(gpu_context_current(), priority) : NULL,
-                                .priority = priority};
-    CUresult result = CUDA_SUCCESS;
-
-    creation.has_spare =
-        priority != 0 && gpu_repeats_are_on && (!creation.stream || atomic_load(&gpu_streams_n_waiting) == 0);
-    if (!creation.stream || creation.has_spare)
-        result = gpu_offload_call(&creation.offload, caller && gpu_offload_is_wanted(caller));
-    *stream_out = creation.stream;
-    return result;
-}
-
 /* Creates the driver's stream of a default stream of the rank. The face's context is current. The lock is
  * held, but released in between; another thread of the rank may do the same. */
 static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, const void *caller)
@@ -299,7 +271,7 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, c
 
     pthread_mutex_unlock(&rank->lock);
     if (!made)
-        result = make_stream(&made, 0, caller);
+        result = gpu_stock_make(&made, 0, caller);
     pthread_mutex_lock(&rank->lock);
     if (result != CUDA_SUCCESS)
         return result;
@@ -308,6 +280,8 @@ static CUresult make(struct gpu_rank_streams *rank, struct gpu_stream *stream, c
         return CUDA_SUCCESS;
     }
     stream->stream = made;
+    if (stream->is_blocking || stream == &stream->face->base) /* not that of find_of_thread */
+        atomic_fetch_add(&gpu_streams_n_on[stream->face->device], 1);
     if (stream->is_blocking) {
         stream->face->n_blocking++;
         rank->n_blocking++;
@@ -419,8 +393,11 @@ void gpu_streams_note(struct gpu_rank_streams *rank, CUstream stream)
 struct gpu_stream *gpu_streams_add(struct gpu_rank_streams *rank, struct gpu_face *face, CUstream stream,
                                    bool is_blocking)
 {
+    static _Atomic uint64_t last_id = UINT64_C(1) << 63; /* the driver's are below */
     struct gpu_stream *made = base_calloc(1, sizeof *made, "a stream of a rank");
 
+    made->id = atomic_fetch_add(&last_id, 1);
+    atomic_fetch_add(&gpu_streams_n_on[face->device], 1);
     made->face = face;
     made->stream = stream;
     made->is_blocking = is_blocking;
@@ -447,7 +424,7 @@ static CUresult create(CUstream *stream_out, unsigned flags, int priority, const
     }
     if (!face || !stream_out || (flags != CU_STREAM_DEFAULT && flags != CU_STREAM_NON_BLOCKING))
         return gpu_stream_real.r_cuStreamCreateWithPriority(stream_out, flags, priority);
-    result = make_stream(stream_out, priority, caller);
+    result = gpu_stock_make(stream_out, priority, caller);
     if (result != CUDA_SUCCESS)
         return result;
     pthread_mutex_lock(&rank->lock);
@@ -482,6 +459,7 @@ static void unlink_stream(struct gpu_rank_streams *rank, struct gpu_stream *stre
     *link = stream->next;
     stream->face->n_blocking -= stream->is_blocking;
     rank->n_blocking -= stream->is_blocking;
+    atomic_fetch_sub(&gpu_streams_n_on[stream->face->device], 1);
 }
 
 /* The rank has no use for the stream, but other ranks may: creating a stream may wait for streams that wait for PEs. */
@@ -592,6 +570,7 @@ void gpu_streams_forget(CUcontext context)
             free(stream);
         }
         gpu_orphans_forget(face);
+        atomic_fetch_sub(&gpu_streams_n_on[face->device], (face->base.stream != NULL) + (face->thread.stream != NULL));
         rank->n_blocking -= face->n_blocking; /* includes the per-thread stream */
         *link = face->next;
         free(face);

@@ -26,6 +26,7 @@
 
 #include "gpu/copy/batch.h"
 #include "gpu/driver/driver.h"
+#include "gpu/driver/pe_state.h"
 #include "gpu/rank/drain.h"
 #include "gpu/rank/flow.h"
 #include "gpu/rank/kept.h"
@@ -47,6 +48,7 @@ struct gpu_stream {
     uint64_t thread;  /* the per-thread stream of this thread (thread_streams.c); 0: another one */
     CUcontext green;  /* its mark is created in this green context; NULL: in the face's */
     int priority;     /* as requested */
+    uint64_t id;      /* of a stream that the program has created: never used again, unlike the driver's stream */
     bool is_changed;  /* it has attributes or memory of its own: it cannot be used again (stream_stock.h) */
     bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
 };
@@ -72,6 +74,7 @@ struct gpu_face {
     struct gpu_face *next; /* next face of the rank */
     struct gpu_rank_streams *rank;
     CUcontext context;
+    int device;
     struct gpu_stream base;     /* replaces the legacy default stream */
     struct gpu_stream thread;   /* the per-thread stream of the rank's own ULT */
     struct gpu_stream *streams; /* created by the rank, and per-thread streams of its other threads */
@@ -117,6 +120,9 @@ extern bool gpu_waits_suspend;
 
 /* Number of ranks in this process. */
 extern int gpu_streams_n_ranks;
+
+/* Number of streams that ranks have on each device. */
+extern _Atomic int gpu_streams_n_on[GPU_DEVICES_MAX];
 
 /* A call of the program that names a stream. */
 struct gpu_call {

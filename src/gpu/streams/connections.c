@@ -3,7 +3,7 @@
  * connections.c: whether streams of MPI can wait without holding up others. Streams share the connections to a GPU, in
  * turn; one that waits keeps the work behind it in its connection. Each rank has a default stream beside its
  * stream of MPI, so half of the connections count. A rank that has no stream of MPI yet counts, too: those that wait when
- * it creates one would hold up the library's own copies.
+ * it creates one would hold up the library's own copies. And all streams together must not be more than the connections.
  */
 #include <stdlib.h>
 
@@ -51,7 +51,9 @@ bool gpu_connections_are_short(int device)
     int n = atomic_load_explicit(&n_syncs[device], memory_order_relaxed), n_devices = gpu_device_count();
     int n_later = n_devices > 0 ? (gpu_streams_n_ranks + n_devices - 1) / n_devices : 0;
 
-    return BASE_UNLIKELY(2 * (n > n_later ? n : n_later) >
-                         atomic_load_explicit(&n_connections, memory_order_relaxed)) &&
+    int all = atomic_load_explicit(&n_connections, memory_order_relaxed);
+
+    return BASE_UNLIKELY(2 * (n > n_later ? n : n_later) > all ||
+                         atomic_load_explicit(&gpu_streams_n_on[device], memory_order_relaxed) > all) &&
            gpu_waits_suspend;
 }
