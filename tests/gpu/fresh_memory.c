@@ -13,8 +13,8 @@ static unsigned numbers[N], got[N];
 
 static void expect(unsigned value, const char *what, unsigned round)
 {
-    MTEST_CHECK(got[0] == value && got[N - 1] == value, "round %u, %s: %u and %u instead of %u", round, what, got[0],
-                got[N - 1], value);
+    MTEST_CHECK(got[0] == value && got[N - 1] == value, "round %u, %s: %u and %u instead of %u", round, what,
+                got[0], got[N - 1], value);
 }
 
 /* One rank's memory gets its numbers at the last moment: a wait for an own copy would hide that nobody waits for this one. */

@@ -105,13 +105,22 @@ void gpu_drain_wait(const void *caller)
         wait_while_closed(gpu_context_current());
 }
 
+/* A bound ULT waits in MPI as others do (ult/sharing.h). */
+static bool is_bound_in_mpi(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && self->detours == ULT_BOUND && self->world_rank >= 0 && !self->is_called &&
+           ult_has_pe(self);
+}
+
 void gpu_drain_wait_in_mpi(CUcontext context)
 {
-    if (gpu_wait_may_suspend_in_mpi())
+    if (gpu_wait_may_suspend_in_mpi() || is_bound_in_mpi())
         wait_while_closed(context);
 }
 
-/* ---- Other threads of ranks ---- */
+/* ---- Other threads of ranks, and ranks outside MPI on PEs that several threads use ---- */
 
 /* Number of those that submit work, and whether the calling one does. */
 static _Atomic int n_threads;
@@ -121,7 +130,8 @@ void gpu_drain_begin_elsewhere(void)
 {
     CUcontext context;
 
-    if (!gpu_streams_are_private || ult_self() || is_submitting || !gpu_rank_of_self())
+    if (!gpu_streams_are_private || (ult_self() && ult_has_pe(ult_self())) || is_submitting ||
+        !gpu_rank_of_self())
         return;
     for (;;) {
         is_submitting = true;

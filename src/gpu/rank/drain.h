@@ -69,7 +69,8 @@ static inline void gpu_submit_end(void);
 void gpu_drain_wait(const void *caller) BASE_COLD;
 void gpu_drain_wait_in_mpi(CUcontext context) BASE_COLD;
 
-/* The same on another thread of a rank, which is blocked while the context is closed. Nothing on other threads. */
+/* The same on another thread of a rank, or a rank's own one outside MPI on a PE that several threads use: it is blocked while
+ * the context is closed. Nothing on other threads. */
 void gpu_drain_begin_elsewhere(void) BASE_COLD;
 void gpu_drain_end_elsewhere(void) BASE_COLD;
 

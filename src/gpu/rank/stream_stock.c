@@ -144,10 +144,10 @@ static CUstream take_and_change(struct stock *stock, int priority)
     if (priority >= 0 || !gpu_stream_real.r_cuStreamSetAttribute || !gpu_stream_real.r_cuStreamGetPriority)
         return NULL;
     taken = take(stock, 0);
-    if (!taken || (gpu_stream_real.r_cuStreamSetAttribute(taken, CU_STREAM_ATTRIBUTE_PRIORITY, &value) ==
-                       CUDA_SUCCESS &&
-                   gpu_stream_real.r_cuStreamGetPriority(taken, &found) == CUDA_SUCCESS &&
-                   found == value.priority))
+    if (!taken ||
+        (gpu_stream_real.r_cuStreamSetAttribute(taken, CU_STREAM_ATTRIBUTE_PRIORITY, &value) ==
+             CUDA_SUCCESS &&
+         gpu_stream_real.r_cuStreamGetPriority(taken, &found) == CUDA_SUCCESS && found == value.priority))
         return taken;
     stock->streams[stock->n].stream = taken;
     stock->streams[stock->n].is_used = false;

@@ -570,7 +570,8 @@ void gpu_streams_forget(CUcontext context)
             free(stream);
         }
         gpu_orphans_forget(face);
-        atomic_fetch_sub(&gpu_streams_n_on[face->device], (face->base.stream != NULL) + (face->thread.stream != NULL));
+        atomic_fetch_sub(&gpu_streams_n_on[face->device],
+                         (face->base.stream != NULL) + (face->thread.stream != NULL));
         rank->n_blocking -= face->n_blocking; /* includes the per-thread stream */
         *link = face->next;
         free(face);

@@ -48,9 +48,9 @@ struct gpu_stream {
     uint64_t thread;  /* the per-thread stream of this thread (thread_streams.c); 0: another one */
     CUcontext green;  /* its mark is created in this green context; NULL: in the face's */
     int priority;     /* as requested */
-    uint64_t id;      /* of a stream that the program has created: never used again, unlike the driver's stream */
-    bool is_changed;  /* it has attributes or memory of its own: it cannot be used again (stream_stock.h) */
-    bool has_work;    /* for a blocking stream: work that the default stream has not waited for */
+    uint64_t id; /* of a stream that the program has created: never used again, unlike the driver's stream */
+    bool is_changed; /* it has attributes or memory of its own: it cannot be used again (stream_stock.h) */
+    bool has_work;   /* for a blocking stream: work that the default stream has not waited for */
 };
 
 /* An event after the remaining work of a destroyed stream. */
@@ -80,11 +80,11 @@ struct gpu_face {
     struct gpu_stream *streams; /* created by the rank, and per-thread streams of its other threads */
     struct gpu_orphan *orphans; /* the oldest first */
     struct gpu_orphan *orphans_last;
-    CUstream joined;    /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
-    CUevent gate;       /* new streams wait for it: cuCtxWaitEvent; NULL: none */
-    uint64_t n_base;    /* number of operations on the default stream */
-    uint64_t marked;    /* the last one before base.mark */
-    int n_blocking;     /* of streams, and of thread if it is created */
+    CUstream joined; /* runs after all streams' work, for cuCtxRecordEvent; NULL: not created yet */
+    CUevent gate;    /* new streams wait for it: cuCtxWaitEvent; NULL: none */
+    uint64_t n_base; /* number of operations on the default stream */
+    uint64_t marked; /* the last one before base.mark */
+    int n_blocking;  /* of streams, and of thread if it is created */
 };
 
 /* A capture that has begun and not ended. */
