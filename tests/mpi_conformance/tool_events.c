@@ -314,9 +314,49 @@ static void check_collectives(const char *name)
         const char *got = (const char *)(intptr_t)seen[i].values[1];
         MTEST_CHECK(strcmp(got, names[i]) == 0, "%s %d is of %s instead of %s", name, i, got, names[i]);
     }
-    if (strcmp(name, "heddle_collective_begin") == 0)
-        MTEST_CHECK(seen[1].values[2] == mtest_size - 1, "the root is %lld", (long long)seen[1].values[2]);
+    for (int i = 0; i < 3 && strcmp(name, "heddle_collective_begin") == 0; i++)
+        MTEST_CHECK(seen[i].values[2] == (i == 1 ? mtest_size - 1 : -1), "the root is %lld",
+                    (long long)seen[i].values[2]);
     MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Operations on a window that exists before events are wanted, and after they were. */
+static void check_windows(void)
+{
+    int right = (mtest_rank + 1) % mtest_size, in = -1, *base;
+    MPI_T_event_registration r;
+    MPI_Win win;
+
+    MTEST_OK(MPI_Win_allocate(2 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    MTEST_OK(MPI_Win_lock_all(0, win));
+    for (int i = 0; i < 2; i++) {
+        r = listen("heddle_one_sided");
+        MTEST_OK(MPI_Put(&mtest_rank, 1, MPI_INT, right, 0, 1, MPI_INT, win));
+        MTEST_OK(MPI_Win_flush(right, win));
+        MTEST_OK(MPI_Get(&in, 1, MPI_INT, right, 0, 1, MPI_INT, win));
+        MTEST_OK(MPI_Win_flush(right, win));
+        MTEST_OK(MPI_Fetch_and_op(NULL, &in, MPI_INT, 0, 1, MPI_NO_OP, win));
+        stop(r);
+        MTEST_CHECK(n_seen == 3 && in >= 0, "%d events of one-sided operations", n_seen);
+        for (int k = 0; k < n_seen && k < 3; k++) {
+            static const char *const names[] = {"MPI_Put", "MPI_Get", "MPI_Fetch_and_op"};
+            MTEST_CHECK(strcmp((const char *)(intptr_t)seen[k].values[2], names[k]) == 0 &&
+                            seen[k].values[1] == (k < 2 ? right : 0) &&
+                            seen[k].values[3] == (MPI_Count)sizeof(int),
+                        "operation %d is another one", k);
+        }
+        MTEST_OK(MPI_Put(&mtest_rank, 1, MPI_INT, right, 0, 1, MPI_INT, win)); /* nobody wants this */
+    }
+    MTEST_OK(MPI_Win_unlock_all(win));
+    r = listen_at("heddle_window_sync", NULL, MPI_T_CB_REQUIRE_NONE);
+    MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, right, 0, win));
+    MTEST_OK(MPI_Win_unlock(right, win));
+    MTEST_CHECK(n_seen == 2, "%d events before the calls that they are of return", n_seen);
+    stop(r);
+    MTEST_CHECK(n_seen == 2 && seen[0].values[1] == right && seen[0].values[3] == 1 &&
+                    strcmp((const char *)(intptr_t)seen[1].values[2], "MPI_Win_unlock") == 0,
+                "%d events of synchronisations", n_seen);
+    MTEST_OK(MPI_Win_free(&win));
 }
 
 /* Rank 1 waits until rank 0 has had the event. */
@@ -487,6 +527,7 @@ int main(int argc, char **argv)
     check_unexpected();
     check_collectives("heddle_collective_begin");
     check_collectives("heddle_collective_end");
+    check_windows();
     check_blocking();
     check_idle();
     check_bound();

@@ -80,6 +80,45 @@ static void split(int rank)
     }
 }
 
+/* In each round: a put to the next rank and a get from it in a fence epoch, an accumulate under a lock, an atomic operation on rank 0
+ * under MPI_Win_lock_all, and a put to the next rank between start and complete. */
+static void use_window(int rank, int n, int n_rounds)
+{
+    int next = (rank + 1) % n, last = (rank + n - 1) % n;
+    long one = 1, old, got[4], *base;
+    MPI_Group world, to, from;
+    MPI_Win win;
+
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &next, &to);
+    MPI_Group_incl(world, 1, &last, &from);
+    MPI_Win_allocate(8 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, (void *)&base, &win);
+    for (int i = 0; i < n_rounds; i++) {
+        MPI_Win_fence(0, win);
+        MPI_Put(&one, 1, MPI_LONG, next, 0, 1, MPI_LONG, win);
+        MPI_Get(got, 4, MPI_LONG, next, 4, 4, MPI_LONG, win);
+        MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next, 0, win);
+        MPI_Accumulate(got, 2, MPI_LONG, next, 1, 2, MPI_LONG, MPI_SUM, win);
+        MPI_Win_unlock(next, win);
+        MPI_Win_lock_all(0, win);
+        MPI_Fetch_and_op(&one, &old, MPI_LONG, 0, 3, MPI_SUM, win);
+        MPI_Win_flush(0, win);
+        MPI_Win_unlock_all(win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_post(from, 0, win);
+        MPI_Win_start(to, 0, win);
+        MPI_Put(&one, 1, MPI_LONG, next, 0, 1, MPI_LONG, win);
+        MPI_Win_complete(win);
+        MPI_Win_wait(win);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Win_free(&win);
+    MPI_Group_free(&world);
+    MPI_Group_free(&to);
+    MPI_Group_free(&from);
+}
+
 static void *ask(void *arg)
 {
     MPI_Info info;
@@ -118,6 +157,8 @@ int main(int argc, char **argv)
         send_unmatched(rank);
         split(rank);
     }
+    if (strcmp(end, "windows") == 0)
+        use_window(rank, n, n_rounds);
     for (int i = 0; i < n_rounds && strcmp(end, "threads") == 0; i++)
         wait_for_threads();
     if (strcmp(end, "deadlock") == 0)

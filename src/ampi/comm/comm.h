@@ -120,6 +120,7 @@ struct ampi_comm {
     struct ampi_session *session;       /* origin of the communicator, for buffered sends; NULL: none */
     struct ampi_endpoint *endpoint;     /* p2p/thread/endpoint.h; NULL: none */
     _Atomic bool is_direct;             /* its lock guards `match`, not the PE */
+    struct ampi_win *window;            /* the owner's handle of the window that owns it; NULL: none */
 } BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
 
 /* The communicator has streams, whose operations may have to start first; its events are wanted (object/event.h); standard sends

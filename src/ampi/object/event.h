@@ -11,10 +11,12 @@
  *      no receive matches it       comm->probers ends with ampi_prober_watch
  *      a request completes         request->on_complete
  *      a collective starts         the bit AMPI_COLL_PENDING_WATCHED of comm->coll_pending
+ *      a one-sided operation       win->n_at_once
  *      a rank blocks, is ready     ult->alert
  *      a PE switches ranks         ult_switch_extras
  *
- * Three rarer places compare a word: a receive that finds an unexpected message, the end of a collective, and an idle PE.
+ * Four rarer places compare a word: a receive that finds an unexpected message, the end of a collective, a synchronisation of
+ * a window, and an idle PE.
  *
  * An event has up to AMPI_EVENT_VALUES_MAX values of 8 bytes, whose names are in the table. The first value of an event on a
  * communicator is its context: a number that is equal at all its ranks, and no other live communicator has.
@@ -24,11 +26,14 @@
 
 #include "ampi/object/rank.h"
 
+#include <string.h>
+
 #define AMPI_EVENT_VALUES_MAX 4
 
 /* Whose event it is. */
 enum ampi_event_scope {
     AMPI_EVENT_OF_COMM, /* of a rank, on a communicator */
+    AMPI_EVENT_OF_WIN,  /* of a rank, on the communicator of a window */
     AMPI_EVENT_OF_RANK,
     AMPI_EVENT_OF_PE,       /* of all ranks of a PE */
     AMPI_EVENT_OF_TIMELINE, /* of a rank, for +trace only */
@@ -49,9 +54,13 @@ enum ampi_event_scope {
     X(MESSAGE_MATCHED, COMM, "message_matched", ("context", "source", "tag", "was_unexpected"),      \
       "a message to the rank and a receive have matched")                                            \
     X(COLLECTIVE_BEGIN, COMM, "collective_begin", ("context", "operation", "root"),                  \
-      "the rank starts a collective; operation is the address of its name")                          \
+      "the rank starts a collective; operation is the address of its name; root -1: none")           \
     X(COLLECTIVE_END, COMM, "collective_end", ("context", "operation", "error"),                     \
       "a collective of the rank is complete; operation is the address of its name")                  \
+    X(ONE_SIDED, WIN, "one_sided", ("context", "target", "call_name", "bytes"),                      \
+      "the rank puts, gets or accumulates; call_name is the address of the name of its call")        \
+    X(WINDOW_SYNC, WIN, "window_sync", ("context", "target", "call_name", "is_exclusive"),           \
+      "the rank has locked, unlocked, flushed or synchronised a window; target -1: all targets")     \
     X(RANK_BLOCKED, RANK, "rank_blocked", ("call_name"),                                             \
       "the rank waits; call_name is the address of the name of its call")                            \
     X(RANK_RESUMED, RANK, "rank_resumed", ("call_name", "blocked_ns"), "the rank goes on")           \
@@ -84,6 +93,13 @@ struct ampi_event_type {
     const char *text;
 };
 extern const struct ampi_event_type ampi_event_types[AMPI_EVENT_ALL_COUNT];
+
+/* True if data goes from the target to the origin only, by the name of a one-sided operation. */
+static inline bool ampi_event_is_get(const char *call)
+{
+    call += strncmp(call, "MPI_R", 5) == 0 ? 5 : 4;
+    return (*call == 'g' || *call == 'G') && !strstr(call, "accumulate");
+}
 
 /* Emits an event of a rank, on the communicator or none (NULL). On the rank's PE, on any stack. Never switches: the rank
  * gets it when it blocks, and in ampi_event_hand_out. */

@@ -76,9 +76,11 @@ static inline int check(struct ampi_rma *rma, MPI_Win handle, bool is_fetching)
         return error;
     if (is_fetching && (error = ampi_rma_check_side(rma->win, "the result's", &rma->result, true)))
         return error;
-    if ((error = ampi_rma_locate(rma)) || (error = check_types(rma)))
+    if ((error = ampi_rma_locate(rma)) || (error = check_types(rma)) || (error = check_sizes(rma)))
         return error;
-    return check_sizes(rma);
+    if (ampi_win_is_watched(rma->win))
+        ampi_win_report_operation(rma->win, rma->rank, ampi_rma_bytes(&rma->target));
+    return MPI_SUCCESS;
 }
 
 static int raise_device(const struct ampi_rma *rma, int error)
@@ -186,6 +188,8 @@ static BASE_NOINLINE int compare_and_swap(struct ampi_rma *rma, MPI_Win handle,
         return error;
     if (!can_compare(rma->target.type) || rma->target.type->size_bytes > (MPI_Count)sizeof expected)
         return ampi_win_raise(rma->win, MPI_ERR_TYPE, "only integers, logicals and bytes can be compared");
+    if (ampi_win_is_watched(rma->win))
+        ampi_win_report_operation(rma->win, rma->rank, ampi_rma_bytes(&rma->target));
     if (rma->at && gpu_is_device(rma->target.buf) &&
         ampi_rma_swap_by_kernel(rma->at,
                                 &(struct gpu_swap){rma->target.buf, expected_side->buf, rma->origin.buf,

@@ -153,6 +153,7 @@ static int fence_barrier(struct ampi_win *win)
 static BASE_NOINLINE int fence(int assert, MPI_Win win)
 {
     struct ampi_win *object = NULL;
+    bool has_barrier;
     int error;
 
     error = ampi_epoch_check(
@@ -168,14 +169,20 @@ static BASE_NOINLINE int fence(int assert, MPI_Win win)
                       object->has_accessed))
         return ampi_win_raise(object, MPI_ERR_RMA_SYNC,
                               "MPI_MODE_NOPRECEDE, but operations were issued since the last fence");
+    has_barrier = !(assert &MPI_MODE_NOPRECEDE) || !(assert &MPI_MODE_NOSUCCEED);
+    if (has_barrier && ampi_win_is_watched(object))
+        ampi_win_report_fence(object, false, MPI_SUCCESS);
     error = ampi_epoch_drain(object);
     object->has_accessed = false;
     object->access = assert &MPI_MODE_NOSUCCEED ? AMPI_ACCESS_NONE : AMPI_ACCESS_FENCE;
-    if ((assert &MPI_MODE_NOPRECEDE) && (assert &MPI_MODE_NOSUCCEED))
+    if (!has_barrier)
         return error; /* all members assert this: there is nothing to wait for */
     if (BASE_LIKELY(!error))
-        return fence_barrier(object);
-    ampi_coll_barrier(object->comm); /* the epoch ends for the others, too */
+        error = fence_barrier(object);
+    else
+        ampi_coll_barrier(object->comm); /* the epoch ends for the others, too */
+    if (ampi_win_is_watched(object))
+        ampi_win_report_fence(object, true, error);
     return error;
 }
 
@@ -186,7 +193,7 @@ int PMPI_Win_fence(int assert, MPI_Win win)
 
     ampi_enter("MPI_Win_fence");
     if (BASE_UNLIKELY(!object || assert != 0 || object->access > AMPI_ACCESS_FENCE || object->is_exposed ||
-                      object->shared->is_remote))
+                      object->shared->is_remote || ampi_win_is_watched(object)))
         return fence(assert, win);
     object->has_accessed = false;
     object->access = AMPI_ACCESS_FENCE;
@@ -328,6 +335,7 @@ int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
     for (int i = 0; i < targets->n_ranks; i++)
         ampi_win_set_bit(object, &object->open_to, rank_of(object, targets, i));
     object->access = AMPI_ACCESS_START;
+    ampi_win_synced(object, -1);
     return MPI_SUCCESS;
 }
 
@@ -353,6 +361,7 @@ int PMPI_Win_complete(MPI_Win win)
     object->access = AMPI_ACCESS_NONE;
     object->started = NULL;
     ampi_group_unref(targets);
+    ampi_win_synced(object, -1);
     return error;
 }
 
@@ -386,6 +395,7 @@ int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
     if (!(assert &MPI_MODE_NOCHECK))
         for (int i = 0; i < origins->n_ranks; i++)
             signal_member(object, rank_of(object, origins, i), AMPI_SIGNAL_POST);
+    ampi_win_synced(object, -1);
     return MPI_SUCCESS;
 }
 
@@ -429,6 +439,7 @@ int PMPI_Win_wait(MPI_Win win)
     if (object->n_to_complete > 0)
         error = ampi_epoch_await(object, &wait, &wait_kind);
     end_exposure(object);
+    ampi_win_synced(object, -1);
     return error ? ampi_rma_raise_remote(object, error) : MPI_SUCCESS;
 }
 
@@ -451,5 +462,6 @@ int PMPI_Win_test(MPI_Win win, int *flag)
     if (object->n_to_complete > 0)
         error = MPI_ERR_PROC_ABORTED;
     end_exposure(object);
+    ampi_win_synced(object, -1);
     return BASE_LIKELY(!error) ? MPI_SUCCESS : ampi_rma_raise_remote(object, error);
 }

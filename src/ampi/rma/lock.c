@@ -253,6 +253,7 @@ int PMPI_Win_lock(int lock_type, int rank, int assert, MPI_Win win)
     object->n_open++;
     object->owner->n_win_locks++;
     object->access = AMPI_ACCESS_LOCK;
+    ampi_win_synced(object, rank);
     return MPI_SUCCESS;
 }
 
@@ -299,6 +300,7 @@ int PMPI_Win_unlock(int rank, MPI_Win win)
         ampi_win_clear_bit(object->unchecked, rank);
     else
         unlock_target(object, rank, as);
+    ampi_win_synced(object, rank);
     ampi_win_take_turns(object);
     return error;
 }
@@ -432,6 +434,7 @@ int PMPI_Win_lock_all(int assert, MPI_Win win)
         return ampi_rma_raise_remote(object, error);
     object->access = AMPI_ACCESS_LOCK_ALL;
     object->owner->n_win_locks += !object->is_unchecked;
+    ampi_win_synced(object, -1);
     return MPI_SUCCESS;
 }
 
@@ -453,6 +456,7 @@ int PMPI_Win_unlock_all(MPI_Win win)
         ampi_win_lock_drop(&object->shared->everybody, AMPI_LOCK_SHARED);
     else if (!object->is_unchecked)
         unlock_processes(object);
+    ampi_win_synced(object, -1);
     ampi_win_take_turns(object);
     return error;
 }
@@ -479,6 +483,8 @@ static BASE_NOINLINE int flush(MPI_Win handle, int rank)
     }
     error = win->shared->is_remote ? ampi_epoch_drain_remote(win, rank) : MPI_SUCCESS;
     atomic_thread_fence(memory_order_acq_rel);
+    if (rank >= -1)
+        ampi_win_synced(win, rank);
     ampi_win_take_turns(win);
     return error;
 }
@@ -487,7 +493,7 @@ static inline int flush_one(MPI_Win handle, int rank)
 {
     struct ampi_win *win = ampi_win_of(handle);
 
-    if (BASE_UNLIKELY(!win || (unsigned)rank >= (unsigned)win->shared->n_ranks || win->shared->is_remote ||
+    if (BASE_UNLIKELY(!win || (unsigned)rank >= win->n_at_once || win->shared->is_remote ||
                       win->access != AMPI_ACCESS_LOCK_ALL))
         return win && rank == -1 ? check_rank(win, rank) : flush(handle, rank);
     atomic_thread_fence(memory_order_acq_rel);

@@ -41,6 +41,8 @@ static inline int check(struct ampi_rma *rma, MPI_Win handle, const struct ampi_
         return error;
     if (BASE_UNLIKELY(ampi_rma_bytes(from) > ampi_rma_bytes(to)))
         return ampi_rma_raise_truncated(rma->win, ampi_rma_bytes(from), ampi_rma_bytes(to));
+    if (ampi_win_is_watched(rma->win))
+        ampi_win_report_operation(rma->win, rma->rank, ampi_rma_bytes(from));
     return MPI_SUCCESS;
 }
 

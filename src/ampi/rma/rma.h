@@ -156,7 +156,7 @@ static inline struct ampi_rma_spot ampi_rma_usual(MPI_Win handle, int rank, MPI_
     const struct ampi_win_target *target;
     MPI_Aint at, n_bytes;
 
-    if (BASE_UNLIKELY(!win || !type || (unsigned)rank >= (unsigned)win->shared->n_ranks || gpu_is_used()))
+    if (BASE_UNLIKELY(!win || !type || (unsigned)rank >= win->n_at_once || gpu_is_used()))
         return (struct ampi_rma_spot){NULL, NULL};
     target = &win->shared->targets[rank];
     if (BASE_UNLIKELY(!type->is_committed || !type->is_dense || type->extent_bytes != type->size_bytes ||

@@ -539,7 +539,7 @@ void ampi_rma_connect(void)
     static const struct ampi_procs_client client = {.look_again = look_again,
                                                     .ask_for_report = ask_for_report};
 
-    static const struct ampi_comm_client comm_client = {.destroy = destroy_window};
+    static const struct ampi_comm_client comm_client = {.destroy = destroy_window, .watch = ampi_win_watch};
 
     ampi_comm_add_client(&comm_client);
     ampi_procs_add_client(&client);

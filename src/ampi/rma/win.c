@@ -353,6 +353,7 @@ static void release(struct ampi_win *win)
     struct ampi_comm *comm = win->comm;
 
     win->magic = AMPI_MAGIC_DEAD;
+    comm->window = NULL;
     ampi_errhandler_unref(win->errhandler);
     ampi_info_destroy(win->info);
     free(win->name);
@@ -407,6 +408,7 @@ int ampi_win_make(struct ampi_comm *comm, struct ampi_win_payload *payload, cons
         return raise_creation(comm, error);
     }
     win = args.extra;
+    ampi_win_connect_comm(win);
     win->allocated = allocated;
     win->info = ampi_win_info_filter(NULL, info);
     ampi_win_apply_hints(win);

@@ -103,20 +103,22 @@ struct ampi_win {
     struct ampi_comm *comm; /* the owner's handle of the window's communicator */
 
     /* As origin; used only by the owner. */
-    uint8_t access;      /* enum ampi_access */
-    bool has_accessed;   /* FENCE: an operation was issued in this epoch */
-    bool is_exposed;     /* between MPI_Win_post and the MPI_Win_wait for it */
-    bool has_no_locks;   /* hint no_locks */
-    bool is_unchecked;   /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
-    bool has_passed;     /* LOCK: the last locks passed a waiter too often (win_lock.h), or a closed gate */
-    uint8_t n_pauses;    /* LOCK: consecutive pauses because of that */
-    bool is_unordered;   /* hint accumulate_ordering = none */
-    uint32_t n_polls;    /* synchronisation calls, some of which let others run: ampi_win_take_turns */
-    uint64_t *open_to;   /* START, LOCK: a bit for each target; NULL: not needed yet */
-    uint64_t *exclusive; /* LOCK: a bit for each target locked exclusively */
-    uint64_t *unchecked; /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
-    uint64_t *posted;    /* a bit for each target whose post has arrived before the start */
-    uint64_t *awaited;   /* a bit for each target whose post MPI_Win_start waits for */
+    uint8_t access;    /* enum ampi_access */
+    bool has_accessed; /* FENCE: an operation was issued in this epoch */
+    bool is_exposed;   /* between MPI_Win_post and the MPI_Win_wait for it */
+    bool has_no_locks; /* hint no_locks */
+    bool is_unchecked; /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
+    bool has_passed;   /* LOCK: the last locks passed a waiter too often (win_lock.h), or a closed gate */
+    uint8_t n_pauses;  /* LOCK: consecutive pauses because of that */
+    bool is_unordered; /* hint accumulate_ordering = none */
+    uint32_t n_polls;  /* synchronisation calls, some of which let others run: ampi_win_take_turns */
+    uint32_t
+        n_at_once; /* targets of operations on the fast path: all, or 0 while events are wanted (object/event.h) */
+    uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */
+    uint64_t *exclusive;    /* LOCK: a bit for each target locked exclusively */
+    uint64_t *unchecked;    /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
+    uint64_t *posted;       /* a bit for each target whose post has arrived before the start */
+    uint64_t *awaited;      /* a bit for each target whose post MPI_Win_start waits for */
     uint64_t *combining_at; /* targets in other processes with pending accumulates */
     int n_open;             /* LOCK: number of targets */
     uint32_t n_awaited;     /* number of bits in awaited */
@@ -200,6 +202,31 @@ int ampi_win_make(struct ampi_comm *comm, struct ampi_win_payload *payload, cons
  * otherwise each member's own memory or, for MPI_Win_allocate_shared, an error. Collective; may switch. */
 int ampi_win_share(struct ampi_win *win, bool is_noncontiguous);
 void ampi_win_unshare(struct ampi_win_shared *shared);
+
+/* ---- Events (win_watch.c; object/event.h). On the owner's PE ---- */
+
+static inline bool ampi_win_is_watched(const struct ampi_win *win)
+{
+    return BASE_UNLIKELY(win->n_at_once == 0);
+}
+
+/* The owner puts, gets or accumulates. Never switches. */
+void ampi_win_report_operation(const struct ampi_win *win, int target, MPI_Count n_bytes) BASE_COLD;
+
+/* The owner has synchronised a target (-1: all); at the end of the call. May switch. */
+void ampi_win_report_sync(const struct ampi_win *win, int target) BASE_COLD;
+static inline void ampi_win_synced(const struct ampi_win *win, int target)
+{
+    if (ampi_win_is_watched(win))
+        ampi_win_report_sync(win, target);
+}
+
+/* MPI_Win_fence begins or ends as a collective. The end may switch. */
+void ampi_win_report_fence(const struct ampi_win *win, bool is_end, int error) BASE_COLD;
+
+/* Connects a new window and its communicator; watch of struct ampi_comm_client. */
+void ampi_win_connect_comm(struct ampi_win *win);
+void ampi_win_watch(struct ampi_comm *comm, bool is_on);
 
 /* ---- Hints (win_info.c) ---- */
 

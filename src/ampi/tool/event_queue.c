@@ -245,7 +245,7 @@ void ampi_events_update(struct ampi_events *events)
             continue;
         events->wanted |= BIT(r->kind);
         events->is_unrestricted |= !ampi_event_find_callback(r, AMPI_EVENT_IN_ERRAND);
-        has_comms |= ampi_event_types[r->kind].scope == AMPI_EVENT_OF_COMM;
+        has_comms |= ampi_event_types[r->kind].scope <= AMPI_EVENT_OF_WIN;
     }
     ult_watchers.blocks = blocks;
     ult_watchers.resumes = resumes;

@@ -64,7 +64,7 @@ enum ampi_tool_category ampi_tool_event_category(int index)
 {
     enum ampi_event_kind kind = kind_of(index);
 
-    if (ampi_event_types[kind].scope == AMPI_EVENT_OF_COMM)
+    if (ampi_event_types[kind].scope <= AMPI_EVENT_OF_WIN)
         return AMPI_TOOL_MESSAGES;
     return kind == AMPI_EVENT_COPY_BEGIN || kind == AMPI_EVENT_COPY_END ? AMPI_TOOL_DEVICES
                                                                         : AMPI_TOOL_SCHEDULER;
@@ -123,8 +123,8 @@ int PMPI_T_event_get_info(int event_index, char *name, int *name_len, int *verbo
     name_of(event_index, full_name);
     ampi_tool_put_string(full_name, name, name_len);
     ampi_tool_put_string(type->text, desc, desc_len);
-    ampi_tool_put_int(type->scope == AMPI_EVENT_OF_COMM ? MPI_T_VERBOSITY_USER_BASIC
-                                                        : MPI_T_VERBOSITY_TUNER_BASIC,
+    ampi_tool_put_int(type->scope <= AMPI_EVENT_OF_WIN ? MPI_T_VERBOSITY_USER_BASIC
+                                                       : MPI_T_VERBOSITY_TUNER_BASIC,
                       verbosity);
     ampi_tool_put_int(is_bound(event_index) ? MPI_T_BIND_MPI_COMM : MPI_T_BIND_NO_OBJECT, bind);
     if (num_elements)

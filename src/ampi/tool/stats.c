@@ -41,6 +41,7 @@ struct ampi_stats {
     int64_t n_unexpected;
     int64_t longest_unexpected; /* of any communicator */
     int64_t n_collectives;
+    int64_t n_one_sided, bytes_one_sided;
     int64_t blocked_ns;
     int64_t switches; /* its PE's */
     int64_t idle_ns;  /* its PE's */
@@ -71,19 +72,34 @@ static enum ampi_route route_of(const struct ampi_rank *rank, const struct ampi_
     return pe_id == rank->pe_id ? AMPI_ROUTE_SAME_PE : AMPI_ROUTE_OTHER_PE;
 }
 
-static void add_sent(struct ampi_stats *stats, const struct ampi_rank *rank, const struct ampi_comm *comm,
-                     int dest, int64_t n_bytes)
+/* Adds data for a rank to the matrix. */
+static void add_to(struct ampi_stats *stats, const struct ampi_comm *comm, int dest, int64_t n_bytes)
 {
-    enum ampi_route route = route_of(rank, comm, dest);
     int world_rank = ampi_group_world_rank(comm->peer->layout->group, dest);
 
-    stats->n_sent[route]++;
-    stats->bytes_sent[route] += n_bytes;
     if (world_rank < ampi_job.n_ranks) {
         struct ampi_stats_cell *cell = &stats->sent_to[ampi_stats_bin_of(world_rank)];
         cell->n++;
         cell->n_bytes += n_bytes;
     }
+}
+
+static void add_sent(struct ampi_stats *stats, const struct ampi_rank *rank, const struct ampi_comm *comm,
+                     int dest, int64_t n_bytes)
+{
+    enum ampi_route route = route_of(rank, comm, dest);
+
+    stats->n_sent[route]++;
+    stats->bytes_sent[route] += n_bytes;
+    add_to(stats, comm, dest, n_bytes);
+}
+
+static void add_one_sided(struct ampi_stats *stats, const struct ampi_comm *comm, const int64_t *values)
+{
+    stats->n_one_sided++;
+    stats->bytes_one_sided += values[3];
+    if (!ampi_event_is_get((const char *)(intptr_t)values[2]))
+        add_to(stats, comm, (int)values[1], values[3]);
 }
 
 static void add_blocked(struct ampi_stats *stats, const char *name, int64_t ns)
@@ -117,6 +133,9 @@ void ampi_stats_take(struct ampi_stats *stats, const struct ampi_rank *rank, enu
         break;
     case AMPI_EVENT_COLLECTIVE_BEGIN:
         stats->n_collectives++;
+        break;
+    case AMPI_EVENT_ONE_SIDED:
+        add_one_sided(stats, comm, values);
         break;
     case AMPI_EVENT_RANK_RESUMED:
         add_blocked(stats, (const char *)(intptr_t)values[0], values[1]);
@@ -153,9 +172,9 @@ static bool is_first_of_pe(const struct ampi_stats *all, int i)
 static void print_table(FILE *out, const struct ampi_stats *all, int n)
 {
     fprintf(out, "Heddle: %d ranks, %.3f s\n", n, (double)all[0].since_ns / 1e9);
-    fprintf(out, "%8s %4s %4s | %31s | %31s | %9s %7s | %9s %10s | %s\n", "rank", "proc", "PE",
-            "sent: same PE, others, processes", "bytes", "received", "longest", "collect.", "blocked ms",
-            "most in");
+    fprintf(out, "%8s %4s %4s | %31s | %31s | %9s %7s | %9s %9s %10s | %s\n", "rank", "proc", "PE",
+            "sent: same PE, others, processes", "bytes", "received", "longest", "collect.", "one-sided",
+            "blocked ms", "most in");
     for (int i = 0; i < n && i < ROWS_MAX; i++) {
         const struct ampi_stats *s = &all[i];
         const struct call *most = &s->calls[0];
@@ -168,11 +187,12 @@ static void print_table(FILE *out, const struct ampi_stats *all, int n)
                 most = &s->calls[k];
         fprintf(
             out,
-            "%8d %4d %4d | %10lld %10lld %10lld  | %10lld %10lld %10lld | %9lld %7lld | %9lld %10.3f | %s\n",
+            "%8d %4d %4d | %10lld %10lld %10lld  | %10lld %10lld %10lld | %9lld %7lld | %9lld %9lld %10.3f | "
+            "%s\n",
             i, s->proc_id, s->pe_id, (long long)s->n_sent[0], (long long)s->n_sent[1],
             (long long)s->n_sent[2], (long long)s->bytes_sent[0], (long long)s->bytes_sent[1],
             (long long)s->bytes_sent[2], (long long)s->n_received, (long long)s->longest_unexpected,
-            (long long)s->n_collectives, ms(s->blocked_ns), most->name);
+            (long long)s->n_collectives, (long long)s->n_one_sided, ms(s->blocked_ns), most->name);
     }
     if (n > ROWS_MAX)
         fprintf(out, "%8s (%d more ranks: +stats FILE.json has all)\n", "...", n - ROWS_MAX);
@@ -219,9 +239,10 @@ static void print_json(FILE *out, const struct ampi_stats *all, int n)
                 (long long)s->n_received, (long long)s->bytes_received, (long long)s->n_unexpected,
                 (long long)s->longest_unexpected);
         fprintf(out,
-                "\"collectives\": %lld, \"waits\": %lld, \"pe_switches\": %lld, \"pe_load_percent\": %.1f, "
-                "\"blocked_ms\": {",
-                (long long)s->n_collectives, (long long)count_waits(s), (long long)s->switches, load(s));
+                "\"collectives\": %lld, \"one_sided\": %lld, \"bytes_one_sided\": %lld, \"waits\": %lld, "
+                "\"pe_switches\": %lld, \"pe_load_percent\": %.1f, \"blocked_ms\": {",
+                (long long)s->n_collectives, (long long)s->n_one_sided, (long long)s->bytes_one_sided,
+                (long long)count_waits(s), (long long)s->switches, load(s));
         for (int k = 0; k < CALLS_MAX && s->calls[k].name[0]; k++)
             fprintf(out, "%s\"%s\": %.3f", k ? ", " : "", s->calls[k].name, ms(s->calls[k].blocked_ns));
         fprintf(out, "}}%s\n", i < n - 1 ? "," : "");

@@ -138,13 +138,21 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
     record->tag = 0;
     record->context = comm ? context_of(comm) : 0;
     record->value = values[0];
+    record->call = NULL;
     if (kind == AMPI_EVENT_COLLECTIVE_BEGIN || kind == AMPI_EVENT_COLLECTIVE_END) {
         record->value = values[1];
         record->tag = (int32_t)values[2];
+    } else if (kind == AMPI_EVENT_ONE_SIDED || kind == AMPI_EVENT_WINDOW_SYNC) {
+        record->peer = world_rank_of(comm, values[1]);
+        record->call = (const char *)(intptr_t)values[2];
+        record->value = values[3];
     } else if (comm) {
         record->peer = world_rank_of(comm, values[1]);
         record->tag = (int32_t)values[2];
         record->value = values[3];
+        record->call = kind == AMPI_EVENT_SEND_POSTED || (kind == AMPI_EVENT_MESSAGE_MATCHED && values[3])
+                           ? rank->ult.call
+                           : NULL;
     } else if (kind == AMPI_EVENT_COPY_BEGIN || kind == AMPI_EVENT_COPY_END) {
         record->context = (uint64_t)values[0];
         record->value = values[1];

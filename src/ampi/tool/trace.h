@@ -3,14 +3,14 @@
  * trace.h: +trace: the timeline of a run: each PE's events (object/event.h) as a file for Perfetto and docs/timeline.html.
  *
  * Each PE has a ring of records. A full ring loses its oldest records, which are counted. A process adds its records
- * to the file when it ends, however it ends, if its code still runs (trace_write.c). Between two processes the file
+ * to the file when it ends, however it ends, if its code still runs (trace_file.c). Between two processes the file
  * is always valid JSON.
  *
  * A message is an arrow from a send to a match. The n-th send from one rank to another with a context and a tag is
  * the n-th match of these there, because such messages do not overtake each other. So both ends have the same name,
  * and messages carry nothing more. For that, a ring that loses records counts lost sends and matches. Arrows are left
  * out if there is no room for more counts, if a send of their name has no match (SEND_UNMATCHED), and on
- * communicators with streams.
+ * communicators with streams. A one-sided operation is an arrow without duration.
  */
 #ifndef AMPI_TOOL_TRACE_H
 #define AMPI_TOOL_TRACE_H
@@ -28,6 +28,8 @@ struct ampi_trace_record {
     int32_t tag;  /* of a message; root or error of a collective; state of the ULT before a switch */
     uint64_t context;
     int64_t value; /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
+    const char *
+        call; /* the rank's function of a send, a receive that finds its message, or a window; NULL: another kind */
 };
 
 /* How often something has been lost, by the hash of its name. */
@@ -76,6 +78,10 @@ static const int ampi_trace_signals[] = {SIGTERM, SIGINT, SIGHUP};
 /* Adds the process's records to the file, the first time that it is called; returns when they are there. Any thread, also in a
  * signal handler: takes no lock of the process, and no memory. */
 void ampi_trace_write(void);
+
+/* Writes the records of all PEs and ranks, which end at end_ns; returns the number of those that were lost. (trace_write.c) */
+struct ampi_json;
+int64_t ampi_trace_write_records(struct ampi_json *json, int64_t end_ns);
 
 /* Creates the file without records: process 0 at the start. Prints a message if that fails. */
 void ampi_trace_create_file(void);

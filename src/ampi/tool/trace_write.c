@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * trace_write.c: the file of +trace, in the format of Chrome's trace events, which Perfetto reads.
+ * trace_write.c: a process's records in the format of Chrome's trace events, which Perfetto reads.
  *
  * In the file, the PEs of process p are the threads of "process" 2 p + 1, and its ranks those of 2 p + 2. The track of a rank has its states,
  * one after another: running, ready (waits for its PE), and the function in which it is blocked; `by` is the rank that ended the wait.
- * Arrows are messages; their id is SOURCE>DEST.CONTEXT.TAG.N. Collectives and copies of GPUs are asynchronous events.
- *
- * Each process has a lock on the file while it replaces the end of the file by its events and the end. A process that crashes does the
- * same in its signal handler. PEs that still run then stop recording; the record that one of them may be writing is left out.
+ * Arrows are messages; their id is SOURCE>DEST.CONTEXT.TAG.N; and one-sided operations, with the id SOURCE>DEST.put.N or get.N of data
+ * that goes from SOURCE to DEST; N is unique for a rank. Collectives and copies of GPUs are asynchronous events.
  */
 #include "ampi/tool/trace.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "ampi/procs/procs.h"
 #include "ampi/tool/json.h"
-#include "base/log.h"
-#include "base/settings.h"
-#include "base/text.h"
 
-#define END "\n]}\n"
-#define END_BYTES 4
-#define DONE (-1)
-#define BASE_DIGITS 20
-#define HEAD "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"heddle\":\"1\",\"base_ns\":\""
 #define COUNTERS_MAX 400 /* values of a counter */
 
 enum state { UNKNOWN, RUNNING, READY, BLOCKED };
@@ -48,56 +32,66 @@ struct pe_track {
     struct ampi_trace_ring *ring;
     int pe_id;
     int32_t running; /* the rank; -1: none */
+    int64_t n_taken; /* the number of the record */
     int64_t n_ready, n_unexpected, n_bytes;
     int64_t next_counter_ns, counter_step_ns;
 };
 
-static struct ampi_json out;
+static struct ampi_json *out;
 static struct rank_track *ranks; /* by ampi_job_index_of */
 static int n_ranks;              /* entries */
 static int64_t zero_ns;          /* time 0 of the file, on the clock of this process */
 
 /* ---- Events of the file ---- */
 
-/* Begins an event of a rank's track, or of a PE's. */
-static void begin_event(const char *phase, int process_offset, int thread, int64_t time_ns)
+/* Begins an event of a PE's track or a rank's: number 2 p + 1 or 2 p + 2 of "process", for process p. */
+static void begin_event(const char *phase, int number, int thread, int64_t time_ns)
 {
-    ampi_json_text(&out, ",\n{\"ph\":\"");
-    ampi_json_text(&out, phase);
-    ampi_json_field(&out, "\",\"pid\":", 2 * ampi_job.proc_id + process_offset);
-    ampi_json_field(&out, ",\"tid\":", thread);
-    ampi_json_text(&out, ",\"ts\":");
-    ampi_json_us(&out, time_ns - zero_ns);
+    ampi_json_text(out, ",\n{\"ph\":\"");
+    ampi_json_text(out, phase);
+    ampi_json_field(out, "\",\"pid\":", number);
+    ampi_json_field(out, ",\"tid\":", thread);
+    ampi_json_text(out, ",\"ts\":");
+    ampi_json_us(out, time_ns - zero_ns);
 }
 
 static void begin_of_pe(const char *phase, const struct pe_track *pe, int64_t time_ns)
 {
-    begin_event(phase, 1, pe->pe_id, time_ns);
+    begin_event(phase, 2 * ampi_job.proc_id + 1, pe->pe_id, time_ns);
 }
 
 static void begin_of_rank(const char *phase, int32_t rank, int64_t time_ns)
 {
-    begin_event(phase, 2, rank, time_ns);
+    begin_event(phase, 2 * ampi_job.proc_id + 2, rank, time_ns);
 }
 
 static void add_name(const char *category, const char *name)
 {
-    ampi_json_text(&out, ",\"cat\":\"");
-    ampi_json_text(&out, category);
-    ampi_json_text(&out, "\",\"name\":\"");
-    ampi_json_escaped(&out, name);
-    ampi_json_text(&out, "\"");
+    ampi_json_text(out, ",\"cat\":\"");
+    ampi_json_text(out, category);
+    ampi_json_text(out, "\",\"name\":\"");
+    ampi_json_escaped(out, name);
+    ampi_json_text(out, "\"");
+}
+
+static void add_call(const struct ampi_trace_record *record)
+{
+    if (!record->call)
+        return;
+    ampi_json_text(out, ",\"call\":\"");
+    ampi_json_escaped(out, record->call);
+    ampi_json_text(out, "\"");
 }
 
 static void add_duration(int64_t since_ns, int64_t until_ns)
 {
-    ampi_json_text(&out, ",\"dur\":");
-    ampi_json_us(&out, until_ns - since_ns);
+    ampi_json_text(out, ",\"dur\":");
+    ampi_json_us(out, until_ns - since_ns);
 }
 
 static void end_event(void)
 {
-    ampi_json_text(&out, "}");
+    ampi_json_text(out, "}");
 }
 
 /* ---- States of ranks ---- */
@@ -117,8 +111,8 @@ static void write_running(const struct pe_track *pe, int32_t rank, int64_t since
     end_event();
     begin_of_pe("X", pe, since_ns);
     add_duration(since_ns, until_ns);
-    ampi_json_field(&out, ",\"name\":\"rank ", rank);
-    ampi_json_text(&out, "\"");
+    ampi_json_field(out, ",\"name\":\"rank ", rank);
+    ampi_json_text(out, "\"");
     end_event();
 }
 
@@ -135,11 +129,11 @@ static void write_state(const struct pe_track *pe, int32_t rank, const struct ra
     add_duration(track->since_ns, until_ns);
     add_name(track->state == BLOCKED ? "blocked" : "state", track->state == BLOCKED ? track->call : "ready");
     if (track->by >= 0)
-        ampi_json_field(&out, ",\"args\":{\"by\":", track->by);
+        ampi_json_field(out, ",\"args\":{\"by\":", track->by);
     else if (is_end)
-        ampi_json_text(&out, ",\"args\":{\"is_last\":true");
+        ampi_json_text(out, ",\"args\":{\"is_last\":true");
     if (track->by >= 0 || is_end)
-        ampi_json_text(&out, "}");
+        ampi_json_text(out, "}");
     end_event();
 }
 
@@ -219,16 +213,55 @@ static void take_message(const struct pe_track *pe, const struct ampi_trace_reco
         return;
     begin_of_rank(is_send ? "s" : "f\",\"bp\":\"e", record->rank, now_ns);
     add_name("msg", "msg");
-    ampi_json_field(&out, ",\"id\":\"", from);
-    ampi_json_field(&out, ">", to);
-    ampi_json_field(&out, ".", (int64_t)record->context);
-    ampi_json_field(&out, ".", record->tag);
-    ampi_json_field(&out, ".", n);
-    ampi_json_text(&out, "\"");
-    if (is_send) {
-        ampi_json_field(&out, ",\"args\":{\"bytes\":", record->value);
-        ampi_json_text(&out, "}");
-    }
+    ampi_json_field(out, ",\"id\":\"", from);
+    ampi_json_field(out, ">", to);
+    ampi_json_field(out, ".", (int64_t)record->context);
+    ampi_json_field(out, ".", record->tag);
+    ampi_json_field(out, ".", n);
+    ampi_json_text(out, "\"");
+    ampi_json_field(out, is_send ? ",\"args\":{\"bytes\":" : ",\"args\":{\"was_unexpected\":", record->value);
+    add_call(record);
+    ampi_json_text(out, "}");
+    end_event();
+}
+
+/* One end of a one-sided operation, on the track of either rank. */
+static void write_end(const struct pe_track *pe, const struct ampi_trace_record *record, int32_t from,
+                      int32_t to, bool is_source)
+{
+    int32_t rank = is_source ? from : to;
+
+    begin_event(is_source ? "s" : "f\",\"bp\":\"e", 2 * ampi_procs_of_rank(rank) + 2, rank,
+                (int64_t)record->time_ns);
+    add_name("rma", "rma");
+    ampi_json_field(out, ",\"id\":\"", from);
+    ampi_json_field(out, ">", to);
+    ampi_json_field(out, ampi_event_is_get(record->call) ? ".get." : ".put.", pe->n_taken);
+    ampi_json_field(out, "\",\"args\":{\"bytes\":", record->value);
+    ampi_json_field(out, ",\"context\":\"", (int64_t)record->context);
+    ampi_json_text(out, "\"");
+    add_call(record);
+    ampi_json_text(out, "}");
+    end_event();
+}
+
+static void take_one_sided(const struct pe_track *pe, const struct ampi_trace_record *record)
+{
+    bool is_get = ampi_event_is_get(record->call);
+    int32_t from = is_get ? record->peer : record->rank, to = is_get ? record->rank : record->peer;
+
+    write_end(pe, record, from, to, true);
+    write_end(pe, record, from, to, false);
+}
+
+static void take_sync(const struct ampi_trace_record *record, int64_t now_ns)
+{
+    begin_of_rank("i", record->rank, now_ns);
+    add_name("rma", record->call);
+    ampi_json_field(out, ",\"s\":\"t\",\"args\":{\"target\":", record->peer);
+    ampi_json_field(out, ",\"exclusive\":", record->value);
+    ampi_json_field(out, ",\"context\":\"", (int64_t)record->context);
+    ampi_json_text(out, "\"}");
     end_event();
 }
 
@@ -241,13 +274,13 @@ static void take_collective(const struct pe_track *pe, const struct ampi_trace_r
         return;
     begin_of_rank(is_begin ? "b" : "e", record->rank, now_ns);
     add_name("collective", (const char *)(intptr_t)record->value);
-    ampi_json_field(&out, ",\"id\":\"", record->rank);
-    ampi_json_field(&out, ".", (int64_t)record->context);
-    ampi_json_field(&out, ".", n);
-    ampi_json_field(&out, "\",\"args\":{\"context\":\"", (int64_t)record->context);
-    ampi_json_field(&out, "\",\"n\":", n);
-    ampi_json_field(&out, is_begin ? ",\"root\":" : ",\"error\":", record->tag);
-    ampi_json_text(&out, "}");
+    ampi_json_field(out, ",\"id\":\"", record->rank);
+    ampi_json_field(out, ".", (int64_t)record->context);
+    ampi_json_field(out, ".", n);
+    ampi_json_field(out, "\",\"args\":{\"context\":\"", (int64_t)record->context);
+    ampi_json_field(out, "\",\"n\":", n);
+    ampi_json_field(out, is_begin ? ",\"root\":" : ",\"error\":", record->tag);
+    ampi_json_text(out, "}");
     end_event();
 }
 
@@ -256,14 +289,14 @@ static void take_gpu(const struct pe_track *pe, const struct ampi_trace_record *
     if (record->kind == AMPI_EVENT_KERNEL) {
         begin_of_rank("i", record->rank, now_ns);
         add_name("gpu", "kernel");
-        ampi_json_field(&out, ",\"s\":\"t\",\"args\":{\"function\":", record->value);
+        ampi_json_field(out, ",\"s\":\"t\",\"args\":{\"function\":", record->value);
     } else {
         begin_of_pe(record->kind == AMPI_EVENT_COPY_BEGIN ? "b" : "e", pe, now_ns);
         add_name("gpu", "copy");
-        ampi_json_field(&out, ",\"id\":\"", (int64_t)record->context);
-        ampi_json_field(&out, "\",\"args\":{\"bytes\":", record->value);
+        ampi_json_field(out, ",\"id\":\"", (int64_t)record->context);
+        ampi_json_field(out, "\",\"args\":{\"bytes\":", record->value);
     }
-    ampi_json_text(&out, "}");
+    ampi_json_text(out, "}");
     end_event();
 }
 
@@ -272,11 +305,11 @@ static void take_gpu(const struct pe_track *pe, const struct ampi_trace_record *
 static void write_counter(const struct pe_track *pe, const char *name, int64_t value, int64_t now_ns)
 {
     begin_of_pe("C", pe, now_ns);
-    ampi_json_text(&out, ",\"name\":\"");
-    ampi_json_text(&out, name);
-    ampi_json_field(&out, " of PE ", pe->pe_id);
-    ampi_json_field(&out, "\",\"args\":{\"n\":", value);
-    ampi_json_text(&out, "}");
+    ampi_json_text(out, ",\"name\":\"");
+    ampi_json_text(out, name);
+    ampi_json_field(out, " of PE ", pe->pe_id);
+    ampi_json_field(out, "\",\"args\":{\"n\":", value);
+    ampi_json_text(out, "}");
     end_event();
 }
 
@@ -320,14 +353,20 @@ static void take(struct pe_track *pe, const struct ampi_trace_record *record)
     case AMPI_EVENT_COLLECTIVE_END:
         take_collective(pe, record, now_ns);
         break;
+    case AMPI_EVENT_ONE_SIDED:
+        take_one_sided(pe, record);
+        break;
+    case AMPI_EVENT_WINDOW_SYNC:
+        take_sync(record, now_ns);
+        break;
     case AMPI_EVENT_SEND_UNMATCHED:
         break; /* find_unmatched */
     case AMPI_EVENT_PE_IDLE:
         begin_of_pe("i", pe, record->value);
         add_name("state", "idle");
-        ampi_json_text(&out, ",\"s\":\"t\",\"args\":{\"us\":");
-        ampi_json_us(&out, now_ns - record->value);
-        ampi_json_text(&out, "}");
+        ampi_json_text(out, ",\"s\":\"t\",\"args\":{\"us\":");
+        ampi_json_us(out, now_ns - record->value);
+        ampi_json_text(out, "}");
         end_event();
         break;
     default:
@@ -365,8 +404,10 @@ static void write_pe(int pe_id, int64_t end_ns)
     if (i < n)
         pe.counter_step_ns = (end_ns - (int64_t)record_at(ring, i)->time_ns) / COUNTERS_MAX;
     find_unmatched(&pe, i, n);
-    for (; i < n; i++)
+    for (; i < n; i++) {
+        pe.n_taken = (int64_t)i;
         take(&pe, record_at(ring, i));
+    }
     for (int k = 0; k < n_ranks; k++) {
         const struct ampi_rank *rank = &ampi_job.ranks[k];
         if (ranks[k].state != UNKNOWN && rank->pe_id == pe_id && end_ns >= ranks[k].since_ns)
@@ -374,17 +415,17 @@ static void write_pe(int pe_id, int64_t end_ns)
     }
 }
 
-/* ---- The file ---- */
+/* ---- All of the process ---- */
 
 static void write_meta(int process_offset, int thread, const char *kind, const char *name, int64_t number)
 {
-    begin_event("M", process_offset, thread, zero_ns);
-    ampi_json_text(&out, ",\"name\":\"");
-    ampi_json_text(&out, kind);
-    ampi_json_text(&out, "\",\"args\":{\"name\":\"");
-    ampi_json_text(&out, name);
-    ampi_json_number(&out, number);
-    ampi_json_text(&out, "\"}");
+    begin_event("M", 2 * ampi_job.proc_id + process_offset, thread, zero_ns);
+    ampi_json_text(out, ",\"name\":\"");
+    ampi_json_text(out, kind);
+    ampi_json_text(out, "\",\"args\":{\"name\":\"");
+    ampi_json_text(out, name);
+    ampi_json_number(out, number);
+    ampi_json_text(out, "\"}");
     end_event();
 }
 
@@ -407,164 +448,31 @@ static int64_t write_summary(void)
         n_recorded += (int64_t)n;
         n_dropped += (int64_t)first_kept(&ampi_trace.rings[i], n);
     }
-    begin_event("M", 1, 0, zero_ns);
-    ampi_json_field(&out, ",\"name\":\"heddle_process\",\"args\":{\"process\":", ampi_job.proc_id);
-    ampi_json_field(&out, ",\"pes\":", ampi_job.n_pes);
-    ampi_json_field(&out, ",\"events\":", n_recorded);
-    ampi_json_field(&out, ",\"dropped\":", n_dropped);
-    ampi_json_field(&out, ",\"clock_offset_ns\":", ampi_trace.clock_offset_ns);
-    ampi_json_text(&out, "}");
+    begin_event("M", 2 * ampi_job.proc_id + 1, 0, zero_ns);
+    ampi_json_field(out, ",\"name\":\"heddle_process\",\"args\":{\"process\":", ampi_job.proc_id);
+    ampi_json_field(out, ",\"pes\":", ampi_job.n_pes);
+    ampi_json_field(out, ",\"events\":", n_recorded);
+    ampi_json_field(out, ",\"dropped\":", n_dropped);
+    ampi_json_field(out, ",\"clock_offset_ns\":", ampi_trace.clock_offset_ns);
+    ampi_json_text(out, "}");
     end_event();
     return n_dropped;
 }
 
-static void write_head(void)
+int64_t ampi_trace_write_records(struct ampi_json *json, int64_t end_ns)
 {
-    char digits[BASE_DIGITS + 1] = "";
-    uint64_t base_ns = ampi_trace.base_ns;
-
-    for (int i = BASE_DIGITS - 1; i >= 0; i--, base_ns /= 10)
-        digits[i] = (char)('0' + base_ns % 10);
-    ampi_json_text(&out, HEAD);
-    ampi_json_text(&out, digits);
-    ampi_json_text(&out, "\"},\"traceEvents\":[\n"
-                         "{\"ph\":\"M\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":\"heddle\",\"args\":{}}" END);
-}
-
-/* The base of the file, or 0: it is not a trace of this library. */
-static uint64_t read_base(int fd)
-{
-    char head[sizeof HEAD + BASE_DIGITS] = "";
-    uint64_t base_ns = 0;
-
-    if (pread(fd, head, sizeof head - 1, 0) != (ssize_t)sizeof head - 1 ||
-        memcmp(head, HEAD, sizeof HEAD - 1) != 0)
-        return 0;
-    for (const char *c = head + sizeof HEAD - 1; *c >= '0' && *c <= '9'; c++)
-        base_ns = 10 * base_ns + (uint64_t)(*c - '0');
-    return base_ns;
-}
-
-static void complain(int error)
-{
-    char bytes[512];
-    struct base_text text = base_text_in(bytes, sizeof bytes);
-
-    base_text_add(&text, "+trace ");
-    base_text_add(&text, base_settings.trace);
-    base_text_add(&text, ": cannot be written: ");
-    base_text_add(&text, strerrordesc_np(error));
-    base_text_write_line(&text);
-}
-
-static void say_dropped(int64_t n_dropped)
-{
-    char bytes[512];
-    struct base_text text = base_text_in(bytes, sizeof bytes);
-
-    base_text_add(&text, "+trace: ");
-    base_text_add_number(&text, n_dropped);
-    base_text_add(&text, " early events did not fit and are missing (+trace FILE,SIZE)");
-    base_text_write_line(&text);
-}
-
-/* Opens the file, locked. Without records if it is new, or of another job. */
-static bool open_file(bool is_new)
-{
-    uint64_t base_ns;
-
-    out.fd = open(base_settings.trace, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (out.fd < 0) {
-        complain(errno);
-        return false;
-    }
-    while (flock(out.fd, LOCK_EX) != 0 && errno == EINTR)
-        ;
-    base_ns = is_new ? 0 : read_base(out.fd);
-    if (ampi_trace.base_ns == 0)
-        ampi_trace.base_ns = base_ns ? base_ns : ult_now_ns();
-    if (base_ns != ampi_trace.base_ns) {
-        if (ftruncate(out.fd, 0) != 0)
-            out.has_failed = true, out.error = errno;
-        write_head();
-        ampi_json_flush(&out);
-    }
-    return true;
-}
-
-static void close_file(void)
-{
-    ampi_json_flush(&out);
-    if (out.has_failed)
-        complain(out.error);
-    close(out.fd);
-}
-
-void ampi_trace_create_file(void)
-{
-    if (open_file(true))
-        close_file();
-}
-
-static void write_all(int64_t end_ns)
-{
-    off_t end = lseek(out.fd, -END_BYTES, SEEK_END);
     int64_t n_dropped;
 
+    out = json;
+    n_ranks = atomic_load(&ampi_job.n_present);
+    ranks = mmap(NULL, (size_t)n_ranks * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                 -1, 0);
+    if (ranks == MAP_FAILED)
+        return -1;
     zero_ns = (int64_t)ampi_trace.base_ns - ampi_trace.clock_offset_ns;
     write_names();
     n_dropped = write_summary();
     for (int i = 0; i < ampi_job.n_pes; i++)
         write_pe(i, end_ns);
-    ampi_json_text(&out, END);
-    ampi_json_flush(&out);
-    if (out.has_failed && end > 0 && ftruncate(out.fd, end) == 0 && lseek(out.fd, end, SEEK_SET) == end &&
-        write(out.fd, END, END_BYTES) != END_BYTES)
-        complain(errno); /* as it was before */
-    if (n_dropped > 0)
-        say_dropped(n_dropped);
-}
-
-static void write_file(void)
-{
-    int64_t end_ns = (int64_t)ult_now_ns();
-
-    n_ranks = atomic_load(&ampi_job.n_present);
-    ranks = mmap(NULL, (size_t)n_ranks * sizeof *ranks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                 -1, 0);
-    if (ranks == MAP_FAILED || !open_file(false))
-        return;
-    write_all(end_ns);
-    close_file();
-}
-
-/* A signal that ends the process waits until the file is complete. */
-static void write_undisturbed(void)
-{
-    sigset_t signals, before;
-
-    sigemptyset(&signals);
-    for (size_t i = 0; i < BASE_COUNT(ampi_trace_signals); i++)
-        sigaddset(&signals, ampi_trace_signals[i]);
-    pthread_sigmask(SIG_BLOCK, &signals, &before);
-    write_file();
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-void ampi_trace_write(void)
-{
-    static _Atomic int writer; /* the thread that writes; 0: none yet; DONE */
-    const struct timespec ms = {.tv_nsec = 1000000};
-    int self = gettid(), before = 0;
-
-    if (BASE_LIKELY(!ampi_trace.rings) || ampi_job.is_forked)
-        return;
-    atomic_store(&ampi_trace.is_ended, true);
-    if (atomic_compare_exchange_strong(&writer, &before, self)) {
-        write_undisturbed();
-        atomic_store(&writer, DONE);
-        return;
-    }
-    while (before != self && atomic_load(&writer) != DONE) /* else it crashed while it wrote */
-        nanosleep(&ms, NULL);
+    return n_dropped;
 }

@@ -16,14 +16,23 @@ static void start_now(struct ampi_coll_args *args, bool is_own_call);
 
 /* ---- Stages ---- */
 
-/* Reports the begin or the end of a collective. */
+/* Reports the begin or the end of a collective; last: the event's last value. */
 static BASE_COLD void emit(const struct ampi_coll_args *args, enum ampi_event_kind kind, int last)
 {
     const struct ampi_comm *comm = args->comm;
     const int64_t values[] = {(int64_t)comm->shared->context_id, (intptr_t)args->plan->name, last};
 
-    if (!comm->shared->window && !comm->shared->file)
+    if (!comm->window && !comm->shared->file) /* MPI_Win_fence reports itself */
         ampi_event_emit(comm->owner, kind, comm, values);
+}
+
+/* Reports the begin of a collective, with its root. */
+static BASE_COLD void emit_begin(const struct ampi_coll_args *args)
+{
+    const uint32_t rooted = 1u << AMPI_COLL_FLOW_BCAST | 1u << AMPI_COLL_FLOW_SCATTER |
+                            1u << AMPI_COLL_FLOW_GATHER | 1u << AMPI_COLL_FLOW_REDUCE;
+
+    emit(args, AMPI_EVENT_COLLECTIVE_BEGIN, rooted >> args->plan->flow & 1 ? args->root : -1);
 }
 
 /* The member continues with this result. Its arguments may be gone afterwards. */
@@ -439,7 +448,7 @@ static BASE_COLD void start_or_defer(struct ampi_coll_args *args, bool is_own_ca
     struct ampi_comm *comm = args->comm;
 
     if (comm->coll_pending & AMPI_COLL_PENDING_WATCHED) {
-        emit(args, AMPI_EVENT_COLLECTIVE_BEGIN, args->root);
+        emit_begin(args);
         if (is_own_call)
             ampi_event_hand_out(comm->owner);
         if (!comm->coll_deferred_first && may_start(comm)) {
@@ -491,7 +500,7 @@ void ampi_coll_start_series(struct ampi_coll_args *args, struct ampi_request *re
     args->pending_bit = 0;
     args->comm->n_series_starts++;
     if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_WATCHED))
-        emit(args, AMPI_EVENT_COLLECTIVE_BEGIN, args->root);
+        emit_begin(args);
     if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_FAILED))
         end_member(args, MPI_ERR_PROC_ABORTED);
     else
