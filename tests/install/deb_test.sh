@@ -49,7 +49,7 @@ expect "the other stays chosen" 0 'Value: /usr/bin/mpicc.another' '' update-alte
 expect "ours can be chosen" 0 'Alternative: /usr/lib/heddle/bin/mpicc' '' update-alternatives --root "$root" --query mpi
 expect "choose mpicc" 0 '*' '*' update-alternatives --root "$root" --set mpi /usr/lib/heddle/bin/mpicc
 expect "choose mpirun" 0 '*' '*' update-alternatives --root "$root" --set mpirun /usr/lib/heddle/bin/mpirun
-for name in mpicc mpicxx mpic++ mpiCC mpifort mpif77 mpif90 mpirun mpiexec heddle-whatif; do
+for name in mpicc mpicxx mpic++ mpiCC mpifort mpif77 mpif90 mpirun mpiexec heddle-whatif heddle-trace2otf2; do
     link=$name
     [ $name = mpicc ] && link=mpi
     expect "$name is ours" 0 "^/usr/lib/heddle/bin/${name//+/[+]} \$" '' readlink "$root/etc/alternatives/$link"

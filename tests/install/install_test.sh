@@ -27,9 +27,9 @@ try() {
     mkdir "$name" || exit 1
     local pc
     pc=$(dirname "$(find "$prefix" -name heddle.pc)")
-    for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpifort bin/mpif77 bin/mpif90 bin/mpirun bin/mpiexec bin/heddle-whatif include/mpi.h \
+    for file in bin/mpicc bin/mpicxx bin/mpic++ bin/mpiCC bin/mpifort bin/mpif77 bin/mpif90 bin/mpirun bin/mpiexec bin/heddle-whatif bin/heddle-trace2otf2 include/mpi.h \
         include/heddle_mpi_compat.h include/heddle_mpi_gpu.h include/heddle_mpi_stream.h \
-        include/heddle_mpi_prequest.h include/heddle_prequest.h include/heddle_mpi_handlers.h include/heddle_handlers.h include/heddle_handlers_memory.h include/heddle_handlers_device.h include/mpi-ext-handlers.cuh include/mpi-ext-device.cuh include/mpi-ext.h share/man/man1/mpicc.1 share/man/man1/mpirun.1 share/man/man1/heddle-whatif.1 share/heddle/timeline.html share/heddle/python/heddle/channel.py; do
+        include/heddle_mpi_prequest.h include/heddle_prequest.h include/heddle_mpi_handlers.h include/heddle_handlers.h include/heddle_handlers_memory.h include/heddle_handlers_device.h include/mpi-ext-handlers.cuh include/mpi-ext-device.cuh include/mpi-ext.h share/man/man1/mpicc.1 share/man/man1/mpirun.1 share/man/man1/heddle-whatif.1 share/man/man1/heddle-trace2otf2.1 share/heddle/timeline.html share/heddle/python/heddle/channel.py; do
         expect "$name: has $file" 0 '' '' test -r "$prefix/$file"
     done
     expect "$name: heddle.mpi4py_wheel" 0 "^$prefix/bin/mpicc $" '' env PYTHONPATH="$prefix/share/heddle/python" \

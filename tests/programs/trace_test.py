@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ class Trace:
             self.events = json.load(file)["traceEvents"]
         self.tracks = collections.defaultdict(list)
         self.messages = collections.defaultdict(dict)
+        self.one_sided = collections.defaultdict(dict)
+        self.syncs = collections.Counter()
         self.operations = collections.defaultdict(lambda: collections.defaultdict(dict))
         self.processes = {}
         self.counters = collections.Counter()
@@ -35,8 +38,11 @@ class Trace:
         if kind == "X":
             self.tracks[event["pid"], event["tid"]].append(event)
         elif kind in "sf":
-            assert kind not in self.messages[event["id"]], f"twice: {event}"
-            self.messages[event["id"]][kind] = event
+            ends = (self.one_sided if event["cat"] == "rma" else self.messages)[event["id"]]
+            assert kind not in ends, f"twice: {event}"
+            ends[kind] = event
+        elif event.get("cat") == "rma":
+            self.syncs[event["name"], event["tid"], event["args"]["target"]] += 1
         elif event.get("cat") == "collective":
             args = event["args"]
             members = self.operations[args["context"], event["name"], args["n"]]
@@ -111,6 +117,31 @@ class Trace:
             expected[frozenset(range(first, n_ranks))] += first
         assert parts == expected, f"barriers by members: {parts}"
 
+    def check_windows(self, n_ranks, n_rounds, n_procs):
+        """traced.c: use_window."""
+        arrows, expected, syncs = collections.Counter(), collections.Counter(), collections.Counter()
+        for name, ends in self.one_sided.items():
+            assert set(ends) == {"s", "f"} and ends["s"]["args"] == ends["f"]["args"], f"{name}: {ends}"
+            for event in ends.values():
+                assert event["pid"] == 2 * (event["tid"] * n_procs // n_ranks) + 2, event
+            arrows[ends["s"]["args"]["call"], ends["s"]["tid"], ends["f"]["tid"], ends["s"]["args"]["bytes"]] += 1
+        for rank in range(n_ranks):
+            after = (rank + 1) % n_ranks
+            expected["MPI_Put", rank, after, 8] += 2 * n_rounds
+            expected["MPI_Get", after, rank, 32] += n_rounds
+            expected["MPI_Accumulate", rank, after, 16] += n_rounds
+            expected["MPI_Fetch_and_op", rank, 0, 8] += n_rounds
+            for call, target in (("lock", after), ("unlock", after), ("lock_all", -1), ("flush", 0), ("unlock_all", -1),
+                                 ("post", -1), ("start", -1), ("complete", -1), ("wait", -1)):
+                syncs[f"MPI_Win_{call}", rank, target] += n_rounds
+        assert arrows == expected, f"arrows: {arrows - expected} too many, {expected - arrows} missing"
+        assert self.syncs == syncs, f"synchronisations: {self.syncs - syncs} too many, {syncs - self.syncs} missing"
+        fences = [members for (_, name, _), members in self.operations.items() if name == "fence"]
+        assert len(fences) == 2 * n_rounds, f"{len(fences)} fences"
+        for members in fences:
+            assert len(members) == n_ranks and max(times["b"] for times in members.values()) <= \
+                min(times["e"] for times in members.values()) + SLACK_US, members
+
     def check_causes(self):
         """A rank that ended a wait ran then, on the same PE."""
         ranks, n = self.ranks(), 0
@@ -169,6 +200,20 @@ class Test:
             trace.check_tracks()
             trace.check_unmatched(n_ranks)
 
+    def shows_windows(self):
+        for n_ranks, options in ((1, ["+p", "1"]), (3, ["+p", "1"]), (4, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
+            sums = self.work / "windows.json"
+            trace = self.run("-n", str(n_ranks), *options, "windows 3", options=["+stats", str(sums)])
+            trace.check_tracks()
+            trace.check_messages(n_ranks, 3)
+            trace.check_windows(n_ranks, 3, int(options[1]) if options[0] == "--procs" else 1)
+            for rank, row in enumerate(json.loads(sums.read_text())["ranks"]):
+                assert row["one_sided"] == 15 and row["bytes_one_sided"] == 3 * (8 + 32 + 16 + 8 + 8), row
+                if n_ranks > 2:  # two messages of each round, and all but the get
+                    n, n_bytes = row["sent_to"][str((rank + 1) % n_ranks)]
+                    to_first = 3 if (rank + 1) % n_ranks == 0 else 0
+                    assert n == 3 * 5 + 2 * to_first and n_bytes == 3 * (8 + LARGE + 32) + to_first * 12, row
+
     def has_threads(self):
         for n_ranks in (1, 3):
             trace = self.run("-n", str(n_ranks), "+p", "2" if n_ranks > 1 else "1", "threads 50")
@@ -219,6 +264,53 @@ class Test:
         # To the next rank, and to rank 0: rank 3 sends both to rank 0.
         assert len(titles) == 6 and sorted(titles) == expected, f"{titles} instead of {expected}"
 
+    def converts(self):
+        """heddle-trace2otf2: otf2-print accepts the archive, whose events are those of the trace."""
+        if subprocess.run(["/usr/bin/python3", "-c", "import otf2"], capture_output=True, check=False).returncode or \
+                not shutil.which("otf2-print"):
+            print("no libotf2: its test is skipped")
+            return
+        archive = self.work / "archive"
+        tool = self.build / "bin" / "heddle-trace2otf2"
+        for n_ranks, options in ((1, ["+p", "1"]), (5, ["+p", "2"]), (6, ["--procs", "2", "+p", "1"])):
+            trace = self.run("-n", str(n_ranks), *options, "windows 4")
+            shutil.rmtree(archive, ignore_errors=True)
+            subprocess.run([tool, self.trace, archive], timeout=60, check=True)
+            done = subprocess.run(["otf2-print", "-Werror", archive / "traces.otf2"], capture_output=True, text=True, timeout=60,
+                                  check=False)
+            assert done.returncode == 0 and not done.stderr, done
+            lines = [line.split(None, 3) for line in done.stdout.splitlines()]
+            kinds = collections.Counter(line[0] for line in lines if len(line) > 1)
+            n_fences = sum(len(members) for (_, name, _), members in trace.operations.items() if name == "fence")
+            n_others = sum(len(members) for members in trace.operations.values()) - n_fences
+            assert kinds["ENTER"] == kinds["LEAVE"] and kinds["RMA_COLLECTIVE_END"] == n_fences == 8 * n_ranks, kinds
+            assert kinds["MPI_COLLECTIVE_END"] + kinds["NON_BLOCKING_COLLECTIVE_COMPLETE"] == n_others, kinds
+            assert kinds["MPI_SEND"] == kinds["MPI_RECV"] == len(trace.messages), kinds
+            assert kinds["RMA_PUT"] == kinds["RMA_ATOMIC"] == 2 * kinds["RMA_GET"] == 8 * n_ranks, kinds
+            assert kinds["RMA_OP_COMPLETE_BLOCKING"] == 20 * n_ranks and kinds["RMA_GROUP_SYNC"] == 16 * n_ranks, kinds
+            assert kinds["RMA_ACQUIRE_LOCK"] == kinds["RMA_RELEASE_LOCK"] == 8 * n_ranks, kinds
+            self.check_nesting(n_ranks, lines)
+        done = subprocess.run([tool, self.program, self.work / "none"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and "not a trace of Heddle" in done.stderr and not (self.work / "none").exists(), done
+
+    @staticmethod
+    def check_nesting(n_ranks, lines):
+        """Each location leaves the region that it has entered last; its messages are in a region, and times do not go back."""
+        stacks, times = [[] for _ in range(n_ranks)], [0] * n_ranks
+        for line in lines:
+            if len(line) < 3 or not line[1].isdigit():
+                continue
+            location, time = int(line[1]), int(line[2])
+            assert time >= times[location], line
+            times[location] = time
+            if line[0] == "ENTER":
+                stacks[location].append(line[3])
+            elif line[0] == "LEAVE":
+                assert stacks[location].pop() == line[3], line
+            else:
+                assert len(stacks[location]) > 1, f"in no call: {line}"
+        assert not any(stacks), stacks
+
     def predicts(self):
         """heddle-whatif: two PEs take half of the time of one if ranks only compute."""
         self.run("-n", "4", "+p", "1", "end 20")
@@ -238,12 +330,14 @@ def main():
     test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     test.ends_well()
     test.leaves_arrows_out()
+    test.shows_windows()
     test.has_threads()
     test.ends_badly()
     test.drops_old_events()
     test.cannot_be_written()
     test.draws_matrix()
     test.predicts()
+    test.converts()
 
 
 if __name__ == "__main__":
