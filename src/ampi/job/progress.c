@@ -25,6 +25,7 @@ static void write_rank(const struct ampi_rank *rank)
 {
     char *text = shared->texts[rank->world_rank];
     const char *call = __atomic_load_n(&rank->ult.call, __ATOMIC_RELAXED);
+    const char *waits_for = __atomic_load_n(&rank->ult.waits_for, __ATOMIC_RELAXED);
     const char *state = "starts";
 
     if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_ENDED)
@@ -39,7 +40,14 @@ static void write_rank(const struct ampi_rank *rank)
             break;
         case ULT_BLOCKED:
         case ULT_PARKED:
-            snprintf(text, BASE_PROGRESS_TEXT_BYTES, "blocked in %s", call ? call : "a wait");
+            if (__atomic_load_n(&rank->ult.wake_at_ns, __ATOMIC_RELAXED) > ult_now_ns()) {
+                state = "sleeps";
+                break;
+            }
+            if (waits_for)
+                snprintf(text, BASE_PROGRESS_TEXT_BYTES, "waits for %s", waits_for);
+            else
+                snprintf(text, BASE_PROGRESS_TEXT_BYTES, "blocked in %s", call ? call : "a wait");
             return;
         case ULT_ENDED:
             state = "ended";
