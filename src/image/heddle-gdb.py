@@ -32,6 +32,7 @@ presents them as the caller of the selected thread's frame 0, which a frame filt
 
 import bisect
 import os
+import time
 
 import gdb
 import gdb.unwinder
@@ -375,7 +376,10 @@ def line_of(rank, running):
         line.add("runs" + (" in " + running if running else "; last call of MPI: " + call if call else ""))
         return line
     line.add(call + ": " if call else "")
-    line.add("ready to run" if state == READY else "blocked")
+    if state != READY and int(ult["wake_at_ns"]) > time.monotonic_ns():
+        line.add("then sleeps")
+    else:
+        line.add("ready to run" if state == READY else "blocked")
     if state != READY:
         add_requests(line, ult)
     pc = int(ult["called_from"]) or int(ult["resume_at"])

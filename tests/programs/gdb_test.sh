@@ -53,6 +53,14 @@ in_gdb "only as many ranks as wanted" 'rank 32 [^(]*\(symbols\) +rank 33 [^(]*$'
     -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 33' \
     -ex run -ex heddle-images --args ./debugged +vp 35 +p 1
 
+./debugged +vp 3 +p 1 sleep >out 2>&1 &
+running=$!
+trap 'kill $running; rm -rf "$expect_dir"' EXIT
+if await grep -q here out; then
+    in_gdb "a rank that sleeps" 'ranks 0-1 \(2\): MPI_Recv: blocked in receive.* rank 2: MPI_Recv: then sleeps; called at' -p $running -ex 'heddle ranks'
+fi
+kill $running
+
 waiting='ranks 0-2 \(3\): MPI_Recv: blocked in receive from rank rank\+1, tag 7; called at in_order at [^ ]*debugged.c:[0-9]+ rank 3: runs in'
 posted='ranks 0-2 \(3\): receive from rank rank\+1, tag 7, 4 bytes'
 show=(-ex 'heddle ranks' -ex 'heddle rank 1' -ex 'info locals' -ex 'print $heddle_rank()' -ex 'print $heddle_var("own")'
