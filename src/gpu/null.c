@@ -10,6 +10,7 @@
 #include "gpu/driver/driver_monitor.h"
 #include "gpu/driver/driver_symbols.h"
 #include "gpu/driver/query.h"
+#include "gpu/copy/call_watch.h"
 #include "gpu/gpu.h"
 #include "gpu/nccl/nccl.h"
 #include "gpu/rank/guard.h"
@@ -79,6 +80,7 @@ bool gpu_needs_progress;
 
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 void (*gpu_launch_watcher)(const void *function);
+void (*gpu_call_watcher)(const char *name);
 size_t gpu_hop_min_bytes = SIZE_MAX;
 
 void *gpu_guard(const char *name, void *function)

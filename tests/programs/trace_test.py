@@ -249,6 +249,30 @@ class Test:
             assert any(name.startswith(f"{rank}>{(rank + 1) % 4}.") and name.endswith(".1.499") and len(message) == 2
                        for name, message in trace.messages.items()), rank
 
+    def shows_gpus(self):
+        """With the fake driver: work that ranks give to a GPU is on their tracks, copies of messages on those of the PEs."""
+        driver = self.build / "tests" / "support" / "fakecuda" / "libcuda.so.1"
+        if not driver.exists():
+            print("no fake CUDA driver: its test is skipped")
+            return
+        before, self.program = self.program, self.work / "traced_gpu"
+        source = pathlib.Path(__file__).parent / "traced_gpu.c"
+        subprocess.run([self.build / "bin" / "mpicc", "-O1", "-o", self.program, source, driver], check=True)
+        os.environ.update(LD_LIBRARY_PATH=str(driver.parent), FAKECUDA_DEVICES="1", FAKECUDA_MEMORY_MIB="64")
+        trace = self.run("-n", "3", "+p", "1", "x")
+        del os.environ["LD_LIBRARY_PATH"]
+        self.program = before
+        work, copies = collections.Counter(), collections.Counter()
+        for event in trace.events:
+            if event.get("cat") == "gpu" and event["ph"] == "i":
+                work[event["tid"], event["name"].split("_")[0]] += 1
+            elif event.get("cat") == "gpu":
+                copies[event["ph"], event["args"]["bytes"]] += 1
+        expected = {(rank, call): 1 for rank in range(3) for call in ("cuMemcpyHtoDAsync", "cuMemsetD8Async", "cuMemcpyDtoH")}
+        assert work == expected, work
+        assert copies["b", 4096] == copies["e", 4096] == 3, copies
+        assert any(event["name"] == "the GPU" for track in trace.ranks().values() for event in track), "no wait for the GPU"
+
     def cannot_be_written(self):
         command = [self.mpirun, "-n", "2", self.program, "+trace", "/nowhere/trace.json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -334,6 +358,7 @@ def main():
     test.has_threads()
     test.ends_badly()
     test.drops_old_events()
+    test.shows_gpus()
     test.cannot_be_written()
     test.draws_matrix()
     test.predicts()

@@ -75,7 +75,8 @@ enum ampi_event_scope {
       "the rank's wait is over; by is the rank that ended it, or -1")                                 \
     X(RANK_RUNS, TIMELINE, "rank_runs", ("before", "state"),                                          \
       "the PE switches from the rank `before`, now in this state of a ULT, to the rank; -1: neither") \
-    X(KERNEL, TIMELINE, "kernel", ("function"), "the rank launches a kernel on its GPU")              \
+    X(GPU_WORK, TIMELINE, "gpu_work", ("call_name", "function"),                                      \
+      "the rank gives work to its GPU: a kernel, or by the CUDA function of this name")               \
     X(SEND_UNMATCHED, TIMELINE, "send_unmatched", ("context", "dest", "tag"),                         \
       "a send that the rank has posted has no match: it is partitioned, or has been cancelled")
 

@@ -187,8 +187,11 @@ static void idles(struct ult_pe *pe, uint64_t since_ns)
 static void copies(const struct gpu_move *move, bool is_done, int error)
 {
     const int64_t values[] = {(intptr_t)move, (int64_t)move->n_bytes, error};
+    enum ampi_event_kind kind = is_done ? AMPI_EVENT_COPY_END : AMPI_EVENT_COPY_BEGIN;
+    int pe_id = ult_pe_id(ult_self()->pe);
 
-    take_of_pe(ult_pe_id(ult_self()->pe), is_done ? AMPI_EVENT_COPY_END : AMPI_EVENT_COPY_BEGIN, values);
+    ampi_trace_take_copy(pe_id, kind, values);
+    take_of_pe(pe_id, kind, values);
 }
 
 /* ---- Registrations ---- */

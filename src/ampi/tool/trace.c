@@ -14,6 +14,7 @@
 #include "ampi/tool/event_queue.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "gpu/copy/call_watch.h"
 #include "gpu/gpu.h"
 
 #define DEFAULT_BYTES (32u << 20) /* of the job */
@@ -128,7 +129,7 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
     struct ampi_trace_record *record;
 
     if (!ring || kind == AMPI_EVENT_SEND_COMPLETED || kind == AMPI_EVENT_RECEIVE_POSTED ||
-        kind == AMPI_EVENT_RECEIVE_COMPLETED || kind == AMPI_EVENT_PE_IDLE ||
+        kind == AMPI_EVENT_RECEIVE_COMPLETED || ampi_event_types[kind].scope == AMPI_EVENT_OF_PE ||
         (kind == AMPI_EVENT_SEND_POSTED && comm->streams))
         return; /* streams start sends that have no event */
     record = append(ring);
@@ -153,9 +154,6 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
         record->call = kind == AMPI_EVENT_SEND_POSTED || (kind == AMPI_EVENT_MESSAGE_MATCHED && values[3])
                            ? rank->ult.call
                            : NULL;
-    } else if (kind == AMPI_EVENT_COPY_BEGIN || kind == AMPI_EVENT_COPY_END) {
-        record->context = (uint64_t)values[0];
-        record->value = values[1];
     }
     publish(ring);
 }
@@ -171,6 +169,21 @@ void ampi_trace_take_idle(int pe_id, uint64_t since_ns)
     record->kind = AMPI_EVENT_PE_IDLE;
     record->rank = -1;
     record->value = (int64_t)since_ns;
+    publish(ring);
+}
+
+void ampi_trace_take_copy(int pe_id, enum ampi_event_kind kind, const int64_t *values)
+{
+    struct ampi_trace_ring *ring = ring_of(pe_id);
+    struct ampi_trace_record *record;
+
+    if (!ring)
+        return;
+    record = append(ring);
+    record->kind = (int32_t)kind;
+    record->rank = -1;
+    record->context = (uint64_t)values[0];
+    record->value = values[1];
     publish(ring);
 }
 
@@ -210,7 +223,7 @@ static void switches(const struct ult *from, const struct ult *to)
     publish(ring);
 }
 
-static void launches(const void *function)
+static void record_work(const void *function, const char *call)
 {
     const struct ult *u = ult_self();
     struct ampi_trace_ring *ring = u && u->owner ? ring_of(ult_pe_id(u->pe)) : NULL;
@@ -219,10 +232,21 @@ static void launches(const void *function)
     if (!ring)
         return;
     record = append(ring);
-    record->kind = AMPI_EVENT_KERNEL;
+    record->kind = AMPI_EVENT_GPU_WORK;
     record->rank = world_rank_of_ult(u);
     record->value = (intptr_t)function;
+    record->call = call;
     publish(ring);
+}
+
+static void launches(const void *function)
+{
+    record_work(function, "kernel");
+}
+
+static void calls_gpu(const char *name)
+{
+    record_work(NULL, name);
 }
 
 /* ---- Start ---- */
@@ -278,6 +302,7 @@ static void open_trace(void)
     __atomic_store_n(&ampi_trace.rings, rings, __ATOMIC_RELEASE);
     ult_watchers.readies = readies;
     __atomic_store_n(&gpu_launch_watcher, launches, __ATOMIC_RELAXED);
+    __atomic_store_n(&gpu_call_watcher, calls_gpu, __ATOMIC_RELAXED);
     ult_watch_switches(switches);
 }
 

@@ -28,8 +28,8 @@ struct ampi_trace_record {
     int32_t tag;  /* of a message; root or error of a collective; state of the ULT before a switch */
     uint64_t context;
     int64_t value; /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
-    const char *
-        call; /* the rank's function of a send, a receive that finds its message, or a window; NULL: another kind */
+    const char
+        *call; /* the rank's function of a send, a receive that finds its message, a window, or a GPU */
 };
 
 /* How often something has been lost, by the hash of its name. */
@@ -66,6 +66,9 @@ void ampi_trace_take(const struct ampi_rank *rank, enum ampi_event_kind kind, co
 
 /* A PE was idle from since_ns to now. */
 void ampi_trace_take_idle(int pe_id, uint64_t since_ns) BASE_COLD;
+
+/* The begin or end of a copy on a PE, whose event all of its ranks get. */
+void ampi_trace_take_copy(int pe_id, enum ampi_event_kind kind, const int64_t *values) BASE_COLD;
 
 /* Counts one more message or collective of its name, and returns the number of those before it. -1: unknown, because it would be a
  * new name, and there are n_max. -2: it has none, because a SEND_UNMATCHED of its name has been counted. */

@@ -286,9 +286,9 @@ static void take_collective(const struct pe_track *pe, const struct ampi_trace_r
 
 static void take_gpu(const struct pe_track *pe, const struct ampi_trace_record *record, int64_t now_ns)
 {
-    if (record->kind == AMPI_EVENT_KERNEL) {
+    if (record->kind == AMPI_EVENT_GPU_WORK) {
         begin_of_rank("i", record->rank, now_ns);
-        add_name("gpu", "kernel");
+        add_name("gpu", record->call);
         ampi_json_field(out, ",\"s\":\"t\",\"args\":{\"function\":", record->value);
     } else {
         begin_of_pe(record->kind == AMPI_EVENT_COPY_BEGIN ? "b" : "e", pe, now_ns);

@@ -25,6 +25,7 @@
 #include "gpu/gpu.h"
 
 #include "gpu/copy/batch.h"
+#include "gpu/copy/call_watch.h"
 #include "gpu/copy/gpu_pack.h"
 #include "gpu/copy/move_plan.h"
 #include "gpu/copy/queue.h"
@@ -284,6 +285,7 @@ static bool order_chunk(struct gpu_move *move, struct gpu_move_chunk *chunk)
 
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 void (*gpu_launch_watcher)(const void *function);
+void (*gpu_call_watcher)(const char *name);
 
 static void start_with_care(struct gpu_move *move);
 

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "gpu/copy/call_watch.h"
 #include "gpu/copy/pool.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/waits.h"
@@ -50,6 +51,7 @@ static CUresult copy_to_host(void *to, CUdeviceptr from, size_t n_bytes, bool is
     struct gpu_call call;
     CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT, caller);
 
+    gpu_watch_call("cuMemcpyDtoH");
     if (result != CUDA_SUCCESS)
         return result;
     if (!call.face) {
@@ -84,6 +86,7 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     CUresult result = gpu_call_begin(&call, NULL, is_per_thread, GPU_CALL_SUBMIT, caller);
     bool is_pageable;
 
+    gpu_watch_call("cuMemcpyHtoD");
     if (result != CUDA_SUCCESS)
         return result;
     if (!call.face) {

@@ -3,6 +3,7 @@
  * repeat_calls.c: launches and copies that may be part of a sequence (repeats.h), as the program calls
  * them.
  */
+#include "gpu/copy/call_watch.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
@@ -18,10 +19,12 @@ struct taker {
 };
 
 /* Success: a submission has begun (drain.h). */
-static CUresult begin(struct taker *taker, CUstream stream, bool is_per_thread, const void *caller)
+static CUresult begin(struct taker *taker, const char *what, CUstream stream, bool is_per_thread,
+                      const void *caller)
 {
     CUresult result;
 
+    gpu_watch_call(what);
     gpu_guard_find();
     gpu_repeats_break_unless(stream, is_per_thread);
     result = gpu_call_begin(&taker->call, stream, is_per_thread, GPU_CALL_SUBMIT, caller);
@@ -143,7 +146,7 @@ static bool take_copy(const struct taker *taker, enum gpu_operation_kind kind, C
     CUresult CUDAAPI gpu_repeat_##name(to_type to, from_type from, size_t n_bytes, CUstream stream)    \
     {                                                                                                  \
         struct taker taker;                                                                            \
-        CUresult result = begin(&taker, stream, is_per_thread, GPU_CALLER);                            \
+        CUresult result = begin(&taker, #name, stream, is_per_thread, GPU_CALLER);                     \
         if (result == CUDA_SUCCESS && (kind == GPU_OP_COPY || kind == GPU_OP_COPY_WITHIN))             \
             result = gpu_call_reach(&taker.call, (CUdeviceptr)to, (CUdeviceptr)from);                  \
         if (result != CUDA_SUCCESS ||                                                                  \

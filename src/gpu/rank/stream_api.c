@@ -3,6 +3,7 @@
  * stream_api.c: the stream functions of CUDA's driver, as the program calls them (stream_api.h): each finds
  * the rank's stream, waits in a way that lets other ranks run, and calls the driver's function.
  */
+#include "gpu/copy/call_watch.h"
 #include "gpu/rank/stream_api.h"
 
 #include <string.h>
@@ -86,6 +87,7 @@ static inline bool waits_for_event(const char *name)
             return result;                                                                \
         if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                           \
             return real.r_##name arguments;                                               \
+        gpu_watch_call(#name);                                                            \
         gpu_call_make_room(&call, GPU_CALLER);                                            \
         result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                               \
         if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
@@ -136,6 +138,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
             gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                                   \
             return real.r_##name arguments;                                                             \
         }                                                                                               \
+        gpu_watch_call(#name);                                                                          \
         gpu_call_make_room(&call, GPU_CALLER);                                                          \
         result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                                             \
         if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                                      \
