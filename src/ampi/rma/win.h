@@ -103,22 +103,21 @@ struct ampi_win {
     struct ampi_comm *comm; /* the owner's handle of the window's communicator */
 
     /* As origin; used only by the owner. */
-    uint8_t access;    /* enum ampi_access */
-    bool has_accessed; /* FENCE: an operation was issued in this epoch */
-    bool is_exposed;   /* between MPI_Win_post and the MPI_Win_wait for it */
-    bool has_no_locks; /* hint no_locks */
-    bool is_unchecked; /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
-    bool has_passed;   /* LOCK: the last locks passed a waiter too often (win_lock.h), or a closed gate */
-    uint8_t n_pauses;  /* LOCK: consecutive pauses because of that */
-    bool is_unordered; /* hint accumulate_ordering = none */
-    uint32_t n_polls;  /* synchronisation calls, some of which let others run: ampi_win_take_turns */
-    uint32_t
-        n_at_once; /* targets of operations on the fast path: all, or 0 while events are wanted (object/event.h) */
-    uint64_t *open_to;      /* START, LOCK: a bit for each target; NULL: not needed yet */
-    uint64_t *exclusive;    /* LOCK: a bit for each target locked exclusively */
-    uint64_t *unchecked;    /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
-    uint64_t *posted;       /* a bit for each target whose post has arrived before the start */
-    uint64_t *awaited;      /* a bit for each target whose post MPI_Win_start waits for */
+    uint8_t access;      /* enum ampi_access */
+    bool has_accessed;   /* FENCE: an operation was issued in this epoch */
+    bool is_exposed;     /* between MPI_Win_post and the MPI_Win_wait for it */
+    bool has_no_locks;   /* hint no_locks */
+    bool is_unchecked;   /* LOCK_ALL, with MPI_MODE_NOCHECK: no lock is held */
+    bool has_passed;     /* LOCK: the last locks passed a waiter too often (win_lock.h), or a closed gate */
+    uint8_t n_pauses;    /* LOCK: consecutive pauses because of that */
+    bool is_unordered;   /* hint accumulate_ordering = none */
+    uint32_t n_polls;    /* synchronisation calls, some of which let others run: ampi_win_take_turns */
+    uint32_t n_at_once;  /* targets of operations on the fast path: all, or 0 while events are wanted */
+    uint64_t *open_to;   /* START, LOCK: a bit for each target; NULL: not needed yet */
+    uint64_t *exclusive; /* LOCK: a bit for each target locked exclusively */
+    uint64_t *unchecked; /* LOCK: a bit for each target of MPI_MODE_NOCHECK: its lock is not held */
+    uint64_t *posted;    /* a bit for each target whose post has arrived before the start */
+    uint64_t *awaited;   /* a bit for each target whose post MPI_Win_start waits for */
     uint64_t *combining_at; /* targets in other processes with pending accumulates */
     int n_open;             /* LOCK: number of targets */
     uint32_t n_awaited;     /* number of bits in awaited */

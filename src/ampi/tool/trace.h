@@ -27,9 +27,8 @@ struct ampi_trace_record {
     int32_t peer; /* world rank: the other end, who ended a wait, or who ran before; -1: none */
     int32_t tag;  /* of a message; root or error of a collective; state of the ULT before a switch */
     uint64_t context;
-    int64_t value; /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
-    const char
-        *call; /* the rank's function of a send, a receive that finds its message, a window, or a GPU */
+    int64_t value;    /* bytes; was_unexpected; the address of a name, of a copy or of a kernel; ns */
+    const char *call; /* of a send, an unexpected receive, a window or a GPU: the function; or NULL */
 };
 
 /* How often something has been lost, by the hash of its name. */
