@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     check(cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context));
     check(cuMemAlloc_v2(&at[0], sizeof data) || cuMemAlloc_v2(&at[1], sizeof data));
-    check(cuMemcpyHtoDAsync_v2(at[0], data, sizeof data, NULL) || cuMemsetD8Async(at[1], 7, sizeof data, NULL));
+    check(cuMemcpyHtoDAsync_v2(at[0], data, sizeof data, NULL) ||
+          cuMemsetD8Async(at[1], 7, sizeof data, NULL));
     check(cuStreamSynchronize(NULL) || cuMemcpyDtoH_v2(data, at[1], sizeof data));
     MPI_Sendrecv((void *)(size_t)at[0], sizeof data, MPI_BYTE, (rank + 1) % n, 1, (void *)(size_t)at[1],
                  sizeof data, MPI_BYTE, (rank + n - 1) % n, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
