@@ -128,8 +128,8 @@ int image_run(struct image *image, int argc, char **argv);
  * May switch (handlers are the program's code). */
 void image_finish(struct image *image);
 
-/* False if something may still refer to a copy whose rank has ended: the rank had threads, gave a buffer to a stream, or opened
- * libraries; it had a signal handler, which may be running on any thread; it ended by _exit; debuggers show the copy. */
+/* False if something may still refer to a copy whose rank has ended: the rank had threads or gave a buffer to a stream; a signal
+ * handler of it is running, on any thread; it ended by _exit; debuggers show the copy. */
 bool image_can_be_unmapped(const struct image *image);
 
 /* Unmaps such a copy, after the end of its rank's ULT. */

@@ -40,6 +40,7 @@ if [ $is_copied ]; then
         expect "a spawned script, #!$line" 0 "^(spawned \['a', '-n'\] ){2}\$" '' \
             env PATH="${python%/*}:$PATH" "$mpirun" -n 1 $python "$here/spawner.py" ./spawned
     done
+    expect "spawned interpreters end" 0 '^good $' '' "$mpirun" -n 1 $python "$here/spawn_many.py"
     expect "a module" 0 "$(good 2 $python /usr '')" '' env PYTHONPATH="$here" "$mpirun" -n 2 $python -m ranks
     $python -m venv --without-pip venv || exit 1
     expect "a virtual environment" 0 "$(good 2 "$work/venv/bin/python3" "$work/venv" '')" '' \

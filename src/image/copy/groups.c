@@ -322,6 +322,33 @@ void image_groups_finish(struct image *image)
     }
 }
 
+bool image_groups_lend_code(const struct image *image)
+{
+    size_t n_groups = atomic_load_explicit(&image_n_groups, memory_order_acquire);
+
+    for (size_t number = 1; number < n_groups; number++)
+        if (image_has_group(image, number) && image_program_lends_code(image_groups[number]))
+            return true;
+    return false;
+}
+
+void image_groups_free(struct image *image)
+{
+    struct image_late *late = atomic_exchange(&image->late, NULL);
+
+    if (!late)
+        return;
+    while (late->opened) {
+        struct opened *next = late->opened->next;
+        free(late->opened);
+        late->opened = next;
+    }
+    image_scope_free(&late->scope);
+    free(late->to_end);
+    pthread_mutex_destroy(&late->lock);
+    free(late);
+}
+
 bool image_group_count(struct image *image, const void *handle, int n)
 {
     struct image_late *late = late_of(image);

@@ -78,6 +78,12 @@ const struct image_scope *image_group_scope(const struct image *image);
 /* Runs the destructors of all groups but 0, the newest first, each destructor once. May switch. */
 void image_groups_finish(struct image *image);
 
+/* True if the process may keep addresses of code of the groups that the rank has opened (image_program_lends_code). */
+bool image_groups_lend_code(const struct image *image);
+
+/* Frees the list of what a rank has opened, whose copy is unmapped. */
+void image_groups_free(struct image *image);
+
 /* Adds n (1 or -1) to the number of times the rank has opened a library. Returns false if the rank has not
  * opened it. */
 bool image_group_count(struct image *image, const void *handle, int n);

@@ -184,9 +184,9 @@ static bool has_robust_lock(const struct image *image)
 
 bool image_can_be_unmapped(const struct image *image)
 {
-    return image->modules_to_end == 0 && !image->is_shown && !atomic_load(&image->libc.has_threads) &&
-           !atomic_load(&image->libc.has_buffers) && !atomic_load(&image->libc.has_handlers) &&
-           !atomic_load(&image->late) && !image_program_lends_code(image->program) && !has_robust_lock(image);
+    return image->modules_to_end == 0 && !image->is_shown && image_libc_room.is_unused(&image->libc) &&
+           !image_program_lends_code(image->program) && !image_groups_lend_code(image) &&
+           !has_robust_lock(image);
 }
 
 void image_unmap(struct image *image)
@@ -199,6 +199,7 @@ void image_unmap(struct image *image)
     atomic_store(&image->is_unmapped, true);
     munmap(image->base, image_program.reserved_bytes);
     image_libc_room.free(image);
+    image_groups_free(image);
     free(image->argv);
     atomic_init(&fresh.is_unmapped, true);
     memcpy(image, &fresh, sizeof fresh);

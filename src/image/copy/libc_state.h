@@ -176,6 +176,8 @@ struct image_libc_room {
     void (*begin)(struct image_libc *libc);
     /* Frees memory held by the state. */
     void (*fini)(struct image_libc *libc);
+    /* True if no thread, stream of the C library or running handler of a signal refers to the copy of a rank that has ended. */
+    bool (*is_unused)(const struct image_libc *libc);
     /* Frees the rest of an ended copy's memory: nothing refers to the copy. */
     void (*free)(struct image *image);
     /* The rank's environment. */

@@ -308,7 +308,6 @@ bool image_program_starts_threads(const struct image_program *program)
  * have a replacement per rank. */
 static const char *const lenders[] = {
     "_ZNSt6locale6globalERKS_",
-    "openlog",
     "timer_create",
     "mq_notify",
     "aio_read",

@@ -143,6 +143,12 @@ static void fini(struct image_libc *libc)
     image_keys_free(libc);
 }
 
+static bool is_unused(const struct image_libc *libc)
+{
+    return !atomic_load(&libc->has_threads) && !atomic_load(&libc->has_buffers) &&
+           image_signals_have_ended(libc);
+}
+
 static void free_rest(struct image *image)
 {
     image_env_free(image);
@@ -156,6 +162,7 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .init = init,
                                                 .begin = image_stack_begin,
                                                 .fini = fini,
+                                                .is_unused = is_unused,
                                                 .free = free_rest,
                                                 .environment = image_env_of,
                                                 .move_environment = image_env_move,

@@ -195,6 +195,9 @@ void image_altstack_call(void (*function)(void *), void *arg);
 /* At the rank's end: its handlers are not called any more. */
 void image_signals_forget(struct image_libc *libc);
 
+/* After that: false if one of them is running, on any thread. */
+bool image_signals_have_ended(const struct image_libc *libc);
+
 /* Sends a signal of the caller's rank to a thread: its handler runs on that one, no other rank's. value: as pthread_sigqueue;
  * NULL: as pthread_kill. Sets errno. May be called in a signal handler. */
 int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value);

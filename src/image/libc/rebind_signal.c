@@ -155,7 +155,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 struct image_signals {
     int mark; /* in si_errno of a signal that a rank sends to itself; > 0 */
     struct sigaction actions[NSIG];
-    bool is_set[NSIG]; /* else the rank has the process's action */
+    bool is_set[NSIG];    /* else the rank has the process's action */
+    atomic_int n_running; /* calls of its handlers that have not returned */
     struct image_libc *libc;
     _Atomic(struct image_signals *) next; /* link of `ranks` */
 };
@@ -178,19 +179,26 @@ static bool has_function(const struct image_signals *rank, int number)
     return rank && rank->is_set[number] && is_function(&rank->actions[number]);
 }
 
-/* Returns false if the rank has no handler. */
+/* Returns false if the rank has no handler. The call is counted before the look at the action: image_signals_have_ended. */
 static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *info, void *context)
 {
-    if (!has_function(rank, number))
+    bool is_handled;
+
+    if (!rank)
         return false;
-    struct sigaction action = rank->actions[number];
-    if (action.sa_flags & (int)SA_RESETHAND)
-        rank->actions[number].sa_handler = SIG_DFL;
-    call(&action, number, info, context);
-    atomic_fetch_add(&rank->libc->n_handled, 1);
-    if (!(action.sa_flags & SA_RESTART))
-        atomic_fetch_add(&rank->libc->n_interrupts, 1);
-    return true;
+    atomic_fetch_add(&rank->n_running, 1);
+    is_handled = has_function(rank, number);
+    if (is_handled) {
+        struct sigaction action = rank->actions[number];
+        if (action.sa_flags & (int)SA_RESETHAND)
+            rank->actions[number].sa_handler = SIG_DFL;
+        call(&action, number, info, context);
+        atomic_fetch_add(&rank->libc->n_handled, 1);
+        if (!(action.sa_flags & SA_RESTART))
+            atomic_fetch_add(&rank->libc->n_interrupts, 1);
+    }
+    atomic_fetch_sub(&rank->n_running, 1);
+    return is_handled;
 }
 
 /* For a signal without a handler. The default action is the kernel's: it follows when this handler returns. */
@@ -282,6 +290,12 @@ void image_signals_forget(struct image_libc *libc)
 {
     if (libc->signals) /* stays: on_signal may run on another thread */
         memset(libc->signals->is_set, 0, sizeof libc->signals->is_set);
+}
+
+bool image_signals_have_ended(const struct image_libc *libc)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* after image_signals_forget */
+    return !libc->signals || atomic_load(&libc->signals->n_running) == 0;
 }
 
 /* Sets the process's action if a rank's has changed to `wanted`: other ranks' handlers remain. With the lock held. */

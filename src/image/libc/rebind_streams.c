@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_streams.c: functions that let a stream of the C library use memory or code of the caller. The process writes its
- * streams at its exit, so the copy of a rank that has called one of these functions stays mapped (image_unmap).
+ * rebind_streams.c: functions that let a stream of the C library, or its log, use memory or code of the caller. The process writes
+ * its streams at its exit, so the copy of a rank that has called one of these functions stays mapped (image_unmap).
  */
 #include "image/copy/threads.h"
 #include "image/libc/rebind.h"
 
 #include <stdio.h>
+#include <syslog.h>
 #include <wchar.h>
 
 static void mark(void)
@@ -66,3 +67,10 @@ static FILE *image_libc_open_wmemstream(wchar_t **text, size_t *size)
     return open_wmemstream(text, size);
 }
 IMAGE_REBINDS(image_libc_open_wmemstream, "open_wmemstream");
+
+static void image_libc_openlog(const char *name, int options, int facility)
+{
+    mark();
+    openlog(name, options, facility);
+}
+IMAGE_REBINDS(image_libc_openlog, "openlog");
