@@ -18,7 +18,7 @@ Invariants:
  1. All messages of a direction have one tag. The receive for the next slot starts after the receive of the current body.
  2. No message is lost: what a cancelled recv had begun is the state of the channel (_is_armed, _body, _ready), and the next
     recv continues it. A cancelled send goes on; the next send waits for it first. Until then its array must not change.
- 3. _send_steps, _recv_steps and _close_steps yield requests to wait for, and change the state only after such a wait, whose
+ 3. _send_steps, _recv_steps, ... yield requests to wait for, and change the state only after such a wait, whose
     error is thrown into them. A wait for a request that has completed is allowed: it is inactive.
 
 A channel is used by one thread. Several tasks may use an AsyncChannel: they send and receive in the order of their calls.
@@ -232,14 +232,17 @@ class Channel:
         self._ready = None
         return value
 
-    def _close_steps(self):
-        if self._is_closed:
-            return
+    def _say_end_steps(self):
         yield from self._finish_send()
         if not self._has_said_end:
             self._has_said_end = True
             self._start_message(CLOSE, b"", b"", None, None)
         yield from self._finish_send()
+
+    def _close_steps(self):
+        if self._is_closed:
+            return
+        yield from self._say_end_steps()
         while not self._has_ended:
             yield from self._arrive(None)
             self._ready = None
@@ -336,7 +339,9 @@ class AsyncChannel(Channel):
 
     async def close(self):
         send_turn, recv_turn = self._turns()
-        async with send_turn, recv_turn:
+        async with send_turn:
+            await self._drive_async(self._say_end_steps())
+        async with send_turn, recv_turn:  # a recv in progress on either side ends now
             await self._drive_async(self._close_steps())
 
     async def __aenter__(self):

@@ -175,6 +175,16 @@ async def shared():
     await channel.close()
 
 
+async def read_and_closed():
+    """close() on both sides ends the tasks on both sides that wait for a message."""
+    channel = AsyncChannel(rank ^ 1 if size % 2 == 0 else rank, tag=22)
+    tasks = [asyncio.create_task(channel.recv()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await channel.close()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(end) for end in ends] == [ChannelClosed] * 2, ends
+
+
 async def others():
     """Timers, threads and descriptors are served while a task waits for a message."""
     channel = AsyncChannel(rank, tag=30)
@@ -207,6 +217,7 @@ def main():
     run(many(3))
     run(cancelled())
     run(shared())
+    run(read_and_closed())
     run(others())
     assert asyncio.run(elsewhere())
     n = world.reduce(1)
