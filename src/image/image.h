@@ -58,7 +58,7 @@ struct image_program *image_program_load(const char *path, const char **error_ou
 bool image_program_starts_threads(const struct image_program *program);
 
 /* True if it refers to a function by which the process may keep addresses of a copy after the end of its rank: a locale's facets,
- * the name of openlog, functions for timers and queues. */
+ * functions for timers and queues. */
 bool image_program_lends_code(struct image_program *program);
 
 /* Exceptions to the rules by which shared libraries are copied with the program: names up to ".so",
