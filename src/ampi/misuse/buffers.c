@@ -64,6 +64,11 @@ static bool sum_block(uintptr_t begin, size_t n_bytes, void *arg)
     return true;
 }
 
+uint64_t ampi_misuse_sum(const void *bytes, size_t n_bytes)
+{
+    return add_bytes(0, bytes, n_bytes) | 1;
+}
+
 static uint64_t sum_of(const struct ampi_misuse_pending *op)
 {
     uint64_t sum = 0;
@@ -142,13 +147,49 @@ static bool has_no_peer(const struct ampi_request *request)
     return request->state == AMPI_REQUEST_COMPLETE && request->status.MPI_SOURCE == MPI_PROC_NULL;
 }
 
+void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
+{
+    struct blocks blocks = {.op = op};
+
+    ampi_type_ref(op->type);
+    op->sum = op->is_recv ? 0 : sum_of(op);
+    ampi_misuse_each_block(op->buf, op->count, op->type, add_block, &blocks);
+    op->blocks = blocks.first;
+    pthread_mutex_lock(&own->lock);
+    for (struct ampi_interval *block = op->blocks; block; block = block->with)
+        ampi_intervals_add(&own->memory, block);
+    pthread_mutex_unlock(&own->lock);
+}
+
+void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, struct ampi_misuse_call call,
+                       bool is_given_up)
+{
+    char bytes[2 * AMPI_CALL_SITE_BYTES];
+    struct base_text site = base_text_in(bytes, sizeof bytes);
+
+    pthread_mutex_lock(&rank->misuse->lock);
+    for (struct ampi_interval *block = op->blocks; block; block = block->with)
+        ampi_intervals_remove(&rank->misuse->memory, block);
+    pthread_mutex_unlock(&rank->misuse->lock);
+    ampi_misuse_open(op);
+    if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
+        ampi_misuse_add_site(&site, call.from);
+        ampi_misuse_end_job(rank, &op->call, "the %s has changed before the %s was completed by %s%s",
+                            op->win ? "buffer at the origin" : "send buffer", op->win ? "operation" : "send",
+                            call.name, bytes);
+    }
+    free_blocks(op->blocks);
+    if (op->type)
+        ampi_type_unref(op->type);
+    free(op);
+}
+
 void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
                        const struct ampi_request *request)
 {
     struct ampi_misuse *own = ampi_misuse_of(rank);
     const struct ampi_p2p *p2p = &request->u.p2p;
     struct ampi_misuse_pending *op, **link;
-    struct blocks blocks = {0};
 
     ampi_misuse_finish(rank, call, request, true);
     op = base_calloc(1, sizeof *op, "+check usage");
@@ -159,19 +200,13 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
         op->count = p2p->count;
         op->type = p2p->type;
         op->is_recv = ampi_request_is_recv(request);
-        ampi_type_ref(op->type);
-        op->sum = op->is_recv ? 0 : sum_of(op);
-        blocks.op = op;
-        ampi_misuse_each_block(op->buf, op->count, op->type, add_block, &blocks);
-        op->blocks = blocks.first;
+        ampi_misuse_enter(own, op);
         if (BASE_UNLIKELY(base_settings.check_buffers) && ampi_p2p_is_checked(request->comm) &&
             !ampi_device_has(op->buf, op->count, op->type) &&
             (!op->is_recv || p2p->is_posted || request->state == AMPI_REQUEST_COMPLETE))
             ampi_misuse_guard(op);
     }
     pthread_mutex_lock(&own->lock);
-    for (struct ampi_interval *block = op->blocks; block; block = block->with)
-        ampi_intervals_add(&own->memory, block);
     link = find(own, request);
     op->next = *link;
     *link = op;
@@ -183,31 +218,15 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
 {
     struct ampi_misuse *own = ampi_misuse_of(rank);
     struct ampi_misuse_pending *op, **link;
-    char bytes[2 * AMPI_CALL_SITE_BYTES];
-    struct base_text site = base_text_in(bytes, sizeof bytes);
 
     pthread_mutex_lock(&own->lock);
     link = find(own, request);
     op = *link;
-    if (op) {
+    if (op)
         *link = op->next;
-        for (struct ampi_interval *block = op->blocks; block; block = block->with)
-            ampi_intervals_remove(&own->memory, block);
-    }
     pthread_mutex_unlock(&own->lock);
-    if (!op)
-        return;
-    ampi_misuse_open(op);
-    if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
-        ampi_misuse_add_site(&site, call.from);
-        ampi_misuse_end_job(rank, &op->call,
-                            "the send buffer has changed before the send was completed by %s%s", call.name,
-                            bytes);
-    }
-    free_blocks(op->blocks);
-    if (op->type)
-        ampi_type_unref(op->type);
-    free(op);
+    if (op)
+        ampi_misuse_leave(rank, op, call, is_given_up);
 }
 
 void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded)

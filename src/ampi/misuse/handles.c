@@ -192,6 +192,7 @@ void ampi_misuse_seen(const char *name, const void *from, int n, const MPI_Reque
     struct ampi_misuse_call call = {name, ampi_misuse_site(from)};
     const struct ampi_request *request;
 
+    ampi_misuse_acquired();
     for (int i = 0; i < n && ampi_self() && ampi_misuse_is_on(); i++)
         if ((request = ampi_request_of(requests[i])) && request->state != AMPI_REQUEST_ACTIVE)
             ampi_misuse_finish(ampi_self(), call, request, false);

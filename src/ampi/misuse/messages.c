@@ -311,6 +311,7 @@ static void forget(const struct ampi_comm *dest, int source, int tag, const stru
 
 void ampi_misuse_connect(void)
 {
+    ampi_misuse_windows_connect();
     for (int i = 0; i < QUEUES; i++)
         pthread_mutex_init(&queues[i].lock, NULL);
     ampi_p2p_checker = (struct ampi_p2p_checker){.send = send,

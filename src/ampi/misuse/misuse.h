@@ -6,7 +6,10 @@
  *      buffers.c    a send buffer that changes, and receive buffers that overlap others, while operations are pending
  *      pages.c      (+check buffers) an access of the program to such a buffer
  *      handles.c    a handle that has been freed is used
- *      windows.c    operations of one epoch conflict at a target
+ *      windows.c    one-sided operations that conflict at a target
+ *      conflicts.c  the sets of blocks that they access
+ *      claims.c     the same between processes
+ *      origins.c    the memory of one-sided operations, at their origin and, for stores, at the target
  *
  * Collectives are in coll/engine/usage.c. Reports name both sides with their calls, and end the job, except that of a freed handle:
  * there MPI raises an error.
@@ -21,6 +24,7 @@
 
 #include "ampi/misuse/intervals.h"
 #include "ampi/p2p/p2p.h"
+#include "ampi/rma/win.h"
 #include "base/settings.h"
 
 struct base_text;
@@ -66,6 +70,8 @@ struct ampi_misuse_pending {
     uint64_t sum;                 /* of a send's data at the start */
     struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many */
     struct ampi_interval *pages;  /* protected ones, linked by `with` (pages.c) */
+    const struct ampi_win *win;   /* a one-sided operation, without a request: in `accesses`; NULL: none */
+    int target;                   /* ... its target */
 };
 
 #define AMPI_MISUSE_CHAINS 256
@@ -75,6 +81,8 @@ struct ampi_misuse {
     pthread_mutex_t lock; /* guards `pending` and `memory`: a message is matched on its receiver's PE */
     struct ampi_misuse_pending *pending[AMPI_MISUSE_CHAINS];
     struct ampi_intervals memory;                        /* of pending operations */
+    struct ampi_misuse_pending *accesses;                /* one-sided ones that are not complete here */
+    int n_accesses;                                      /* number of these */
     MPI_Count recv_count;                                /* of the receive that starts now */
     struct ampi_type *recv_type;                         /* ... */
     struct ampi_misuse_freed *freed[AMPI_MISUSE_CHAINS]; /* freed handles: handles.c */
@@ -156,18 +164,101 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
 void ampi_misuse_started(const char *name, const void *from, int n, const MPI_Request *requests);
 void ampi_misuse_seen(const char *name, const void *from, int n, const MPI_Request *requests);
 
-/* An operation on a window has started, and a synchronisation call has succeeded; rank -1: all. */
+/* Data of a one-sided operation. */
+struct ampi_misuse_data {
+    const void *buf;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+/* A one-sided operation of the program. */
 enum ampi_misuse_access { AMPI_MISUSE_GET, AMPI_MISUSE_PUT, AMPI_MISUSE_ACCUMULATE };
-void ampi_misuse_accessed(const char *name, const void *from, enum ampi_misuse_access kind, int target_rank,
-                          MPI_Aint disp, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Win win);
+struct ampi_misuse_rma {
+    struct ampi_misuse_call call;
+    enum ampi_misuse_access kind;
+    int target_rank;
+    MPI_Aint disp;
+    struct ampi_misuse_data target; /* without an address */
+    struct ampi_misuse_data origin; /* GET: the result */
+    MPI_Op op;
+    MPI_Win win;
+};
+
+/* It has started. */
+void ampi_misuse_accessed(struct ampi_misuse_rma rma);
+
+/* A synchronisation call begins; has succeeded. rank: -1: all. */
 enum ampi_misuse_sync {
     AMPI_MISUSE_FENCE,    /* a new epoch begins */
     AMPI_MISUSE_FLUSH,    /* operations in locks are complete, at one target or all */
+    AMPI_MISUSE_UNLOCK,   /* the same */
     AMPI_MISUSE_LOCAL,    /* ... at the origin only */
     AMPI_MISUSE_COMPLETE, /* MPI_Win_complete */
-    AMPI_MISUSE_EXPOSED,  /* the exposure epoch of the rank is over */
-    AMPI_MISUSE_LEAVE     /* MPI_Win_free */
+    AMPI_MISUSE_EXPOSED   /* the exposure epoch of the rank is over */
 };
-void ampi_misuse_synced(enum ampi_misuse_sync sync, int target_rank, MPI_Win win);
+void ampi_misuse_syncing(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
+void ampi_misuse_synced(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
+
+/* A call has returned that may have learned what other ranks did before. */
+void ampi_misuse_acquired(void);
+
+/* A collective has returned: if all members are in this process, the rank has acquired what it needs. */
+void ampi_misuse_met(void);
+
+/* ---- The memory of one-sided operations (origins.c) ---- */
+
+/* An operation that is not complete here, unless it has a request; its buffer must not overlap others'. */
+void ampi_misuse_begin_access(struct ampi_win *win, const struct ampi_misuse_rma *rma);
+
+/* The operations on the target (-1: all) are complete here. */
+void ampi_misuse_finish_accesses(const struct ampi_win *win, struct ampi_misuse_call call, int target);
+
+/* Checksum, never 0. */
+uint64_t ampi_misuse_sum(const void *bytes, size_t n_bytes);
+
+/* Puts an operation with its buffer into the rank's set, and takes it out, which checks the data of a send (buffers.c). */
+void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op);
+void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, struct ampi_misuse_call call,
+                       bool is_given_up);
+
+/* ---- Operations on windows (windows.c) ---- */
+
+/* Blocks at a target that an operation accesses. */
+struct ampi_misuse_claim {
+    struct ampi_misuse_call call; /* name NULL: it is in another process */
+    const char *text;             /* "MPI_Put, called at main (a.c:12)": then */
+    const struct ampi_op *op;     /* NULL: none */
+    uint64_t acquired;            /* of the origin */
+    int origin;
+    int target;
+    uint32_t epoch;    /* FENCE: its number */
+    uint8_t kind;      /* enum ampi_misuse_access */
+    uint8_t in;        /* enum ampi_access: the epoch */
+    bool is_exclusive; /* LOCK */
+    bool is_fetching;  /* its result is at the origin once it is complete there */
+    bool is_noted;     /* it stays until a synchronisation */
+};
+
+struct ampi_misuse_block {
+    uint64_t begin, end;
+};
+
+/* Compares the operation with others, and records it. shared: the window, here. (conflicts.c) */
+void ampi_misuse_take_claim(struct ampi_win_shared *shared, const struct ampi_misuse_claim *claim,
+                            const struct ampi_misuse_block *blocks, size_t n_blocks);
+
+/* Operations of the origin in locks are complete at the target. */
+void ampi_misuse_end_claims(struct ampi_win_shared *shared, int origin, int target, bool is_local);
+
+/* Between processes (claims.c): send these to the target's process. */
+void ampi_misuse_send_claim(struct ampi_win *win, const struct ampi_misuse_claim *claim,
+                            const struct ampi_misuse_block *blocks, size_t n_blocks);
+void ampi_misuse_send_end(struct ampi_win *win, int target, bool is_local);
+
+/* Waits until the process of the target (-1: all) has them. May switch. */
+void ampi_misuse_await_ends(struct ampi_win *win, int target);
+
+void ampi_misuse_windows_connect(void);
+void ampi_misuse_claims_connect(void);
 
 #endif

@@ -82,6 +82,7 @@ struct ampi_rank {
     struct ampi_events *events; /* its registrations for events: tool/event_queue.h; NULL: none */
     struct ampi_leaks *leaks;   /* its live handles, with +check leaks: job/leaks.c; NULL: none yet */
     struct ampi_misuse *misuse; /* +check usage: misuse/misuse.h; NULL: none yet */
+    _Atomic uint64_t acquired;  /* +check usage: the last tick that the rank knows: misuse/windows.c */
     bool had_session;           /* a session was open once */
     char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */

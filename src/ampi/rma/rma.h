@@ -297,6 +297,16 @@ ampi_rma_combine_at_once(const void *origin, void *result, MPI_Count count, MPI_
     }
 #define AMPI_RMA_RESULT .result = AMPI_RMA_SIDE(result_addr, result_count, result_datatype)
 
+/* ---- +check usage: functions of misuse/. None switches; NULL without the option ---- */
+
+struct ampi_rma_checker {
+    /* A claim about an operation has arrived (ampi_rma_remote_claim). On the target's PE. */
+    void (*claimed)(struct ampi_win_shared *shared, int origin, int target, const void *message);
+    /* All members of this process have freed the window. */
+    void (*freed)(const struct ampi_win_shared *shared);
+};
+extern struct ampi_rma_checker ampi_rma_checker;
+
 /* ---- Creating windows: collective, may switch (win_create.c) ---- */
 
 int ampi_win_create(struct ampi_rank *self, void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info,

@@ -470,6 +470,17 @@ int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected,
     return MPI_SUCCESS;
 }
 
+void ampi_rma_remote_claim(struct ampi_win *win, int target, void *message, size_t n_bytes)
+{
+    struct ampi_rma rma = {.rank = target, .win = win};
+    struct ampi_rma_part *part = ampi_rma_part_begin(&rma);
+    struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_CLAIM, target);
+
+    am.cookie = (uintptr_t)part;
+    if (!ampi_rma_post(win->shared, &am, message, n_bytes))
+        ampi_rma_part_end(part, MPI_ERR_PROC_ABORTED);
+}
+
 /* ---- Signals ---- */
 
 void ampi_rma_remote_signal(struct ampi_win *win, int to, enum ampi_epoch_signal signal)

@@ -20,6 +20,8 @@
  *                                                 its gate (lock.c)
  *      KEY_WANTED                            -->
  *                                            <--  KEY  of the target's memory: rma_access.c
+ *      CLAIM                                 -->  +check usage: compares operations (misuse/claims.c)
+ *                                            <--  ANSWER
  *      POST, COMPLETE                        -->  epoch.c's signals
  *      LEAVE                                 -->  waits until all members have called MPI_Win_free: rma_leave.c
  *                                            <--  GRANT
@@ -58,6 +60,9 @@ int ampi_rma_remote_put(struct ampi_rma *rma);
 int ampi_rma_remote_get(struct ampi_rma *rma);
 int ampi_rma_remote_accumulate(struct ampi_rma *rma);
 int ampi_rma_remote_compare_and_swap(struct ampi_rma *rma, const void *expected, const void *desired);
+
+/* Sends the target's process a malloc'ed message about an operation (misuse/claims.c), which it answers. Never switches. */
+void ampi_rma_remote_claim(struct ampi_win *win, int target, void *message, size_t n_bytes);
 
 /* The number of the owner's pending messages and accesses to a target of another process. */
 uint32_t ampi_rma_count_under_way(const struct ampi_win *win, int rank);

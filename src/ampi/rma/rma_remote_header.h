@@ -23,7 +23,8 @@ enum ampi_rma_message {
     AMPI_RMA_KEY,
     AMPI_RMA_HOLDERS_WANTED, /* for a report: of the lock that the origin waits for */
     AMPI_RMA_HOLDERS,        /* struct ampi_win_holders, to PE 0 */
-    AMPI_RMA_LEAVE,          /* asks for a GRANT when all members of the process have called MPI_Win_free */
+    AMPI_RMA_CLAIM,
+    AMPI_RMA_LEAVE, /* asks for a GRANT when all members of the process have called MPI_Win_free */
 };
 
 /* Flags of LOCK and UNLOCK, and of GRANT. */

@@ -115,7 +115,7 @@ struct ampi_am_header ampi_rma_answer_to(const struct ampi_am_header *am, enum a
 /* Answers a request to a member that has freed the window. */
 static BASE_COLD void refuse_request(const struct ampi_am_header *am)
 {
-    bool is_operation = am->tag == AMPI_RMA_OP,
+    bool is_operation = am->tag == AMPI_RMA_OP || am->tag == AMPI_RMA_CLAIM,
          is_lock = am->tag == AMPI_RMA_LOCK || am->tag == AMPI_RMA_LOCK_ALL;
     struct ampi_am_header answer = ampi_rma_answer_to(am, is_operation ? AMPI_RMA_ANSWER
                                                           : is_lock    ? AMPI_RMA_GRANT
@@ -426,6 +426,22 @@ static void handle_key_wanted(const struct ampi_am_header *am)
     ampi_rma_post(at->shared, &answer, key, n_bytes);
 }
 
+/* ---- Claims ---- */
+
+static void handle_claim(const struct ampi_am_header *am, const void *message)
+{
+    const struct ampi_win *at = find_target(am);
+    struct ampi_am_header answer = ampi_rma_answer_to(am, AMPI_RMA_ANSWER);
+
+    if (BASE_UNLIKELY(!at)) {
+        refuse_request(am);
+        return;
+    }
+    ampi_rma_checker.claimed(at->shared, am->source, am->dest, message);
+    answer.seq = MPI_SUCCESS;
+    ampi_rma_post(at->shared, &answer, NULL, 0);
+}
+
 /* ---- All messages ---- */
 
 static void handle_signal(const struct ampi_am_header *am)
@@ -472,6 +488,9 @@ static void handle_message(const struct ampi_am_header *am, void *bytes, size_t 
     case AMPI_RMA_POST:
     case AMPI_RMA_COMPLETE:
         handle_signal(am);
+        break;
+    case AMPI_RMA_CLAIM:
+        handle_claim(am, bytes);
         break;
     case AMPI_RMA_LEAVE:
         ampi_rma_handle_leave(am);

@@ -19,6 +19,7 @@
 #include "ampi/object/errhandler.h"
 #include "ampi/rma/rma_remote.h"
 #include "base/log.h"
+#include "base/settings.h"
 #include "ult/arch/ult_arch.h"
 
 /* ---- Errors ---- */
@@ -336,10 +337,14 @@ void ampi_win_destroy(struct ampi_win_shared *shared)
     retire(shared);
 }
 
+struct ampi_rma_checker ampi_rma_checker;
+
 static void unref(struct ampi_win_shared *shared)
 {
     if (atomic_fetch_sub_explicit(&shared->refs, 1, memory_order_acq_rel) != 1)
         return;
+    if (BASE_UNLIKELY(base_settings.check_usage))
+        ampi_rma_checker.freed(shared);
     if (shared->is_remote) {
         ampi_rma_remote_remove(shared);
         ampi_win_unshare(shared);

@@ -196,12 +196,16 @@ static void check_pair(const struct ampi_coll_plan *plan, const struct ampi_coll
         check_counts(a, b);
 }
 
+void (*ampi_coll_usage_met)(const struct ampi_coll_slot *slot);
+
 /* Compares all members with the first one; on an intercommunicator, each with each. */
 void ampi_coll_usage_check_arrived(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_state *state = slot->state;
     int n = ampi_coll_n_local(state);
 
+    if (!state->remote)
+        ampi_coll_usage_met(slot);
     if (!slot->last->has_buffers)
         return;
     for (int i = 0; i < (state->shared->is_inter ? n : 1); i++)

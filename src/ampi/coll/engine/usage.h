@@ -30,6 +30,9 @@ void ampi_coll_usage_check_roots(const struct ampi_coll_args *a, const struct am
  * to reductions. */
 void ampi_coll_usage_check_arrived(const struct ampi_coll_slot *slot);
 
+/* Called when all members have arrived and are in this process (misuse/windows.c). */
+extern void (*ampi_coll_usage_met)(const struct ampi_coll_slot *slot);
+
 /* Checks blocks between members of this process, and those received from others. */
 void ampi_coll_usage_check_blocks(const struct ampi_coll_slot *slot);
 
