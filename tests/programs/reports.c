@@ -85,11 +85,59 @@ static void leave_messages(void)
 }
 
 /* Returns in some ranks only. */
+static void block_in_window(const char *how)
+{
+    int other = 1 - rank, zero = 0;
+    MPI_Group world, first;
+    MPI_Win win;
+
+    MPI_Win_create(data, sizeof data, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &zero, &first);
+    if (strcmp(how, "locks") == 0 && rank < 2) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
+        MPI_Sendrecv(&zero, 1, MPI_INT, other, 0, data, 1, MPI_INT, other, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, other, 0, win); /* lock */
+        MPI_Win_unlock(other, win);
+        MPI_Win_unlock(rank, win);
+    } else if (strcmp(how, "post") == 0 && rank == 1) {
+        MPI_Win_post(first, 0, win);
+        MPI_Win_wait(win); /* wait */
+    }
+    MPI_Win_free(&win);
+}
+
+/* Returns in some ranks only. */
+static void block_elsewhere(const char *how)
+{
+    int value = 0, two[] = {0, 1};
+    MPI_Group world, both;
+    MPI_Comm half;
+
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 2, two, &both);
+    if (strcmp(how, "subset") == 0)
+        MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, rank ? MPI_COMM_WORLD : half); /* subset */
+    if (strcmp(how, "group") == 0 && rank == 0)
+        MPI_Comm_create_group(MPI_COMM_WORLD, both, 5, &half); /* group */
+    if (strcmp(how, "source") == 0 && rank == 0)
+        MPI_Recv(&value, 1, MPI_INT, 2, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* source */
+    if (strcmp(how, "source") == 0 && rank == 1)
+        MPI_Send(&value, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
+}
+
+/* Returns in some ranks only. */
 static void block(const char *how)
 {
     int value = 0, left = (rank + size - 1) % size;
     MPI_Comm half;
 
+    if (strcmp(how, "locks") == 0 || strcmp(how, "post") == 0)
+        block_in_window(how);
+    if (strcmp(how, "subset") == 0 || strcmp(how, "group") == 0 || strcmp(how, "source") == 0)
+        block_elsewhere(how);
     if (strcmp(how, "ring") == 0)
         MPI_Recv(&value, 1, MPI_INT, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* ring */
     if (strcmp(how, "collective") == 0 && rank == 2)

@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -46,7 +46,7 @@ fi
 expect "a ring" 1 '' "^heddle: deadlock.* ranks 0-999 of 1000: MPI_Recv: blocked in receive from rank-1 modulo 1000, tag 7; called at \
 $(line ring) heddle: cycle of 1000 ranks: rank 0 waits for rank 999, .*, which waits for rank 990, ..., for rank 0 $" \
     "$mpirun" -n 1000 ./reports ring
-expect "a missing member" 1 '' "ranks 0-1, 3-19 \(19 ranks\) of 20: MPI_Allreduce: blocked; called at $(line allreduce); not entered by \
+expect "a missing member" 1 '' "ranks 0-1, 3-19 \(19 ranks\) of 20: MPI_Allreduce: blocked on a communicator of size 20; called at $(line allreduce); not entered by \
 rank 2 rank 2 of 20: MPI_Probe: blocked in probe from rank 0, tag 3 \(of a communicator of size 20\)" "$mpirun" -n 20 ./reports collective
 expect "another tag, and MPI_Finalize" 1 '' "rank 0 of 4 .*receive from rank 1, tag 1; .*; near miss: a message from rank 1, tag 2 rank 1 .*\
 MPI_Finalize: blocked; .*; not entered by rank 0 .*cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" \
@@ -55,6 +55,16 @@ expect "another communicator" 1 '' "rank 0 of 2 .*; near miss: a message from ra
 .*MPI_Send: .*; near miss: rank 0 receives from rank 1, tag 1, on MPI_COMM_WORLD " "$mpirun" -n 2 ./reports comm
 expect "ranks and tags of a named communicator" 1 '' "ranks 0-19 of 20: MPI_Recv: blocked in receive from rank\+1 modulo 10, tag rank \
 \(of half of size 10\)" "$mpirun" -n 20 ./reports half
+expect "a collective on a wrong communicator" 1 '' "rank 0 of 4 [^;]*MPI_Allreduce: blocked on a communicator of size 2; called at $(line subset); \
+not entered by rank 2 rank 1 .*MPI_Allreduce: blocked; .*; not entered by rank 0 " "$mpirun" -n 4 ./reports subset
+expect "a wrong source" 1 '' "rank 0 of 4 [^;]*receive from rank 2, tag 5; called at $(line source); near miss: a message from rank 1, tag 5 " \
+    "$mpirun" -n 4 ./reports source
+expect "a group that does not come" 1 '' "MPI_Comm_create_group: blocked in a call of 2 ranks, tag 5, not entered by rank 1; called at $(line group) " \
+    "$mpirun" -n 4 ./reports group
+expect "a cycle of locks" 1 '' "rank 0 of 4 [^;]*MPI_Win_lock exclusive on rank 1, held by rank 1; called at $(line lock) .*\
+cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports locks
+expect "an epoch that nobody starts" 1 '' "rank 1 of 4 [^;]*MPI_Win_wait, for the MPI_Win_complete of rank 0; called at $(line wait) .*\
+cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports post
 
 # ---- Reports of running jobs ----
 # starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none

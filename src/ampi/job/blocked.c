@@ -9,6 +9,7 @@
 #include "ampi/job/report.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/schedule.h"
+#include "ampi/rma/epoch.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -151,6 +152,19 @@ static void find_entered(struct ampi_comm *comm, void *arg)
     }
 }
 
+/* " on a communicator of size 2": of a blocking collective, unless it is MPI_COMM_WORLD or the library's. */
+static void add_entered_comm(struct ampi_line *line, const struct entered *entered, const struct ult *u)
+{
+    const struct ampi_comm *comm = entered->comm;
+
+    if (u->n_wait_for > 0 || !comm || comm == comm->owner->world || !u->call ||
+        strncmp(u->call, "MPI_Win", 7) == 0 || strncmp(u->call, "MPI_File", 8) == 0 ||
+        strcmp(u->call, "MPI_Finalize") == 0)
+        return;
+    ampi_line_add(line, " on %s of size %d", comm->name ? comm->name : "a communicator",
+                  comm->local->n_ranks);
+}
+
 /* The collective that the thread waits for. */
 static struct entered entered_of(const struct ult *u)
 {
@@ -207,6 +221,7 @@ static void add_missing(struct ampi_line *line, const struct entered *entered)
 struct wanted {
     const struct ampi_comm *comm;
     int source, tag;
+    bool is_any_peer;                 /* with the same tag and communicator, and another peer */
     const struct ampi_comm *found_on; /* NULL: nothing found */
     int found_source, found_tag;
 };
@@ -217,7 +232,7 @@ static int world_rank_of(const struct ampi_comm *comm, int source)
 }
 
 /* A message or receive (source, tag) on a communicator of the same rank: with the same peer and another tag, or with the same tag
- * and another communicator. */
+ * and another communicator, or, if there is no such one, with another peer. */
 static bool is_near(const struct wanted *wanted, const struct ampi_comm *comm, int source, int tag)
 {
     bool is_any = source == MPI_ANY_SOURCE || wanted->source == MPI_ANY_SOURCE;
@@ -225,6 +240,8 @@ static bool is_near(const struct wanted *wanted, const struct ampi_comm *comm, i
 
     if (source == AMPI_SCHEDULE_NOBODY || wanted->source == AMPI_SCHEDULE_NOBODY)
         return false;
+    if (wanted->is_any_peer)
+        return comm == wanted->comm && tag == wanted->tag;
     if (!is_any && world_rank_of(comm, source) != world_rank_of(wanted->comm, wanted->source))
         return false;
     return comm == wanted->comm ? !is_any && !is_tag : is_tag;
@@ -284,9 +301,14 @@ static void add_found(struct ampi_line *line, const struct wanted *wanted)
 
 static void add_near_message(struct ampi_line *line, const struct ampi_comm *comm, int source, int tag)
 {
-    struct wanted wanted = {comm, source, tag, NULL, 0, 0};
+    const struct ampi_match_node *first = comm->match.first_arrived;
+    struct wanted wanted = {comm, source, tag, false, NULL, 0, 0};
 
     ampi_comm_each(comm->owner, find_message, &wanted);
+    if (!wanted.found_on && first && !first->later) { /* one of many would say nothing */
+        wanted.is_any_peer = true;
+        take_near(&wanted, comm, first);
+    }
     if (!wanted.found_on)
         return;
     ampi_line_add(line, "; near miss: a message");
@@ -297,7 +319,7 @@ static void add_near_message(struct ampi_line *line, const struct ampi_comm *com
 static void add_near_receive(struct ampi_line *line, const struct ampi_request *send, int pe_id)
 {
     struct ampi_comm *peer = local_handle(send->comm->peer, send->u.p2p.peer_rank);
-    struct wanted wanted = {peer, send->comm->rank, send->u.p2p.tag, NULL, 0, 0};
+    struct wanted wanted = {peer, send->comm->rank, send->u.p2p.tag, false, NULL, 0, 0};
 
     if (!peer || (pe_id >= 0 && peer->owner->pe_id != pe_id))
         return;
@@ -376,6 +398,7 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "blocked");
     add_requests(line, u);
+    add_entered_comm(line, &entered, u);
     if (u->n_wait_for == 0)
         ampi_comm_each(rank, find_probe, &probe);
     if (probe.prober) {
@@ -401,6 +424,7 @@ const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
     struct ampi_request *const *wait_for = rank->ult.wait_for;
     struct entered entered = entered_of(&rank->ult);
     const struct ampi_comm *handle = NULL;
+    const struct ampi_win *holder = NULL;
     int n_active = 0;
 
     if (rank->state == AMPI_RANK_ENDED || !ult_is_blocked(&rank->ult))
@@ -411,6 +435,8 @@ const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
         if (!request || !ampi_request_is_active(request))
             continue;
         n_active++;
+        if (request->kind->describe && !holder)
+            holder = ampi_epoch_waits_for(request);
         if (handle || !request->comm || request->kind->describe)
             continue;
         if (ampi_request_is_recv(request) && p2p->node.source >= 0)
@@ -420,5 +446,7 @@ const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
     }
     if (!handle && entered.comm)
         handle = &entered.comm->local->handles[next_missing(&entered, 0)];
-    return handle && rank->ult.wait_left >= (unsigned)n_active ? handle->owner : NULL;
+    if (rank->ult.wait_left < (unsigned)n_active)
+        return NULL;
+    return handle ? handle->owner : holder ? holder->owner : NULL;
 }

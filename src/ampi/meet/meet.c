@@ -14,6 +14,7 @@
 #include "ampi/comm/contexts.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ampi/procs/procs.h"
@@ -177,7 +178,33 @@ static void have_told(uint64_t number, const struct ampi_group *group)
         ampi_meet_handle_failure();
 }
 
-static const struct ampi_request_kind meet_kind = {.name = "meeting"};
+/* "a call of 2 ranks, tag 5, not entered by rank 1 (of MPI_COMM_WORLD)". */
+static void describe(const struct ampi_request *request, char *text, size_t size_bytes)
+{
+    struct ampi_meet *me = BASE_CONTAINER(request, struct ampi_meet, request);
+    const struct meeting *meeting;
+    int n_missing = 0;
+    size_t n = (size_t)snprintf(text, size_bytes, "a call of %d ranks, tag ", me->group->n_ranks);
+
+    n += me->stringtag ? (size_t)snprintf(text + n, size_bytes - n, "\"%.60s\"", me->stringtag)
+                       : (size_t)snprintf(text + n, size_bytes - n, "%d", me->tag);
+
+    if (pthread_mutex_trylock(&table.lock) != 0)
+        return;
+    for (meeting = *chain_of(me); meeting && meeting->members[me->member] != me;)
+        meeting = meeting->next;
+    for (int i = 0; meeting && i < me->group->n_ranks && n < size_bytes; i++) {
+        int world_rank = ampi_group_world_rank(me->group, i);
+        if (!meeting->members[i] && ampi_job_is_local(world_rank) && n_missing++ < 8)
+            n += (size_t)snprintf(text + n, size_bytes - n, "%s%d",
+                                  n_missing == 1 ? ", not entered by rank " : ", ", world_rank);
+    }
+    if (n_missing > 8 && n < size_bytes)
+        snprintf(text + n, size_bytes - n, ", ...");
+    pthread_mutex_unlock(&table.lock);
+}
+
+static const struct ampi_request_kind meet_kind = {.name = "meeting", .describe = describe};
 
 int ampi_meet_run(struct ampi_meet *me)
 {

@@ -419,12 +419,32 @@ static void end_exposure(struct ampi_win *win)
 static void describe_wait(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     const struct ampi_win *win = request->u.extra;
+    int n_origins = win->exposed_to->n_ranks;
+    size_t n = (size_t)snprintf(text, size_bytes, "MPI_Win_wait, for the MPI_Win_complete of ");
 
-    snprintf(text, size_bytes, "MPI_Win_wait, for the MPI_Win_complete of %u of %d ranks", win->n_to_complete,
-             win->exposed_to->n_ranks);
+    if ((int)win->n_to_complete < n_origins)
+        n += (size_t)snprintf(text + n, size_bytes - n, "%u of ", win->n_to_complete);
+    n += (size_t)snprintf(text + n, size_bytes - n, "rank%s ", n_origins == 1 ? "" : "s");
+    for (int i = 0; i < n_origins && i < 8 && n < size_bytes; i++)
+        n += (size_t)snprintf(text + n, size_bytes - n, "%s%d", i ? ", " : "",
+                              rank_of(win, win->exposed_to, i));
+    if (n_origins > 8 && n < size_bytes)
+        snprintf(text + n, size_bytes - n, ", ...");
 }
 
 static const struct ampi_request_kind wait_kind = {.name = "MPI_Win_wait", .describe = describe_wait};
+
+const struct ampi_win *ampi_epoch_waits_for(const struct ampi_request *request)
+{
+    const struct ampi_win *win = request->u.extra;
+
+    if (request->kind == &wait_kind && win->exposed_to->n_ranks == 1)
+        return win->shared->targets[rank_of(win, win->exposed_to, 0)].handle;
+    for (int i = 0; request->kind == &start_kind && i < win->shared->n_ranks; i++)
+        if (ampi_win_bit(win->awaited, i))
+            return win->shared->targets[i].handle;
+    return ampi_win_lock_waits_for(request);
+}
 
 AMPI_EXPORT(Win_wait);
 int PMPI_Win_wait(MPI_Win win)

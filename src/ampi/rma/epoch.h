@@ -11,6 +11,10 @@
 void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
                                  size_t n_chars);
 
+/* For reports: the member of this process that a call on a window waits for; NULL: not known, or the request is another one's. */
+const struct ampi_win *ampi_epoch_waits_for(const struct ampi_request *request);
+const struct ampi_win *ampi_win_lock_waits_for(const struct ampi_request *request); /* (lock.c) */
+
 /* The window of a handle, in a call that allows only these assertions; raises errors. */
 int ampi_epoch_raise(MPI_Win handle, int asserted) BASE_COLD;
 static inline int ampi_epoch_check(MPI_Win handle, int asserted, int allowed, struct ampi_win **win_out)

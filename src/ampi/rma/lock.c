@@ -46,6 +46,7 @@ struct ampi_rank_waiter {
     struct ampi_request request;
     struct ult_wakeup wakeup;
     struct ampi_win_lock *lock;
+    const struct ampi_win *win;
     enum ampi_win_lock_as as; /* the lock that the program asks for */
     bool is_at_gate;          /* lock is a gate */
     int target;               /* -1: all */
@@ -82,6 +83,16 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
 
+const struct ampi_win *ampi_win_lock_waits_for(const struct ampi_request *request)
+{
+    const struct ampi_rank_waiter *waiting = request->u.extra;
+    struct ampi_win_holders holders = {-1, 0};
+
+    if (request->kind == &lock_kind)
+        holders = ampi_win_lock_holders(waiting->lock);
+    return holders.n > 0 && holders.rank >= 0 ? waiting->win->shared->targets[holders.rank].handle : NULL;
+}
+
 static void handle_granted(struct ult_wakeup *wakeup)
 {
     ampi_request_complete(&BASE_CONTAINER(wakeup, struct ampi_rank_waiter, wakeup)->request);
@@ -103,6 +114,7 @@ static void granted(struct ampi_win_waiter *waiter)
 /* Takes the lock with waiting->waiter, or waits for it. MPI_ERR_PROC_ABORTED: its exclusive holder has failed. */
 static int await_lock(struct ampi_win *win, struct ampi_rank_waiter *waiting)
 {
+    waiting->win = win;
     waiting->waiter.rank = win->rank;
     waiting->waiter.has_others = win->owner->n_win_locks > 0;
     waiting->waiter.granted = granted;
