@@ -244,6 +244,10 @@ static void wrong_collective(void)
         MPI_Iallreduce(ints, other, 1, MPI_INT, op, MPI_COMM_WORLD, &request); /* iallreduce */
     else if (is("coll-type"))
         MPI_Bcast(doubles, is_last ? 4 : 1, is_last ? MPI_INT : pair, 0, MPI_COMM_WORLD); /* bcast */
+    else if (is("coll-float"))
+        MPI_Bcast(ints, 4, is_last ? MPI_FLOAT : MPI_INT, 0, MPI_COMM_WORLD); /* bcast-float */
+    else if (is("coll-gather"))
+        MPI_Gather(ints, 1, is_last ? MPI_FLOAT : MPI_INT, other, 1, MPI_INT, 0, world); /* gather-float */
     else if (is("coll-v")) {
         counts[0] += is_last && rank > 0;
         MPI_Iallgatherv(ints, 1, MPI_INT, other, counts, places, MPI_INT, world, &request); /* iallgatherv */

@@ -56,8 +56,12 @@ wrong coll-op "gives MPI_(SUM|MAX), but .* gives MPI_(SUM|MAX) .*$(calls MPI_Ial
 wrong coll-type "receives 16 bytes \(4 of MPI_INT\), but rank 0 sends it 12 bytes .*\{MPI_INT, MPI_DOUBLE\}.*$(calls MPI_Bcast bcast)"
 wrong coll-v "receives 8 bytes \(2 of MPI_INT\), but .* 4 bytes \(1 of MPI_INT\).*$(calls MPI_Iallgatherv iallgatherv)"
 wrong coll-root "gives root [01], but .* gives root [01] .*$(calls MPI_Start start-reduce)"
-expect "operations of processes" 16 '' "allreduce, MPI_(SUM|MAX), 4 bytes in MPI_Iallreduce, $(at iallreduce), but " \
+expect "operations of processes" 16 '' "allreduce, MPI_(SUM|MAX), 4 bytes of MPI_INT in MPI_Iallreduce, $(at iallreduce), but " \
     "$mpirun" --procs 2 -n 2 ./misuse coll-op +check usage
+expect "types of processes" 16 '' "bcast, root 0, 16 bytes of MPI_(INT|FLOAT) in MPI_Bcast, $(at bcast-float), but at process 1 it is bcast" \
+    "$mpirun" --procs 2 -n 2 ./misuse coll-float +check usage
+expect "types of processes, gathered" 16 '' "MPI_(INT|FLOAT) in MPI_Gather, $(at gather-float), but at process 1 it is gather" \
+    "$mpirun" --procs 2 -n 2 ./misuse coll-gather +check usage
 
 for ranks in 2 5; do
     expect "right, $ranks ranks" 0 "(end ){$ranks}" '' "$mpirun" -n $ranks +p 1 ./misuse right +check usage

@@ -23,6 +23,7 @@ struct claim {
     struct claim *next; /* next in the record's list */
     int proc_id;
     uint32_t hash;
+    int leaf;         /* ampi_coll_usage_leaf */
     bool has_refused; /* an earlier collective call raised an error at one of its ranks */
     char *text;       /* malloc'ed */
 };
@@ -35,6 +36,7 @@ struct record {
     int n_others;           /* processes that have sent a claim */
     int n_expected;         /* processes that will; -1: this process has not begun the operation */
     uint32_t hash;          /* of this process's operation */
+    int leaf;               /* ... */
     char *text;             /* the same values as text, malloc'ed */
     struct ampi_rank *rank; /* of this process, for reports */
     struct claim *claims;   /* received before this process began */
@@ -60,7 +62,7 @@ static BASE_COLD void report(const struct record *record, const struct claim *cl
 
 static void compare(const struct record *record, const struct claim *claim)
 {
-    if (BASE_UNLIKELY(claim->hash != record->hash))
+    if (BASE_UNLIKELY(claim->hash != record->hash || !ampi_coll_usage_are_equal(claim->leaf, record->leaf)))
         report(record, claim);
 }
 
@@ -111,6 +113,7 @@ static void record_own(const struct ampi_exchange *x, const char *text)
     record = *link;
     record->n_expected = state->remote->n_procs - 1;
     record->hash = x->plan_hash;
+    record->leaf = ampi_coll_usage_leaf(x->slot);
     record->text = copy_text(text);
     record->rank = x->slot->last->comm->owner;
     while (record->claims) {
@@ -132,6 +135,7 @@ void ampi_coll_usage_announce(const struct ampi_exchange *x)
                                 .flags = has_refused ? AMPI_AM_REFUSED : 0,
                                 .context_id = x->slot->state->shared->context_id,
                                 .seq = x->seq,
+                                .tag = ampi_coll_usage_leaf(x->slot),
                                 .source = (int32_t)x->series,
                                 .cookie = x->plan_hash};
     char text[600];
@@ -158,6 +162,7 @@ void ampi_coll_usage_handle(const struct ampi_am_header *am, void *bytes, size_t
     *claim = (struct claim){.next = (*link)->claims,
                             .proc_id = (int)am->src_proc,
                             .hash = (uint32_t)am->cookie,
+                            .leaf = am->tag,
                             .has_refused = am->flags & AMPI_AM_REFUSED,
                             .text = bytes};
     (*link)->n_others++;

@@ -238,6 +238,42 @@ static size_t common_bytes(const struct ampi_coll_slot *slot)
     return 0;
 }
 
+/* The data of which all members must have the same types; NULL: none. */
+static const struct ampi_coll_buf *common_data(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_args *last = slot->last;
+    const struct ampi_coll_buf *data = &last->send;
+
+    if (slot->state->shared->is_inter || !last->has_buffers || slot->plan->flow == AMPI_COLL_FLOW_NEIGHBORS ||
+        (slot->plan->flow == AMPI_COLL_FLOW_ALLTOALL && last->recv.n_blocks))
+        return NULL;
+    if (slot->plan->flow == AMPI_COLL_FLOW_BCAST || slot->plan->flow == AMPI_COLL_FLOW_SCATTER)
+        data = &last->recv;
+    return data->type && data->count > 0 && !ampi_coll_is_in_place(data) ? data : NULL;
+}
+
+int ampi_coll_usage_leaf(const struct ampi_coll_slot *slot)
+{
+    const struct ampi_coll_buf *data = common_data(slot);
+    const struct ampi_signature *signature = data ? ampi_signature_of(data->type) : NULL;
+
+    if (!signature || signature->is_unknown || signature->n_runs == 0)
+        return 0;
+    for (uint32_t i = 1; i < signature->n_runs; i++)
+        if (signature->runs[i].leaf != signature->runs[0].leaf)
+            return 0;
+    return (int)((uintptr_t)signature->runs[0].leaf->predefined - AMPI_TYPE_FIRST) + 1;
+}
+
+bool ampi_coll_usage_are_equal(int leaf, int other)
+{
+    const struct ampi_type *leaves[2];
+
+    return !leaf || !other ||
+           ampi_signature_compare(ampi_signature_of(ampi_type_predefined[leaf - 1]), 1,
+                                  ampi_signature_of(ampi_type_predefined[other - 1]), 1, leaves) < 0;
+}
+
 static int common_root(const struct ampi_coll_slot *slot)
 {
     return is_rooted(slot->plan) && !slot->state->shared->is_inter ? slot->last->root : -1;
@@ -272,6 +308,9 @@ void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, siz
         n += snprintf(text + n, size_bytes - (size_t)n, ", %s", common_op(slot));
     if (common_bytes(slot))
         n += snprintf(text + n, size_bytes - (size_t)n, ", %zu bytes", common_bytes(slot));
+    if (ampi_coll_usage_leaf(slot))
+        n += snprintf(text + n, size_bytes - (size_t)n, " of %s",
+                      ampi_type_predefined[ampi_coll_usage_leaf(slot) - 1]->name);
     describe_call(" in ", slot->last, call);
     snprintf(text + n, size_bytes - (size_t)n, "%s", call);
 }

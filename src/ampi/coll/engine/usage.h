@@ -7,9 +7,9 @@
  * differs between sender and receiver. The report has two ranks with their values and calls, and the job ends.
  *
  * Across processes: arguments of members of one process are compared, and blocks with those received from
- * other processes (sizes only). Roots, predefined operations and sizes that must be equal are sent to the
- * communicator's first process (usage_procs.c), and as a hash in each message: a report based on the hash
- * has only this side's values.
+ * other processes (sizes only). Roots, predefined operations, sizes and types that must be equal are sent to the
+ * communicator's first process (usage_procs.c), and all but the types as a hash in each message: a report based on the
+ * hash has only this side's values.
  */
 #ifndef AMPI_COLL_USAGE_H
 #define AMPI_COLL_USAGE_H
@@ -43,6 +43,11 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 
 /* Hash of the arguments that must be equal at members of all processes; mixed into x->plan_hash. */
 uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash);
+
+/* The predefined type of which all data consists that must have the same types at all members, for ampi_coll_usage_are_equal;
+ * 0: several, or not known. */
+int ampi_coll_usage_leaf(const struct ampi_coll_slot *slot);
+bool ampi_coll_usage_are_equal(int leaf, int other);
 
 /* Formats the values in the hash, for a report. */
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes);
