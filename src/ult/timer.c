@@ -60,12 +60,31 @@ void ult_sleep_ns(uint64_t duration_ns)
 {
     struct ult *self = ult_self();
 
+    self->wake_at_ns = ult_now_ns() + duration_ns;
     if (BASE_UNLIKELY(self->is_called)) { /* it is still blocked, except for an errand */
-        for (uint64_t end_ns = ult_now_ns() + duration_ns; ult_now_ns() < end_ns;)
+        while (ult_now_ns() < self->wake_at_ns)
             ult_yield();
         return;
     }
-    self->wake_at_ns = ult_now_ns() + duration_ns;
     ult_timer_add(self->pe, self);
     ult_suspend();
+}
+
+void ult_end_sleep(struct ult *u)
+{
+    struct ult **link = &u->pe->timer_first;
+    struct ult *before = NULL;
+
+    u->wake_at_ns = 0;
+    while (*link && *link != u) {
+        before = *link;
+        link = &before->timer_next;
+    }
+    if (!*link)
+        return;
+    *link = u->timer_next;
+    if (!u->timer_next)
+        u->pe->timer_last = before;
+    if (u->state != ULT_ENDED)
+        ult_ready(u);
 }

@@ -217,8 +217,11 @@ void ult_exclusive_end(void);
 /* The time (CLOCK_MONOTONIC). */
 uint64_t ult_now_ns(void);
 
-/* Blocks the caller for at least this long. May switch. */
+/* Blocks the caller for at least this long, or until ult_end_sleep. May switch. */
 void ult_sleep_ns(uint64_t duration_ns);
+
+/* Ends the sleep of a ULT of this PE; without effect if it does not sleep. Never switches. */
+void ult_end_sleep(struct ult *u);
 
 /* Ends the caller. Never returns. */
 void ult_end(void) BASE_NORETURN;

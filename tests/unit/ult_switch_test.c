@@ -179,6 +179,39 @@ START_TEST(blocked_until_ready)
 }
 END_TEST
 
+/* The first one ends the sleep of the others, except for one that sleeps briefly. */
+static void sleep_or_end(void *arg)
+{
+    int i = (int)(intptr_t)arg;
+
+    if (i > 0) {
+        ult_sleep_ns(i == 3 ? 1000000 : (uint64_t)1000000000 * 3600);
+        note_order(i);
+        return;
+    }
+    for (int k = 1; k < job.n_ults; k++)
+        while (job.ults[k].state != ULT_BLOCKED && !n_order)
+            ult_yield();
+    ult_end_sleep(ult_self()); /* no effect */
+    ult_end_sleep(&job.ults[2]);
+    ult_end_sleep(&job.ults[2]);
+    while (n_order < 2) /* the one that wakes by itself may be before it */
+        ult_yield();
+    ult_end_sleep(&job.ults[1]);
+    ult_end_sleep(&job.ults[4]);
+}
+
+START_TEST(a_sleep_that_is_ended)
+{
+    n_order = 0;
+    ult_job_start(1, 5, sleep_or_end);
+    ck_assert_int_eq(n_order, 4);
+    ck_assert_int_eq(order[0] + order[1], 2 + 3);
+    ck_assert_int_eq(order[2], 1);
+    ck_assert_int_eq(order[3], 4);
+}
+END_TEST
+
 /* ThreadSanitizer knows 8,128 threads, and ULTs are such to it. */
 #if defined(ULT_TSAN)
 #define N_MANY 5000
@@ -276,6 +309,7 @@ int main(void)
     tcase_add_test(tcase, jumping_back_is_returning);
     tcase_add_test(tcase, stacks_are_aligned_and_ours);
     tcase_add_test(tcase, blocked_until_ready);
+    tcase_add_test(tcase, a_sleep_that_is_ended);
     tcase_add_test(tcase, many_ults);
     tcase_add_test(tcase, pes_without_ults);
     tcase_add_test(tcase, yielding_lends_the_core_to_other_pes);

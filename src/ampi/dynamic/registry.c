@@ -20,9 +20,8 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 
-/* Interval at which a call with a time limit polls for its answer, in ns: first and at most. */
-#define LOOK_NS_MIN 50000
-#define LOOK_NS_MAX 2000000
+/* How often a call checks whether a process of another job, which would answer it, has ended. */
+#define LOOK_NS 20000000
 
 /* Origin of a call. */
 struct origin {
@@ -73,7 +72,11 @@ static _Atomic int n_waiting;
 
 static void handle_answered(struct ult_wakeup *wakeup)
 {
-    ampi_request_complete(&BASE_CONTAINER(wakeup, struct ampi_registry_call, wakeup)->request);
+    struct ampi_registry_call *call = BASE_CONTAINER(wakeup, struct ampi_registry_call, wakeup);
+    struct ult *waiter = call->waiter; /* the call may be gone when its request is complete */
+
+    ampi_request_complete(&call->request);
+    ult_end_sleep(waiter);
 }
 
 static void complete(struct ampi_registry_call *call, int error, int peer_world_rank, const char *text)
@@ -355,19 +358,18 @@ static bool take_awaited(int pe_id, const struct ampi_registry_call *call)
 static void await_limited(struct ampi_registry_call *call, bool is_limited)
 {
     uint64_t end_ns = is_limited ? ult_now_ns() + (uint64_t)(call->timeout_s * 1e9) : UINT64_MAX;
-    uint64_t pause_ns = LOOK_NS_MIN;
 
     while (ampi_request_is_active(&call->request)) {
         uint64_t now_ns = ult_now_ns();
         if (now_ns >= end_ns) {
-            start(call, AMPI_REGISTRY_WITHDRAW);
             end_ns = UINT64_MAX;
-        }
-        if (!ampi_procs_is_own(call->home) && has_ended(call->home) &&
-            take_awaited(call->request.owner->pe_id, call))
+            start(call, AMPI_REGISTRY_WITHDRAW);
+        } else if (!ampi_procs_is_own(call->home) && has_ended(call->home) &&
+                   take_awaited(call->request.owner->pe_id, call)) {
             complete(call, MPI_ERR_PORT, 0, "");
-        ult_sleep_ns(pause_ns < end_ns - now_ns ? pause_ns : end_ns - now_ns);
-        pause_ns = 2 * pause_ns < LOOK_NS_MAX ? 2 * pause_ns : LOOK_NS_MAX;
+        } else { /* the answer ends the sleep */
+            ult_sleep_ns(LOOK_NS < end_ns - now_ns ? LOOK_NS : end_ns - now_ns);
+        }
     }
 }
 
@@ -389,6 +391,7 @@ int ampi_registry_run(struct ampi_registry_call *call)
     call->home = home_of(call);
     if (call->home < 0)
         return MPI_ERR_PORT;
+    call->waiter = ult_self();
     ampi_request_init_on_stack(&call->request, self,
                                call->op == AMPI_REGISTRY_ACCEPT
                                    ? (ampi_job.own_end ? &accept_kind : &outside_kind)

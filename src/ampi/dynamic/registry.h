@@ -37,6 +37,7 @@ struct ampi_registry_call {
     int home;                        /* the process that serves the call */
     struct ampi_registry_call *next; /* next in the PE's list of calls that wait for another process */
     struct ampi_request request;     /* the caller waits on it */
+    struct ult *waiter;              /* the caller's, which may sleep meanwhile */
     struct ult_wakeup wakeup;        /* carries the result from another PE */
 };
 
