@@ -75,11 +75,12 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
  * numbers are those below max; one that has ended is not used again.
  *
  * A universe is the set of a user's jobs that mpirun --universe starts (universe.h). The job's folder links to
- * its folder, which holds the table, the address of each process (BASE_LAUNCHED_ADDRESS and its number) and the published
- * names. Number 0 is not used. */
+ * its folder, which holds the table, the address of each process (BASE_LAUNCHED_ADDRESS and its number), the processes that
+ * it is connected to (BASE_LAUNCHED_LINKS: ampi/procs/connected.c) and the published names. Number 0 is not used. */
 #define BASE_LAUNCHED_TABLE "/processes"
 #define BASE_LAUNCHED_UNIVERSE_LINK "/universe"
 #define BASE_LAUNCHED_ADDRESS "/address-"
+#define BASE_LAUNCHED_LINKS "/links-"
 #define BASE_LAUNCHED_NAMES "/names"
 #define BASE_LAUNCHED_SPAWNED_MAX 1024 /* numbers for processes that are spawned later */
 #define BASE_LAUNCHED_UNIVERSE_MAX 4096

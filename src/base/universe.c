@@ -148,6 +148,7 @@ void base_universe_tidy(const struct base_universe *universe)
 void base_universe_leave(const struct base_universe *universe, int first, int n)
 {
     struct base_launched_table *table = universe->table;
+    static const char *const files[] = {BASE_LAUNCHED_ADDRESS, BASE_LAUNCHED_LINKS};
     char name[32], path[128];
 
     for (int i = first; i < first + n; i++) {
@@ -157,9 +158,11 @@ void base_universe_leave(const struct base_universe *universe, int first, int n)
         if (state < BASE_LAUNCHED_ENDED)
             atomic_store(&table->states[i],
                          state == BASE_LAUNCHED_PARTED ? BASE_LAUNCHED_ENDED : BASE_LAUNCHED_FAILED);
-        snprintf(name, sizeof name, BASE_LAUNCHED_ADDRESS "%d", i);
-        write_path(name, path, sizeof path);
-        unlink(path);
+        for (size_t k = 0; k < sizeof files / sizeof files[0]; k++) {
+            snprintf(name, sizeof name, "%s%d", files[k], i);
+            write_path(name, path, sizeof path);
+            unlink(path);
+        }
     }
     set_lock(universe->table_fd, F_UNLCK, 0, 0); /* the mapping keeps the file open */
     base_universe_tidy(universe);

@@ -6,6 +6,7 @@
  *      hurry NAME                  like publish, but waits at most 0.2 s for others
  *      publish NAME, lookup NAME   the name of a port that does not exist; prints the port
  *      accept NAME, connect NAME   pushes a connection; connect waits until the name is published, at most 20 s
+ *      serve N, visit NAME N       accepts, or connects, so often, and disconnects each time
  *      try NAME                    connects or accepts once, for 0.2 s at most; prints the error
  *      talk I RANKS                messages and collectives with so many ranks of the other side
  *      lost I                      receives, and prints the error
@@ -13,6 +14,7 @@
  *      leave I                     disconnects; "drop I" frees
  *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
  *      await FILE, create FILE     waits until there is a file
+ *      pause MS                    computes so long
  *      block                       all ranks wait for a message that does not come
  *      kill, abort                 ends the process
  *      say TEXT, number            prints; each rank prints its number
@@ -260,6 +262,15 @@ static int run(char **word, char *program)
     } else if (strcmp(op, "connect") == 0) {
         require(!connect_to(arg, &inter), "connect");
         push(inter);
+    } else if (strcmp(op, "serve") == 0) {
+        for (int i = 0; i < atoi(arg); i++)
+            require(!MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter) &&
+                        !MPI_Comm_disconnect(&inter),
+                    "serve");
+    } else if (strcmp(op, "visit") == 0) {
+        for (int i = 0; i < atoi(word[2]); i++)
+            require(!connect_to(arg, &inter) && !MPI_Comm_disconnect(&inter), "visit");
+        return 3;
     } else if (strcmp(op, "try") == 0) {
         print("try", name_of(try_port(arg, &inter)));
     } else if (strcmp(op, "talk") == 0) {
@@ -286,6 +297,9 @@ static int run(char **word, char *program)
             usleep(5000);
     } else if (strcmp(op, "create") == 0 && rank == 0) {
         fclose(fopen(arg, "w"));
+    } else if (strcmp(op, "pause") == 0) {
+        for (double end = MPI_Wtime() + 1e-3 * atoi(arg); MPI_Wtime() < end;)
+            usleep(1000);
     } else if (strcmp(op, "say") == 0) {
         print("say", arg);
     } else if (strcmp(op, "number") == 0) {

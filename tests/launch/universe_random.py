@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random histories of several jobs in a universe (accept, connect, talk, disconnect, spawn, kill) end as a model says.
+"""Random histories of several jobs in a universe (accept, connect, talk, disconnect, spawn, kill, deadlock) end as a model says.
 
 Usage: universe_random.py MPIRUN PROGRAM SEED...     PROGRAM: universe.c
 A history is a sequence of events. Each job runs the events that concern it, as words on its command line; the model
@@ -66,10 +66,11 @@ def kill(job):
 def make_history(seed):
     random.seed(seed)
     jobs = [Job(i) for i in range(random.randint(3, 4))]
+    is_deadlock = seed % 2 == 0
     for count in range(10):
         alive = [job for job in jobs if not job.is_killed]
         a, b = random.sample(alive, 2)
-        event = random.choice(['connect'] * 4 + ['talk', 'talk', 'leave', 'spawn'] + ['kill'] * (len(alive) > 2))
+        event = random.choice(['connect'] * 4 + ['talk', 'talk', 'leave', 'spawn', 'pause'] + ['kill'] * (len(alive) > 2))
         if event == 'connect' and b not in a.links:
             connect(a, b, count)
         elif event == 'talk' and b in a.links:
@@ -79,10 +80,15 @@ def make_history(seed):
             end_link(a, b)
         elif event == 'spawn':
             spawn(a)
+        elif event == 'pause':  # about as long as others are blocked before they vote
+            a.words += ['pause', str(random.randint(900, 1300))]
         elif event == 'kill':
             kill(a)
     for job in jobs:
-        if not job.is_killed:
+        job.exit_code = 137 if job.is_killed else 1 if is_deadlock else 0
+        if not job.is_killed and is_deadlock:
+            job.words += ['block']
+        elif not job.is_killed:
             job.expected.append('end: well')
     return jobs
 
@@ -96,7 +102,7 @@ def run_history(mpirun, program, seed):
     for job, process in zip(jobs, running):
         out, err = process.communicate()
         lines = out.splitlines()
-        if lines != job.expected or process.returncode != (137 if job.is_killed else 0):
+        if lines != job.expected or process.returncode != job.exit_code or ('deadlock' in err) != (job.exit_code == 1):
             is_right = False
             print('seed %s, job %d, %d ranks in %d processes: %s' % (seed, job.number, job.n_ranks, job.n_procs,
                                                                      ' '.join(job.words)))
@@ -104,5 +110,5 @@ def run_history(mpirun, program, seed):
     return is_right
 
 
-results = [run_history(sys.argv[1], sys.argv[2], seed) for seed in sys.argv[3:]]
+results = [run_history(sys.argv[1], sys.argv[2], seed) for seed in map(int, sys.argv[3:])]
 sys.exit(0 if all(results) else 1)

@@ -29,6 +29,18 @@ expect_beside "two clients" 0 'talked to: 3 talked to: 2 talked to: 1 end: well'
 left_over() { ls -d "$folder" 2>/dev/null; }
 expect_nothing_left "jobs that have ended" 50
 
+beside 1 2 open a serve 64 close a
+expect "64 connections one after the other" 0 'end: well' '' "${run[@]}" --procs 2 -n 2 ./job visit a 64
+expect_beside "their server" 0 'end: well'
+beside 2 2 open a serve 64 close a
+for i in {1..32}; do
+    "${run[@]}" -n 1 ./job visit a 2 >client$i 2>&1 </dev/null &
+    clients[i]=$!
+done
+for i in {1..32}; do wait "${clients[i]}"; done
+expect "32 jobs that connect at once" 0 '^(end: well ){32}$' '' cat client{1..32}
+expect_beside "the server of 32 jobs" 0 'end: well'
+
 beside 1 2 open a accept a talk 0 2
 expect "jobs that do not disconnect end together" 0 'talked to: 2 end: well' '' "${run[@]}" -n 2 ./job connect a talk 0 2
 expect_beside "not disconnected" 0 'talked to: 2 end: well'
@@ -77,6 +89,31 @@ expect_beside "a killed client" 0 'lost: MPI_ERR_PROC_ABORTED talked to: 1 end: 
 beside 1 2 open a accept a talk 0 2 abort
 expect "MPI_Abort ends one job" 0 'lost: MPI_ERR_PROC_ABORTED end: well' '' "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 lost 0
 expect_beside "MPI_Abort" 9 '*'
+
+lasting='in this job and in those that it is connected to.*MPI_Recv'
+beside 2 3 open a accept a talk 0 2 block
+expect "a deadlock of two jobs" 1 'talked to: 3' "deadlock: .*$lasting" "${run[@]}" -n 2 ./job connect a talk 0 3 block
+expect_beside "a deadlock" 1 'talked to: 2'
+expect "its report" 0 "deadlock: .*$lasting" '' cat beside_err
+beside 2 2 open a accept a talk 0 2 block
+"${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 open b accept b talk 0 1 block >middle 2>&1 &
+middle=$!
+expect "a deadlock of three jobs in a row" 1 'talked to: 2' "deadlock: .*$lasting" "${run[@]}" -n 1 ./job connect b talk 0 2 block
+expect_beside "a deadlock of three" 1 'talked to: 2'
+wait $middle
+expect "the one in the middle" 0 "deadlock: .*$lasting" '' cat middle
+beside 2 3 open a accept a talk 0 2 talk 0 2 leave 0
+expect "a job that computes while another one waits for it" 0 'talked to: 3 talked to: 3 end: well' '' \
+    "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 3 pause 3500 talk 0 3 leave 0
+expect_beside "the one that waits" 0 'talked to: 2 talked to: 2 end: well'
+beside 1 2 open a accept a talk 0 2 leave 0 pause 4000
+expect "a deadlock of a job that has disconnected from one that computes" 1 'talked to: 2' 'deadlock: .*under way [^,]*MPI_Recv' \
+    "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 leave 0 block
+expect_beside "the one that computes" 0 'talked to: 2 end: well'
+beside 2 3 open a accept a talk 0 2 block
+expect "a job whose partner is killed" 137 'talked to: 3' '*' "${run[@]}" -n 2 ./job connect a talk 0 3 kill
+expect_beside "... and then is blocked for ever" 1 'talked to: 2'
+expect "its deadlock" 0 'deadlock: .*MPI_Recv' '' cat beside_err
 
 "$mpirun" --universe -n 1 ./job open a accept a talk 0 1 create ready await never >/dev/null 2>&1 &
 killed=$!

@@ -116,32 +116,25 @@ static void look_again(int pe_id)
     ampi_contexts_each(fail_members, &pe_id);
 }
 
-/* The processes of other jobs that share communicators with this one. */
-struct links {
-    bool *is_linked; /* by process */
-    bool has_any;
-};
-
+/* Marks the processes of other jobs that share communicators with this one. */
 static void find_links(struct ampi_comm_shared *shared, void *arg)
 {
-    struct links *links = arg;
+    bool *is_linked = arg;
 
     for (int side = 0; side <= shared->is_inter; side++) {
         const struct ampi_group *group = shared->side[side].layout->group;
         for (int i = 0; i < group->n_ranks; i++) {
             int proc_id = ampi_procs_of_rank(ampi_group_world_rank(group, i));
             if (!ampi_procs_is_own(proc_id))
-                links->has_any = links->is_linked[proc_id] = true;
+                is_linked[proc_id] = true;
         }
     }
 }
 
 static bool is_linked(bool *is_linked)
 {
-    struct links links = {.is_linked = is_linked};
-
-    ampi_contexts_each(find_links, &links);
-    return links.has_any;
+    ampi_contexts_each(find_links, is_linked);
+    return false;
 }
 
 void ampi_comm_connect(void)

@@ -238,8 +238,8 @@ struct ampi_procs_client {
     /* Checks all communicators: processes have failed (then after forget), or a communicator with failed
      * members was created. */
     void (*look_again)(int pe_id);
-    /* In a universe: true if processes of other jobs may send messages that this one waits for. Sets is_linked of those
-     * with which it shares communicators. */
+    /* In a universe: true if ranks of any job may come, because this process waits for them. Sets is_linked of the other jobs'
+     * processes with which it shares communicators. */
     bool (*is_linked)(bool *is_linked);
     /* Called when the job is deadlocked: asks other processes for facts that this one's report will name.
      * Returns the number of answers, each of which calls ampi_procs_answered, on PE 0. */
@@ -277,6 +277,10 @@ char *ampi_procs_describe_start(long n_ranks, int n_procs);
 
 /* True if each of the processes that are spawned together has one rank. */
 bool ampi_procs_is_spawned_alone(const char *text);
+
+/* Sets is_connected (by process) of this job's processes, and in a universe of those of all jobs that are connected to it,
+ * directly or through others. False: ranks of any job may come. While the process is quiet. (connected.c) */
+bool ampi_procs_find_connected(bool *is_connected) BASE_MUST_CHECK;
 
 /* AMPI_AM_TERMINATION (termination.c). */
 void ampi_procs_handle_termination(const struct ampi_am_header *am);

@@ -14,7 +14,9 @@
  * and count together only if they know the same failures. A process that has failed does not answer; until a
  * process has learned of that, it waits for it.
  *
- * In a universe other jobs' processes do not take part. A process that they may send to is not quiet.
+ * In a universe the processes of all jobs that are connected to each other vote together (connected.c): they have the same
+ * numbering, and the fingerprint of those that do not take part shows that they mean the same set. A process is not quiet
+ * while ranks of any job may come to it: it accepts, or connects. Each job prints its own ranks, and ends.
  *
  * Some messages are internal to UCX (the notification of a sender that its data was fetched): they are not
  * counted, and both ends handle them only when a PE polls. UCX can be armed only when it has handled and sent
@@ -25,7 +27,7 @@
  *      question   from the collector
  *      verdict    from the collector: print the blocked ranks
  *      (questions between the others, for what they print, and their answers: ask_for_report)
- *      printed    to the collector, which then ends the job
+ *      printed    to the lowest process of the own job, which then ends the job
  *
  * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
  * when that PE is awake: never both at once.
@@ -49,12 +51,12 @@
 #define FLAG_VERDICT 2
 #define FLAG_PRINTED 4
 
-/* Messages of a process, without those exchanged with processes that it knows to have failed. */
+/* Messages of a process, without those exchanged with processes that take no part. */
 struct counters {
     uint64_t n_sent; /* messages, except those of this file */
     uint64_t n_taken;
     uint64_t n_resumed; /* times that a rank went on */
-    uint64_t failed; /* fingerprint of the failed processes; 64 bits: compared with memcmp, so no padding */
+    uint64_t out; /* fingerprint of is_out; 64 bits: compared with memcmp, so no padding */
 };
 
 /* Messages of this file exchanged with a process. */
@@ -71,13 +73,15 @@ static struct {
     bool is_waking;           /* the PEs have been woken to poll */
     uint64_t *n_armed_before; /* by PE: n_armed at that time */
     uint32_t question;        /* round to answer; 0: none */
+    int asker;                /* the process that has asked it */
     struct words *words;      /* by process */
-    bool *is_failed;          /* by process, at the last poll */
-    bool *is_linked;          /* by process; not read */
-    int collector;            /* the lowest process that had not failed then */
-    int judge;                /* the process that has found the deadlock */
+    bool *is_connected;       /* by process: of the own job, or of one that is connected to it */
+    bool *is_out;             /* by process, at the last poll: takes no part */
+    int collector;            /* the lowest process that took part then */
+    bool is_judged;           /* there is a deadlock */
+    int judge;                /* the lowest process of this job: ends it when all have printed */
     int n_unanswered;         /* questions for the report that have no answer yet */
-    uint64_t failed;          /* fingerprint of the failed processes when they were asked */
+    uint64_t out;             /* fingerprint of is_out when they were asked */
 } own;
 
 /* The collector's state. */
@@ -88,7 +92,6 @@ static struct {
     bool *has_printed;         /* by process */
     uint32_t round;            /* of the last question; changed by a report after it */
     int n_confirmed;           /* questions that all have confirmed, based on these reports */
-    bool is_judged;
 } all;
 
 static void init(void)
@@ -99,8 +102,10 @@ static void init(void)
     if (own.words)
         return;
     own.words = base_calloc(n, sizeof *own.words, what);
-    own.is_failed = base_calloc(n, sizeof *own.is_failed, what);
-    own.is_linked = base_calloc(n, sizeof *own.is_linked, what);
+    own.is_out = base_calloc(n, sizeof *own.is_out, what);
+    own.is_connected = base_calloc(n, sizeof *own.is_connected, what);
+    for (size_t i = 0; i < n; i++)
+        own.is_connected[i] = ampi_procs_is_own((int)i);
     own.n_armed = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed, what);
     own.n_armed_before = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed_before, what);
     all.reported = base_calloc(n, sizeof *all.reported, what);
@@ -114,10 +119,10 @@ static void init(void)
 static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        own.is_failed[i] = ampi_failed_is_handled(i) || !ampi_procs_is_own(i) ||
+        own.is_out[i] = ampi_failed_is_handled(i) || !own.is_connected[i] ||
                            (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i));
     own.collector = 0;
-    while (own.is_failed[own.collector])
+    while (own.is_out[own.collector])
         own.collector++;
 }
 
@@ -137,9 +142,9 @@ static bool read_counters(struct counters *counters_out)
 
     look_for_losses();
     *counters_out =
-        (struct counters){.n_resumed = count_resumed(), .failed = ampi_failed_fingerprint(own.is_failed)};
+        (struct counters){.n_resumed = count_resumed(), .out = ampi_failed_fingerprint(own.is_out)};
     for (int i = 0; i < ampi_job.n_pes; i++) {
-        ampi_machine->traffic(i, own.is_failed, &traffic);
+        ampi_machine->traffic(i, own.is_out, &traffic);
         if (traffic.n_fetching || ampi_failed_must_handle(i))
             return false;
         counters_out->n_sent += traffic.n_sent;
@@ -147,7 +152,7 @@ static bool read_counters(struct counters *counters_out)
         own.n_armed[i] = traffic.n_armed;
     }
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!own.is_failed[i]) {
+        if (!own.is_out[i]) {
             counters_out->n_sent -= own.words[i].n_sent;
             counters_out->n_taken -= own.words[i].n_taken;
         }
@@ -161,7 +166,7 @@ static void post(int proc_id, int flags, uint32_t round, const struct counters *
     if (counters) {
         am.cookie = counters->n_sent;
         am.context_id = counters->n_taken;
-        am.tag = (int32_t)counters->failed;
+        am.tag = (int32_t)counters->out;
     }
     if (ampi_procs_post(proc_id, 0, &am, NULL, 0))
         own.words[proc_id].n_sent++;
@@ -170,29 +175,41 @@ static void post(int proc_id, int flags, uint32_t round, const struct counters *
 static void post_to_others(int flags, uint32_t round)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (i != ampi_job.proc_id && !own.is_failed[i])
+        if (i != ampi_job.proc_id && !own.is_out[i])
             post(i, flags, round, NULL);
 }
 
 /* ---- The collector ---- */
 
-/* True if this holds for all processes that have not failed. */
+/* True if this holds for all processes that take part. */
 static bool is_true_of_all(const bool *of)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!of[i] && !own.is_failed[i])
+        if (!of[i] && !own.is_out[i])
             return false;
     return true;
 }
 
-/* Ends the job when all have printed. */
+/* Ends the job when all its processes have printed. */
 static void end_job(void)
 {
-    look_for_losses();
-    if (!all.is_judged || !is_true_of_all(all.has_printed))
+    if (!own.is_judged || own.judge != ampi_job.proc_id)
         return;
+    look_for_losses();
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        if (!all.has_printed[i] && !own.is_out[i] && ampi_procs_is_own(i))
+            return;
     ampi_machine->abort(1, "deadlock");
     _exit(1);
+}
+
+/* True if processes of other jobs take part. */
+static bool has_others(void)
+{
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        if (!own.is_out[i] && !ampi_procs_is_own(i))
+            return true;
+    return false;
 }
 
 /* Prints the blocked ranks of this process. */
@@ -208,10 +225,19 @@ static void report(void)
     end_job();
 }
 
-static void begin_report(int judge)
+/* is_found: by this process, which tells the others. */
+static void begin_report(bool is_found)
 {
-    own.judge = judge;
-    own.failed = ampi_failed_fingerprint(own.is_failed);
+    own.is_judged = true;
+    own.judge = 0;
+    while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
+        own.judge++;
+    if (own.judge == ampi_job.proc_id)
+        base_log("deadlock: every rank is blocked and no message is under way%s",
+                 has_others() ? ", in this job and in those that it is connected to" : "");
+    if (is_found)
+        post_to_others(FLAG_VERDICT, 0);
+    own.out = ampi_failed_fingerprint(own.is_out);
     own.n_unanswered = ampi_procs_call_ask();
     if (own.n_unanswered == 0)
         report();
@@ -223,32 +249,25 @@ void ampi_procs_answered(void)
         report();
 }
 
-static void judge(void)
-{
-    all.is_judged = true;
-    base_log("deadlock: every rank is blocked and no message is under way");
-    post_to_others(FLAG_VERDICT, 0);
-    begin_report(ampi_job.proc_id);
-}
-
 static void ask(void)
 {
     all.round++;
     memset(all.has_answered, 0, (size_t)ampi_job.max_procs);
     own.question = all.round;
+    own.asker = ampi_job.proc_id;
     own.is_waking = false;
     post_to_others(FLAG_QUESTION, all.round);
 }
 
-/* All have reported, know the same failures, and have received all messages. */
+/* All have reported, agree on who takes part, and have received all messages. */
 static bool is_balanced(void)
 {
-    uint64_t n_sent = 0, n_taken = 0;
+    uint64_t n_sent = 0, n_taken = 0, out = ampi_failed_fingerprint(own.is_out);
 
     for (int i = 0; i < ampi_job.max_procs; i++) {
-        if (own.is_failed[i])
+        if (own.is_out[i])
             continue;
-        if (!all.has_reported[i] || all.reported[i].failed != all.reported[ampi_job.proc_id].failed)
+        if (!all.has_reported[i] || all.reported[i].out != out)
             return false;
         n_sent += all.reported[i].n_sent;
         n_taken += all.reported[i].n_taken;
@@ -263,13 +282,14 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
     look_for_losses();
     if (round > 0) {
         if (round != all.round || reported->n_sent != counters.n_sent ||
-            reported->n_taken != counters.n_taken || reported->failed != counters.failed)
+            reported->n_taken != counters.n_taken || reported->out != counters.out ||
+            counters.out != ampi_failed_fingerprint(own.is_out))
             return;
         all.has_answered[proc_id] = true;
-        if (all.is_judged || !is_true_of_all(all.has_answered))
+        if (own.is_judged || !is_true_of_all(all.has_answered))
             return;
         if (++all.n_confirmed == N_QUESTIONS)
-            judge();
+            begin_report(true);
         else
             ask();
         return;
@@ -284,10 +304,12 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
 
 static void send_report(uint32_t round)
 {
-    if (ampi_job.proc_id == own.collector)
+    int to = round > 0 ? own.asker : own.collector;
+
+    if (ampi_job.proc_id == to)
         collect(ampi_job.proc_id, round, own.counters);
     else
-        post(own.collector, 0, round, &own.counters);
+        post(to, 0, round, &own.counters);
 }
 
 /* ---- Every process ---- */
@@ -334,11 +356,11 @@ int64_t ampi_procs_check_termination(void)
     }
     if (!own.has_reported && now_ns - own.since_ns < WAIT_NS)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
+    if (!ampi_procs_find_connected(own.is_connected))
+        return begin_again(now_ns);
     if (!read_counters(&counters))
         return 0;
-    if (ampi_job.own_end && ampi_procs_are_linked(own.is_linked))
-        return begin_again(now_ns);
-    if (own.n_unanswered > 0 && counters.failed != own.failed) /* one that was asked may have failed */
+    if (own.n_unanswered > 0 && counters.out != own.out) /* one that was asked may have failed */
         report();
     end_job();
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
@@ -353,7 +375,9 @@ int64_t ampi_procs_check_termination(void)
         own.question = 0;
         send_report(round);
     }
-    return !own.has_reported || own.question ? SETTLE_NS : 0;
+    if (!own.has_reported || own.question)
+        return SETTLE_NS;
+    return ampi_job.own_end ? WAIT_NS : 0; /* other jobs may come and go */
 }
 
 void ampi_procs_handle_termination(const struct ampi_am_header *am)
@@ -364,6 +388,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     own.words[from].n_taken++;
     if ((am->flags & FLAG_QUESTION) && own.has_reported) { /* otherwise it is based on an older report */
         own.question = am->seq;                            /* answered when all PEs have armed UCX */
+        own.asker = from;
         own.is_waking = false;
     }
     if (am->flags & FLAG_PRINTED) {
@@ -373,7 +398,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     if (!(am->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
         collect(
             from, am->seq,
-            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .failed = (uint32_t)am->tag});
+            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT)
-        begin_report(from);
+        begin_report(false);
 }
