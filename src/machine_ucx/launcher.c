@@ -21,7 +21,8 @@
 
 static struct {
     pmix_proc_t self;
-    bool is_mpirun; /* the launcher is Heddle's mpirun */
+    bool is_mpirun;    /* the launcher is Heddle's mpirun */
+    bool says_app_num; /* it says the numbers of programs */
     char error[256];
 } launcher;
 
@@ -98,8 +99,7 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     }
     if (!get_int(PMIX_LOCAL_RANK, false, &place.node_index))
         place.node_index = 0;
-    if (!get_int(PMIX_APPNUM, false, &place.app_num))
-        place.app_num = 0;
+    launcher.says_app_num = get_int(PMIX_APPNUM, false, &place.app_num);
     if (!get_int(PMIX_LOCAL_SIZE, true, &place.node_n_procs))
         place.node_n_procs = 1;
     if (!get_int(PMIX_LOCALLDR, true, &place.node_first))
@@ -133,6 +133,11 @@ const char *ucxm_launcher_find_near(bool **is_near_out)
     }
     *is_near_out = is_near;
     return NULL;
+}
+
+bool ucxm_launcher_says_app_num(void)
+{
+    return launcher.is_mpirun || launcher.says_app_num;
 }
 
 /* Only uses values that the launcher gave at the start: requesting others could take long. */

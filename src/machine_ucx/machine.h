@@ -262,6 +262,10 @@ struct machine {
 
     /* Ends all processes of the job. May return: then the caller has to end its own. */
     void (*abort)(int exit_code, const char *why);
+
+    /* The number of this process's program among those of the job, if the launcher has not said it; else -1. May take a
+     * while. From open on. NULL: the launcher always says it. */
+    int (*app_num)(void);
 };
 
 /* The exported symbol of the shared object, a struct machine. */

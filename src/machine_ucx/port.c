@@ -100,6 +100,7 @@ static const char *publish(void)
         return "out of memory";
     ucxm_host_describe(published->host, sizeof published->host);
     published->n_pes = (uint32_t)ucxm.n_pes;
+    published->program_id = ucxm_program_id();
     published->rings = ucxm_rings_place();
     published->probe = ucxm_memory_probe();
     for (int i = 0; i < ucxm.n_pes; i++) {

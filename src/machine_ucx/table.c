@@ -78,6 +78,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .attach = attach,
     .open = open_machine,
     .n_pes_of = ucxm_n_pes_of,
+    .app_num = ucxm_program_number,
     .is_near = is_near,
     .is_on_node = is_on_node,
     .is_started = ucxm_is_started,

@@ -17,6 +17,7 @@
  *      ucx_memory.c    access to other processes' memory
  *      shm_ring.c      small messages within a node, past UCX
  *      failed_peer.c   failed processes
+ *      program_number.c  MPI_APPNUM if the launcher does not say it
  *      members.c       the processes of a job that may grow
  *      join_universe.c the universe, for jobs of other launchers
  *      pmix_spawn.c    starts processes through another launcher
@@ -89,6 +90,7 @@ struct ucxm_probe {
 struct ucxm_published {
     char host[UCXM_HOST_BYTES];
     uint32_t n_pes;
+    uint64_t program_id; /* of its executable (program_number.c) */
     struct ucxm_ring_place rings;
     struct ucxm_probe probe;
 };
@@ -157,6 +159,8 @@ static inline bool ucxm_is_failed(int proc_id)
 
 /* ---- launcher.c. Errors are texts in static storage; NULL: success. ---- */
 const char *ucxm_launcher_attach(struct machine_place *place_out);
+/* True if it says which program of the job this process runs; spawned processes know that. */
+bool ucxm_launcher_says_app_num(void);
 /* The name of the host of a process; false: unknown. */
 bool ucxm_launcher_host_of(int proc_id, char *host_out, size_t size);
 const char *ucxm_launcher_publish(const void *blob, size_t n_bytes);
@@ -402,6 +406,12 @@ bool ucxm_rings_arm(struct ucxm_port *port);
 void ucxm_rings_disarm(struct ucxm_port *port);
 /* Handles the messages that a process had sent, and stops reading its rings. */
 void ucxm_rings_forget(struct ucxm_port *port, int proc_id);
+
+/* ---- program_number.c ---- */
+
+/* Stands for the executable of this process. */
+uint64_t ucxm_program_id(void);
+int ucxm_program_number(void);
 
 /* ---- failed_peer.c ---- */
 

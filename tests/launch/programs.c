@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several programs are one MPI_COMM_WORLD: their ranks are numbered in the order of the programs, and MPI_APPNUM is the
- * number of the program. MPI_INFO_ENV describes the rank's own program. */
+ * number of the program (under Slurm: of the executable). MPI_INFO_ENV describes the rank's own program. */
 #include <unistd.h>
 
 #include "../mpi_conformance/mtest.h"

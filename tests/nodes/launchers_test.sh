@@ -16,7 +16,10 @@ unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
 EXPECT_TIMEOUT=60
 work=$expect_dir
 "$mpicc" -O1 -o "$work/same" "$here/same.c" || exit 1
-"$mpicc" -O1 -o "$work/rank_env" "$here/../launch/rank_env.c" || exit 1
+"$mpicc" -O1 -o "$work/rank_env" "$here/../launch/rank_env.c" &&
+    "$mpicc" -O1 -o "$work/programs" "$here/../launch/programs.c" || exit 1
+cp "$work/programs" "$work/other"
+printf '%s\n' "0-1 $work/programs 0 0 2" "2-4 $work/other 1 2 3" >"$work/several"
 app=$work/same
 
 # same NUM what command...: 8 ranks, started by the command, print what they have to.
@@ -72,6 +75,8 @@ launcher() {
 left_out=
 if command -v mpirun.openmpi >/dev/null; then
     launcher "Open MPI's mpirun" -np mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none
+    expect "application contexts of Open MPI's mpirun: MPI_APPNUM" 0 '5 ranks' '*' mpirun.openmpi --allow-run-as-root \
+        --oversubscribe --bind-to none -np 2 "$work/programs" 0 0 2 : -np 3 "$work/other" 1 2 3
 else
     left_out="Open MPI's mpirun"
 fi
@@ -81,6 +86,7 @@ if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; the
     unset UCX_TLS
     if nodes_slurm_up 1; then
         launcher srun -n "$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit
+        expect "srun --multi-prog: MPI_APPNUM" 0 '5 ranks' '*' "$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit -n 5 --multi-prog "$work/several"
         expect "srun without PMIx" 1 '' '^(srun: job [^:]*)*heddle: srun has started 2 processes without PMIx' \
             "$nodes_dir/run" 1 srun --mpi=none -N 1 --overcommit -n 2 "$app" +vp 8
         same "srun without PMIx, one task" "$nodes_dir/run" 1 srun --mpi=none -N 1 --overcommit -n 1 "$app" one two +vp 8

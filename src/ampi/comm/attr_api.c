@@ -11,6 +11,7 @@
 #include "ampi/object/error_class.h"
 #include "ampi/object/rank.h"
 #include "ampi/datatype/type.h"
+#include "ampi/procs/procs.h"
 
 /* ---- Predefined attributes. The program gets pointers to these; one value holds for all ranks. ---- */
 
@@ -18,6 +19,17 @@ static const int tag_ub = INT_MAX;
 static const int io = MPI_ANY_SOURCE; /* every rank can do input and output */
 static const int host = MPI_PROC_NULL;
 static const int wtime_is_global = 1; /* ranks of one node read the same clock */
+
+/* Not all launchers say it. */
+static const int *app_num_of(struct ampi_rank *self)
+{
+    bool is_of_start = self->spawned == ampi_job.spawned;
+    int found = is_of_start && ampi_machine && ampi_machine->app_num ? ampi_machine->app_num() : -1;
+
+    if (found >= 0)
+        self->app_num = found;
+    return &self->app_num;
+}
 
 /* The address of a predefined attribute's value; NULL: the key has none. */
 static const int *predefined_value(struct ampi_rank *self, int keyval)
@@ -32,7 +44,7 @@ static const int *predefined_value(struct ampi_rank *self, int keyval)
     case MPI_WTIME_IS_GLOBAL:
         return &wtime_is_global;
     case MPI_APPNUM:
-        return &self->app_num;
+        return app_num_of(self);
     case MPI_UNIVERSE_SIZE:
         return &ampi_job.universe_size;
     case MPI_LASTUSEDCODE:
