@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pmix_spawn.c: starts processes through another launcher than Heddle's mpirun: PMIx_Spawn. They are a job of their own in the
- * universe (join_universe.c).
+ * universe (join_universe.c), so they have to be on this node.
  */
 #include <pmix.h>
 #include <stdatomic.h>
@@ -34,6 +34,20 @@ static void spawned(pmix_status_t status, char name_space[], void *arg)
     end(arg, status);
 }
 
+/* Where to start them: here. */
+static void set_host(pmix_app_t *app)
+{
+    char host[UCXM_HOST_BYTES];
+
+    if (!ucxm_launcher_host_of(ucxm.place.proc_id - ucxm.place.job_first, host, sizeof host))
+        return;
+    PMIX_INFO_CREATE(app->info, 1);
+    if (!app->info)
+        return;
+    app->ninfo = 1;
+    PMIX_INFO_LOAD(&app->info[0], PMIX_HOST, host, PMIX_STRING);
+}
+
 static bool fill(pmix_app_t *app, const struct machine_program *program, char *const *env)
 {
     pmix_status_t status = PMIX_SUCCESS;
@@ -41,6 +55,7 @@ static bool fill(pmix_app_t *app, const struct machine_program *program, char *c
     app->cmd = strdup(program->path);
     app->cwd = strdup(program->dir);
     app->maxprocs = program->n_procs;
+    set_host(app);
     for (int i = 0; program->argv[i] && status == PMIX_SUCCESS; i++)
         PMIX_ARGV_APPEND(status, app->argv, program->argv[i]);
     for (int i = 0; env[i] && status == PMIX_SUCCESS; i++)

@@ -81,6 +81,20 @@ if command -v mpirun.openmpi >/dev/null; then
     unset HEDDLE_UNIVERSE
 fi
 if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; then
+    if command -v mpirun.openmpi >/dev/null; then
+        nodes_up 2
+        OMPI_MCA_plm_rsh_agent=$(nodes_ssh)
+        export OMPI_MCA_plm_rsh_agent OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
+        named nodes
+        run=("$nodes_dir/run" 1 "${open[@]}" -x UCX_TLS -x HEDDLE_UNIVERSE)
+        expect "two nodes: an error that says why" 53 '' 'only if all processes of the job are on one node' \
+            "${run[@]}" -np 2 --host node1:1,node2:1 ./spawn ./fixed 2 '' fatal
+        expect "two nodes: copies" 0 'child: 2 ranks, 4 in all' '' "${run[@]}" -np 2 --host node1:1,node2:1 ./spawn ./other 2
+        expect "a free node: the processes start beside the root" 0 'child: 2 ranks, 3 in all' '' \
+            "${run[@]}" -np 1 --host node1:1,node2:4 ./spawn ./fixed 2
+        unset HEDDLE_UNIVERSE
+        nodes_down
+    fi
     nodes_up 1
     trap 'nodes_down; rm -rf "$expect_dir"' EXIT
     unset UCX_TLS
