@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ends of spawned ranks: their exit code, error, MPI_Abort and deadlock are the job's, after their parents have
- * disconnected; ranks that are still connected at their end do not hinder others; spawned ranks spawn ranks. */
+ * disconnected; ranks that are still connected at their end do not hinder others; spawned ranks spawn ranks; a timer of one
+ * ends with it. */
+#include <sys/time.h>
+#include <unistd.h>
+
 #include "mtest.h"
+
+static const struct itimerval an_hour = {.it_value.tv_sec = 3600};
 
 static int be_child(MPI_Comm parent, const char *mode, const char *program)
 {
@@ -16,6 +22,8 @@ static int be_child(MPI_Comm parent, const char *mode, const char *program)
     MTEST_OK(MPI_Barrier(parent));
     if (strcmp(mode, "deadlock") == 0)
         MPI_Recv(&value, 1, MPI_INT, 0, 0, parent, MPI_STATUS_IGNORE);
+    if (strcmp(mode, "timer") == 0 && mtest_rank == 1)
+        setitimer(ITIMER_REAL, &an_hour, NULL);
     MTEST_OK(MPI_Comm_disconnect(&parent));
     if (strcmp(mode, "abort") == 0 && mtest_rank == 1)
         MPI_Abort(MPI_COMM_SELF, 5);
@@ -26,6 +34,17 @@ static int be_child(MPI_Comm parent, const char *mode, const char *program)
             MPI_Comm_spawn(program, args, 2, MPI_INFO_NULL, 1, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
     MPI_Finalize();
     return strcmp(mode, "code") == 0 && mtest_rank == 1 ? 9 : 0;
+}
+
+/* Waits until the timer of the children, who may have ended already, is not set. */
+static void await_timer(void)
+{
+    struct itimerval left;
+
+    while (getitimer(ITIMER_REAL, &left) == 0 && left.it_value.tv_sec > 0)
+        usleep(1000);
+    getitimer(ITIMER_VIRTUAL, &left);
+    MTEST_CHECK(left.it_value.tv_sec > 0, "the parent's own timer has ended");
 }
 
 int main(int argc, char **argv)
@@ -40,6 +59,10 @@ int main(int argc, char **argv)
         return be_child(parent, mode, argv[0]);
     MTEST_OK(MPI_Comm_spawn(argv[0], args, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE));
     MTEST_OK(MPI_Barrier(inter));
+    if (strcmp(mode, "timer") == 0 && mtest_rank == 0)
+        setitimer(ITIMER_VIRTUAL, &an_hour, NULL); /* not the children's */
     MTEST_OK(MPI_Comm_disconnect(&inter));
+    if (strcmp(mode, "timer") == 0 && mtest_rank == 0)
+        await_timer();
     return mtest_end();
 }

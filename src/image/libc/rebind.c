@@ -7,6 +7,7 @@
  * an OS thread that runs no rank, the replacements behave like libc's functions.
  */
 #include "image/libc/rebind.h"
+#include "image/libc/rebind_timer.h"
 
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
@@ -118,6 +119,7 @@ void image_libc_unlock(struct image_libc *libc)
 static void fini(struct image_libc *libc)
 {
     image_locks_release(libc);
+    image_timers_forget(libc);
     image_signals_forget(libc);
     if (atomic_load(&libc->has_threads))
         return;
