@@ -106,6 +106,8 @@ static bool create_comms(struct ampi_comm *comm, struct ampi_rank *ranks, const 
         ranks[i].world = &world->side[0].handles[i];
         ranks[i].parent = &parents[i];
     }
+    for (int i = 0; i < spawn->n_ranks && world && !parents; i++) /* no handle of it is used */
+        ampi_comm_shared_unref(world);
     ampi_layout_unref(layout);
     ampi_group_unref(group);
     return parents != NULL;
@@ -179,6 +181,7 @@ int ampi_spawn_run(struct ampi_comm *comm, const struct ampi_spawn_part *parts, 
     }
     if (!create_comms(comm, ranks, group, leader)) {
         snprintf(text, text_bytes, "no context id is left: free communicators that are not needed");
+        ampi_spawn_drop(group);
         return MPI_ERR_SPAWN;
     }
     for (int i = 0; i < n_ranks; i++)

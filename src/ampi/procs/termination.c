@@ -56,7 +56,7 @@ struct counters {
     uint64_t n_sent; /* messages, except those of this file */
     uint64_t n_taken;
     uint64_t n_resumed; /* times that a rank went on */
-    uint64_t out; /* fingerprint of is_out; 64 bits: compared with memcmp, so no padding */
+    uint64_t out;       /* fingerprint of is_out; 64 bits: compared with memcmp, so no padding */
 };
 
 /* Messages of this file exchanged with a process. */
@@ -120,7 +120,7 @@ static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
         own.is_out[i] = ampi_failed_is_handled(i) || !own.is_connected[i] ||
-                           (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i));
+                        (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i));
     own.collector = 0;
     while (own.is_out[own.collector])
         own.collector++;
@@ -396,9 +396,8 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
         end_job();
     }
     if (!(am->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
-        collect(
-            from, am->seq,
-            (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
+        collect(from, am->seq,
+                (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT)
         begin_report(false);
 }
