@@ -34,7 +34,7 @@ expect "64 connections one after the other" 0 'end: well' '' "${run[@]}" --procs
 expect_beside "their server" 0 'end: well'
 beside 2 2 open a serve 64 close a
 for i in {1..32}; do
-    "${run[@]}" -n 1 ./job visit a 2 >client$i 2>&1 </dev/null &
+    "${run[@]}" -n 1 ./job visit a 2 >"client$i" 2>&1 </dev/null &
     clients[i]=$!
 done
 for i in {1..32}; do wait "${clients[i]}"; done
