@@ -13,6 +13,7 @@
 #include "heddle_mpi_handlers.h"
 #include "heddle_mpi_prequest.h"
 #include "heddle_mpi_stream.h"
+#include "heddle_mpi_work.h"
 
 #ifdef __cplusplus
 extern "C" {

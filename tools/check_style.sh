@@ -139,8 +139,8 @@ check_includes() {
             may["nvtx"] = "nvtx"
             add_rooms("image", "arch copy libc", "image.h")
             add_rooms("ampi", "object datatype op match procs comm p2p p2p/thread p2p/partitioned meet coll/engine coll/device coll/between coll/plan create " \
-                      "enqueue handlers topo rma io dynamic tool fortran misuse job")
-            add_rooms("gpu", "kernels driver copy nccl rank streams", "gpu.h gpu_connect.c detect_source.c null.c")
+                      "enqueue handlers work topo rma io dynamic tool fortran misuse job")
+            add_rooms("gpu", "kernels driver copy nccl rank streams work", "gpu.h gpu_connect.c detect_source.c null.c")
         }
         FNR == 1 {
             n = split(FILENAME, part, "/")
@@ -201,7 +201,7 @@ check_shell() {
 check_format() {
     local files
     need_tool clang-format-14
-    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream|heddle_mpi_prequest|heddle_prequest|heddle_mpi_handlers|heddle_handlers(_memory|_device)?).h$')
+    mapfile -t files < <(list_files '^(src|tests|examples|bench)/.*\.(c|h|cpp)$|^include/(mpi-ext|heddle_mpi_compat|heddle_mpi_gpu|heddle_mpi_stream|heddle_mpi_prequest|heddle_prequest|heddle_mpi_handlers|heddle_mpi_work|heddle_work|heddle_handlers(_memory|_device)?).h$')
     if [ "${1:-}" = --fix ]; then
         clang-format-14 -i "${files[@]}"
         return

@@ -32,6 +32,8 @@ static bool take_number(const char *word, const char *name, long max, long *numb
     return true;
 }
 
+static const char *const work_places[] = {"gpu", "cpu", "both"};
+
 static bool take_check(const char *word)
 {
     if (strcmp(word, "usage") == 0)
@@ -62,7 +64,19 @@ static bool take_gpu(const char *word)
     return take_number(word, "service", SERVICE_MAX_US, &base_settings.gpu_service_us);
 }
 
-static base_option_word_fn check_words = take_check, gpu_words = take_gpu;
+static bool take_work(const char *word)
+{
+    if (strcmp(word, "trace") == 0)
+        return base_settings.work_trace = true;
+    if (strncmp(word, "memory:", 7) == 0)
+        return base_parse_size(word + 7, &base_settings.work_bytes) && base_settings.work_bytes > 0;
+    for (size_t i = 0; i < BASE_COUNT(work_places); i++)
+        if (strcmp(word, work_places[i]) == 0)
+            base_settings.work = work_places[i];
+    return base_settings.work && strcmp(word, base_settings.work) == 0;
+}
+
+static base_option_word_fn check_words = take_check, gpu_words = take_gpu, work_words = take_work;
 
 const struct base_option base_settings_table[] = {
     {"+vp", BASE_OPTION_INT, &base_settings.n_ranks, 1, BASE_RANKS_MAX, "N",
@@ -143,6 +157,10 @@ const struct base_option base_settings_table[] = {
      "otherwise; no-waits: a rank that waits for its GPU blocks the other ranks of its PE; no-graphs: "
      "launches and copies "
      "that a rank repeats go to the GPU's driver call by call, not as one graph"},
+    {"+work", BASE_OPTION_LIST, &work_words, 0, 0, "gpu|cpu|both,memory:SIZE,trace",
+     "work requests run on the GPU (the default), on the CPU, or where they are done first; memory: of a GPU "
+     "for "
+     "their data; trace: print their number, and the bytes copied"},
     {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
      "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
      "use them"},

@@ -34,6 +34,9 @@ struct base_settings {
     bool gpu_no_streams;      /* +gpu no-streams */
     bool gpu_no_waits;        /* +gpu no-waits */
     bool gpu_no_graphs;       /* +gpu no-graphs */
+    const char *work;         /* +work: gpu, cpu or both; NULL: unspecified */
+    size_t work_bytes;        /* +work memory:SIZE; 0: unspecified */
+    bool work_trace;          /* +work trace */
     const char *nccl;         /* +gpu nccl:PATH, or "off"; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };

@@ -15,6 +15,7 @@
 #include "gpu/nccl/nccl.h"
 #include "gpu/rank/guard.h"
 #include "gpu/streams/scheduler.h"
+#include "gpu/work/worker.h"
 
 /* Of functions for addresses of devices. */
 static int unreachable(void)
@@ -237,3 +238,24 @@ REFUSED(gpu_nccl_start, (struct gpu_nccl *nccl, struct gpu_queue *queue, const s
 REFUSED(gpu_nccl_ask, (struct gpu_nccl *nccl))
 VAIN(gpu_move_start, (struct gpu_move *move))
 VAIN(gpu_queue_then, (struct gpu_queue *queue, struct gpu_ticket *ticket))
+NOTHING(gpu_worker_load, (void *kernel))
+NOTHING(gpu_worker_leave, (struct gpu_worker *worker))
+NOTHING(gpu_worker_give, (struct gpu_worker *worker, uint64_t address, size_t n_bytes))
+NONE(void *, gpu_worker_stage, (struct gpu_worker *worker, size_t n_bytes))
+NONE(size_t, gpu_worker_capacity, (const struct gpu_worker *worker))
+NONE(uint64_t, gpu_worker_next, (const struct gpu_worker *worker, int stream))
+NONE(unsigned, gpu_worker_load_of, (const struct gpu_worker *worker, int stream))
+REFUSED(gpu_worker_device, (void))
+REFUSED(gpu_worker_create, (int device, size_t budget_bytes, struct gpu_worker **worker_out))
+REFUSED(gpu_worker_begin, (struct gpu_worker *worker))
+REFUSED(gpu_worker_wait, (struct gpu_worker *worker, int stream, const struct gpu_worker_steps *after))
+REFUSED(gpu_worker_copy_in, (struct gpu_worker *worker, uint64_t to, const void *from, size_t n_bytes))
+REFUSED(gpu_worker_copy_out, (struct gpu_worker *worker, void *to, uint64_t from, size_t n_bytes))
+REFUSED(gpu_worker_launch, (struct gpu_worker *worker, int stream, void *kernel, unsigned n_threads, const struct HEDDLE_Work_launch *launch))
+REFUSED(gpu_worker_end, (struct gpu_worker *worker, int stream, uint64_t *step_out))
+REFUSED(gpu_worker_poll, (struct gpu_worker *worker))
+REFUSED_BOOL(gpu_worker_take, (struct gpu_worker *worker, size_t n_bytes, uint64_t *address_out))
+REFUSED_BOOL(gpu_worker_has_room, (const struct gpu_worker *worker, int stream))
+REFUSED_BOOL(gpu_worker_is_done, (const struct gpu_worker *worker, int stream, uint64_t step))
+REFUSED_BOOL(gpu_worker_is_idle, (const struct gpu_worker *worker, int stream))
+REFUSED_BOOL(gpu_worker_are_done, (const struct gpu_worker *worker, const struct gpu_worker_steps *steps))

@@ -290,6 +290,7 @@ enum ult_pe_slot {
     ULT_PE_SLOT_LATER,    /* ampi/p2p/deferred_work.c */
     ULT_PE_SLOT_MESSAGES, /* ampi/p2p/p2p_device.c */
     ULT_PE_SLOT_GPU,      /* gpu/driver/pe_state.c */
+    ULT_PE_SLOT_WORK,     /* ampi/work/engine.c */
     ULT_PE_SLOT_COUNT
 };
 

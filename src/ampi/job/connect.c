@@ -24,6 +24,7 @@
 #include "ampi/procs/procs.h"
 #include "ampi/rma/rma_remote.h"
 #include "ampi/tool/event_queue.h"
+#include "ampi/work/work.h"
 
 static const void *find_site(const struct ampi_rank *rank, const void *from, const char *lo)
 {
@@ -68,4 +69,5 @@ static void connect_rooms(void)
     ampi_rma_connect();
     ampi_io_connect();
     ampi_misuse_connect();
+    ampi_work_connect();
 }

@@ -8,6 +8,7 @@
 #include "ampi/coll/engine/coll.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/handlers/handlers.h"
+#include "ampi/work/work.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
@@ -110,6 +111,7 @@ int PMPI_Finalize(void)
     ampi_stats_end(self);
     ampi_leaks_finalize(self);
     ampi_coll_finalize(self->world);
+    ampi_work_end(self);
     ampi_handlers_end(self);
     if (ampi_job.n_local == 1) /* otherwise at the end of the job, while CUDA still exists */
         gpu_nccl_settle(GPU_NCCL_SETTLE_S);

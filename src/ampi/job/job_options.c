@@ -11,6 +11,7 @@
 #include "ampi/coll/engine/selection.h"
 #include "ampi/object/gate.h"
 #include "ampi/p2p/schedule.h"
+#include "ampi/work/work.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/privilege.h"
@@ -109,6 +110,10 @@ void ampi_options_read(int *argc, char **argv)
         base_fatal(2, "+getpid %s: expected rank or process", base_settings.getpid);
     if (base_settings.trace)
         read_trace(base_settings.trace);
+    if (base_settings.work)
+        ampi_work_mode = strcmp(base_settings.work, "cpu") == 0    ? AMPI_WORK_CPU
+                         : strcmp(base_settings.work, "both") == 0 ? AMPI_WORK_BOTH
+                                                                   : AMPI_WORK_GPU;
     gpu_resident_set(base_settings.gpu_service_us);
     gpu_streams_choose(!base_settings.gpu_no_streams, !base_settings.gpu_no_waits,
                        !base_settings.gpu_no_graphs);

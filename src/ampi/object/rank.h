@@ -27,6 +27,7 @@ struct ampi_info;
 struct ampi_keyvals;
 struct ampi_leaks;
 struct ampi_misuse;
+struct ampi_work_rank;
 struct image;
 
 enum ampi_rank_state {
@@ -89,6 +90,7 @@ struct ampi_rank {
     char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
                           * NULL: none */
     struct ampi_handlers *handlers;     /* its sets of functions that run on a GPU: handlers.c; NULL: none */
+    struct ampi_work_rank *work;        /* its work requests: work/work.h; NULL: it has registered none */
     const struct ampi_spawned *spawned; /* its world; NULL: it was there at the start */
     struct ampi_rank *next_left;        /* of ended ones with memory to free: dynamic/spawn_numbers.c */
     struct ampi_comm *parent;           /* MPI_Comm_get_parent; NULL: MPI_COMM_NULL */

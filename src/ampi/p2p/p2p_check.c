@@ -6,6 +6,8 @@
 
 #include <limits.h>
 
+#include "ampi/datatype/work_hook.h"
+
 /* The error of a send or receive; out of line because it is rare. */
 static BASE_COLD int raise_type(struct ampi_comm *comm, MPI_Datatype handle, const struct ampi_type *type)
 {
@@ -61,7 +63,10 @@ int ampi_check_send(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
                           INT_MAX);
     if (BASE_UNLIKELY((unsigned)args->dest >= (unsigned)comm->peer->n_ranks && args->dest != MPI_PROC_NULL))
         return raise_rank(comm, "destination", args->dest);
-    return ampi_check_address(comm, args->buf, args->count, args->type);
+    if ((error = ampi_check_address(comm, args->buf, args->count, args->type)))
+        return error;
+    ampi_work_before(args->buf, args->count, args->type, false);
+    return MPI_SUCCESS;
 }
 
 int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_handle,
@@ -76,7 +81,10 @@ int ampi_check_recv(struct ampi_rank *self, MPI_Datatype type, MPI_Comm comm_han
     args->type = ampi_type_of(type);
     if ((error = check_buffer(comm, args->count, type, args->type)))
         return error;
-    return ampi_check_address(comm, args->buf, args->count, args->type);
+    if ((error = ampi_check_address(comm, args->buf, args->count, args->type)))
+        return error;
+    ampi_work_before(args->buf, args->count, args->type, true);
+    return MPI_SUCCESS;
 }
 
 int ampi_check_probe(struct ampi_rank *self, MPI_Comm comm_handle, int source, int tag,

@@ -5,6 +5,7 @@
  */
 #include "ampi/p2p/p2p_calls.h"
 
+#include "ampi/datatype/work_hook.h"
 #include "ampi/p2p/p2p_watch.h"
 
 static BASE_COLD int raise_start(MPI_Request handle, const struct ampi_request *object)
@@ -47,6 +48,18 @@ static inline int start(struct ampi_request *object)
                                                                        : start_watched(object);
 }
 
+/* Buffers of work requests: those of a collective are not known here, so all count. */
+static inline void before_start(const struct ampi_request *object)
+{
+    if (BASE_LIKELY(!ampi_work_is_used))
+        return;
+    if (object->kind == &ampi_send_kind || object->kind == &ampi_recv_kind)
+        ampi_work_settle(object->u.p2p.buf, object->u.p2p.count, object->u.p2p.type,
+                         object->kind == &ampi_recv_kind);
+    else
+        ampi_work_settle(NULL, -1, NULL, true);
+}
+
 AMPI_EXPORT(Start);
 int PMPI_Start(MPI_Request *request)
 {
@@ -57,7 +70,10 @@ int PMPI_Start(MPI_Request *request)
     if (BASE_UNLIKELY(!request))
         return ampi_raise_self(MPI_ERR_REQUEST, "the address of the request is NULL");
     error = ampi_check_start(*request, &object);
-    return error ? error : start(object);
+    if (error)
+        return error;
+    before_start(object);
+    return start(object);
 }
 
 AMPI_EXPORT(Startall);
@@ -74,6 +90,8 @@ int PMPI_Startall(int count, MPI_Request array_of_requests[])
     for (int i = 0; i < count; i++)
         if ((error = ampi_check_start(array_of_requests[i], &object)))
             return error;
+        else
+            before_start(object);
     for (int i = 0; i < count && !error; i++)
         if (!(error = ampi_check_start(array_of_requests[i], &object))) /* it may be there twice */
             error = start(object);

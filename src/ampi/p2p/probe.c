@@ -12,6 +12,7 @@
 #include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/schedule.h"
+#include "ampi/datatype/work_hook.h"
 
 /* The status of a message that has not been received. */
 static void fill_status(MPI_Status *status, const struct ampi_message *message)
@@ -247,6 +248,8 @@ static int check_mrecv(const void *buf, MPI_Count count, MPI_Datatype datatype, 
     if (ampi_type_is_too_much(*type_out, count))
         return ampi_raise_on_comm(comm, MPI_ERR_COUNT, AMPI_TYPE_TOO_MUCH, (long long)count,
                                   (long long)(*type_out)->size_bytes);
+    if (comm)
+        ampi_work_before(buf, count, *type_out, true);
     return comm ? ampi_check_address(comm, buf, count, *type_out) : MPI_SUCCESS;
 }
 

@@ -49,6 +49,8 @@
     X(cuMemHostGetDevicePointer)   \
     X(cuMemcpyAsync)               \
     X(cuMemcpyDtoDAsync)           \
+    X(cuMemcpyHtoDAsync)           \
+    X(cuMemcpyDtoHAsync)           \
     X(cuStreamCreateWithPriority)  \
     X(cuStreamDestroy)             \
     X(cuStreamQuery)               \

@@ -13,6 +13,7 @@
 #define AMPI_COLL_COLL_H
 
 #include "ampi/coll/engine/slot.h"
+#include "ampi/datatype/work_hook.h"
 
 /* n_blocks of a v or w form, until the arguments are checked. */
 #define AMPI_COLL_ARRAYS (-1)
@@ -66,10 +67,15 @@ static inline int ampi_coll_begin_request(const struct ampi_coll_call *call, str
                                          : ampi_coll_persistent(args, call->request);
 }
 
+/* Makes the buffers of the arguments current that work requests have used (datatype/work_hook.h). May switch. */
+void ampi_coll_settle(const struct ampi_coll_args *args) BASE_COLD;
+
 /* Starts the operation in the form of the call. Blocking calls may switch. Raises the operation's errors. */
 static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi_coll_args *args)
 {
     args->has_buffers = true;
+    if (BASE_UNLIKELY(ampi_work_is_used))
+        ampi_coll_settle(args);
     if (BASE_LIKELY(call->form == AMPI_COLL_BLOCKING))
         return ampi_coll_blocking(args);
     return ampi_coll_begin_request(call, args);

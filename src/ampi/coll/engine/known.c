@@ -75,3 +75,27 @@ void ampi_coll_memory_free(struct ampi_coll_args *args)
     free(args->send.memory);
     free(args->recv.memory);
 }
+
+/* ---- Buffers of work requests ---- */
+
+/* Without arrays of counts the buffer may have a block for each member, as far as is known here. */
+static void settle(const struct ampi_coll_args *args, const struct ampi_coll_buf *buf, bool is_written)
+{
+    MPI_Count n = args->comm->peer->n_ranks;
+
+    if (!has_memory(buf))
+        return;
+    for (int i = 0; i < buf->n_blocks; i++) {
+        struct ampi_coll_block block = ampi_coll_block(buf, i);
+        if (block.count > 0)
+            ampi_work_settle(block.buf, block.count, block.type, is_written);
+    }
+    if (buf->n_blocks == 0 && buf->count > 0)
+        ampi_work_settle(buf->buf, n * buf->count, buf->type, is_written);
+}
+
+void ampi_coll_settle(const struct ampi_coll_args *args)
+{
+    settle(args, &args->send, false);
+    settle(args, &args->recv, true);
+}

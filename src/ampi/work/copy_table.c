@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+* copy_table.c: see copy_table.h.
+ */
+#include "ampi/work/copy_table.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+/* A copy lies on the GPU as on the host modulo this, so that vector loads work in both places. */
+#define ALIGNMENT GPU_WORKER_UNIT
+
+int ampi_work_table_find(const struct ampi_work_table *table, uintptr_t at)
+{
+    int low = 0, high = table->n;
+
+    while (low < high) {
+        int mid = (low + high) / 2;
+        if (table->entries[mid]->to <= at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+struct ampi_work_entry *ampi_work_table_get(const struct ampi_work_table *table, uintptr_t from, uintptr_t to)
+{
+    int i = ampi_work_table_find(table, from);
+
+    if (i == table->n || table->entries[i]->from > from || table->entries[i]->to < to)
+        return NULL;
+    return table->entries[i];
+}
+
+struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintptr_t from, uintptr_t to,
+                                            bool is_device)
+{
+    size_t skipped = from % ALIGNMENT, n_bytes = skipped + (to - from);
+    int i = ampi_work_table_find(table, from);
+    struct ampi_work_entry *entry;
+    uint64_t block = from;
+
+    BASE_ASSERT(i == table->n || table->entries[i]->from >= to);
+    if (!is_device && !gpu_worker_take(table->worker, n_bytes, &block))
+        return NULL;
+    if (table->n == table->capacity) {
+        table->capacity = table->capacity ? 2 * table->capacity : 64;
+        table->entries = base_realloc(
+            table->entries, (size_t)table->capacity * sizeof(struct ampi_work_entry *), "the data of work");
+    }
+    entry = base_calloc(1, sizeof *entry, "the data of work");
+    entry->from = from;
+    entry->to = to;
+    entry->block = block;
+    entry->block_bytes = is_device ? 0 : n_bytes;
+    entry->address = is_device ? from : block + skipped;
+    memmove(&table->entries[i + 1], &table->entries[i],
+            (size_t)(table->n - i) * sizeof(struct ampi_work_entry *));
+    table->entries[i] = entry;
+    table->n++;
+    ampi_work_table_touch(table, entry);
+    return entry;
+}
+
+void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entry *entry)
+{
+    int i = ampi_work_table_find(table, entry->from);
+
+    BASE_ASSERT(table->entries[i] == entry && entry->dirty.n == 0);
+    table->n--;
+    memmove(&table->entries[i], &table->entries[i + 1],
+            (size_t)(table->n - i) * sizeof(struct ampi_work_entry *));
+    if (entry->block_bytes > 0)
+        gpu_worker_give(table->worker, entry->block, entry->block_bytes);
+    ampi_ranges_free(&entry->valid);
+    ampi_ranges_free(&entry->dirty);
+    free(entry);
+}
+
+bool ampi_work_entry_is_idle(const struct ampi_work_table *table, const struct ampi_work_entry *entry)
+{
+    return entry->n_users == 0 && gpu_worker_are_done(table->worker, &entry->used);
+}
+
+struct ampi_work_entry *ampi_work_table_oldest(const struct ampi_work_table *table,
+                                               bool (*is_kept)(const struct ampi_work_entry *,
+                                                               const struct ampi_work *),
+                                               const struct ampi_work *owner)
+{
+    struct ampi_work_entry *oldest = NULL;
+
+    for (int i = 0; i < table->n; i++) {
+        struct ampi_work_entry *entry = table->entries[i];
+        if (entry->n_pins == 0 && entry->block_bytes > 0 && (!oldest || entry->last_use < oldest->last_use) &&
+            ampi_work_entry_is_idle(table, entry) && !(is_kept && is_kept(entry, owner)))
+            oldest = entry;
+    }
+    return oldest;
+}
+
+void ampi_work_table_touch(struct ampi_work_table *table, struct ampi_work_entry *entry)
+{
+    entry->last_use = ++table->clock;
+}
+
+bool ampi_work_table_validate(const struct ampi_work_table *table)
+{
+    for (int i = 0; i < table->n; i++) {
+        const struct ampi_work_entry *entry = table->entries[i];
+        if (entry->from >= entry->to || (i > 0 && table->entries[i - 1]->to > entry->from))
+            return false;
+        for (int j = 0; j < entry->dirty.n; j++)
+            if (!ampi_ranges_contain(&entry->valid, entry->dirty.list[j].from, entry->dirty.list[j].to))
+                return false;
+        if (entry->valid.n > 0 &&
+            (entry->valid.list[0].from < entry->from || entry->valid.list[entry->valid.n - 1].to > entry->to))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * work.h: work requests (heddle_mpi_work.h): the operations, their kinds, and the engine that runs them.
+ *
+ * The life of a request, with the functions that change its state:
+ *
+ *      1 ARRIVED   submitted, in the engine's inbox   --ampi_work_turn-->            2 PENDING
+ *      2 PENDING   in order, waits for earlier ones   --admit (round.c)-->           3 TAKEN by a batch, or by the CPU
+ *      3 TAKEN     --its batch is done, or its errand (cpu.c): ampi_work_finish-->   4 DONE: the MPI request completes on its owner's PE
+ *
+ * Calls that concern data (sync, invalidate, pin) are operations in the same queue, on the stack of the ULT that waits for them.
+ *
+ * One engine serves all ranks and GPUs of the process. Any PE may run it, one at a time: whoever finds it busy goes on, and polls again
+ * while it has operations. So a PE that computes delays nobody. The rejected design, a PE that owns each GPU, did.
+ *
+ * Invariants:
+ *   1. Operations whose bytes conflict are taken in the order of their arrival: an operation that is not taken blocks later ones (round.c).
+ *   2. All fields of the engine but `arrived` belong to the PE that runs it.
+ *   3. An operation belongs to the engine from its submission until ampi_work_finish, then to its owner's PE.
+ */
+#ifndef AMPI_WORK_H
+#define AMPI_WORK_H
+
+#include "ampi/p2p/request.h"
+#include "ampi/work/copy_table.h"
+
+#pragma GCC visibility push(default)
+#include "heddle_mpi_work.h"
+#pragma GCC visibility pop
+
+#define AMPI_WORK_DEVICES 64
+#define AMPI_WORK_BATCHES 8               /* of a GPU, at a time */
+#define AMPI_WORK_TABLE_BYTES (64u << 10) /* of a batch */
+#define AMPI_WORK_DRAINS 64
+#define AMPI_WORK_SIZES 32 /* classes of sizes: powers of two of the number of blocks */
+
+/* Where requests go: +work. */
+enum ampi_work_mode { AMPI_WORK_GPU, AMPI_WORK_CPU, AMPI_WORK_BOTH };
+
+enum ampi_work_what {
+    AMPI_WORK_RUN,
+    AMPI_WORK_SYNC,    /* the host's memory becomes current */
+    AMPI_WORK_DROP,    /* the GPU's copies become invalid */
+    AMPI_WORK_RECEIVE, /* both: the host will write to some of the bytes */
+    AMPI_WORK_PIN,
+    AMPI_WORK_UNPIN
+};
+
+/* A kind, for all ranks of the process that have registered it; never freed. */
+struct ampi_work_kind {
+    struct ampi_work_kind *next;
+    char *name;
+    void *kernel; /* a CUfunction; NULL: only the CPU */
+    int device;   /* -1: none */
+    int n_threads;
+    size_t args_bytes;
+    int n_refs;                     /* handles */
+    struct ampi_work_batch *open;   /* in a round: the batch that takes its requests; NULL: none */
+    double block_ns;                /* running average of a block on the GPU; 0: not measured yet */
+    double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
+};
+
+/* A rank's handle of a kind. */
+struct ampi_work_handle {
+    uint32_t magic; /* AMPI_MAGIC_WORK */
+    struct ampi_rank *owner;
+    struct ampi_work_kind *kind;
+    AMPI_GPU_Work_cpu_fn *cpu; /* in the rank's copy of the program */
+};
+
+struct ampi_work_buffer {
+    struct ampi_rows rows;
+    int access;
+    bool is_device;                /* memory of the kind's GPU */
+    struct ampi_work_entry *entry; /* while TAKEN by a batch that is not launched */
+    void *address; /* the buffer as the program gave it: rows.from, less the type's lower bound */
+};
+
+/* An operation. */
+struct ampi_work {
+    struct ampi_work *next; /* of the list that it is on */
+    enum ampi_work_what what;
+    struct ampi_work_pe *pe; /* its owner's */
+    struct ampi_rank *owner;
+    int n_buffers;
+    struct ampi_work_buffer *buffers;
+    int error;     /* MPI's class */
+    int gpu_error; /* CUDA's: then `error` comes from it */
+    struct ult_wakeup wakeup;
+    struct ult *waiter; /* not RUN: the ULT that is suspended; NULL: not yet */
+    bool is_done;       /* not RUN */
+    /* RUN: */
+    struct ampi_request *request;
+    struct ampi_work_kind *kind;
+    AMPI_GPU_Work_cpu_fn *cpu; /* NULL: none */
+    unsigned n_blocks;
+    void *args;
+    int n_refusals; /* times that the GPU had no room for it, though it was idle */
+    bool is_for_cpu;
+    struct ult_errand errand;
+    atomic_bool cpu_is_done;
+    uint64_t cpu_ns;
+    size_t room_bytes; /* for arguments and buffers, behind the struct */
+};
+
+/* A part of the launch: requests of one kind. */
+struct ampi_work_batch {
+    struct ampi_work_kind *kind; /* NULL: not in use */
+    struct ampi_work *first;
+    struct ampi_work **end;
+    unsigned n_requests;
+    unsigned n_blocks;
+    size_t table_bytes;   /* so far */
+    uint64_t table;       /* on the GPU, AMPI_WORK_TABLE_BYTES */
+    unsigned char *image; /* the table in the host's memory */
+    int stream;
+    uint64_t step; /* 0: not launched */
+    uint64_t begun_ns;
+};
+
+/* Data on its way to the GPU. */
+struct ampi_work_upload {
+    struct ampi_work_entry *entry; /* NULL: the table of a batch */
+    uint64_t to;
+    const void *from;
+    size_t n_bytes;
+};
+
+/* Data on its way from the GPU, in pinned memory. */
+struct ampi_work_drain {
+    uintptr_t to;
+    const void *from;
+    size_t n_bytes;
+    uint64_t step; /* of GPU_WORKER_OUT */
+};
+
+struct ampi_work_device {
+    int number;
+    int error; /* CUDA's: nothing runs here any more */
+    struct gpu_worker *worker;
+    struct ampi_work_table table;
+    struct ampi_work_batch batches[AMPI_WORK_BATCHES];
+    int n_batches;                    /* in use */
+    struct ampi_work_upload *uploads; /* of this round */
+    int n_uploads;
+    int uploads_room;
+    struct ampi_work_drain drains[AMPI_WORK_DRAINS];
+    int n_drains;
+    bool is_draining; /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    uint64_t done_ns; /* when the last batch was done */
+};
+
+struct ampi_work_counts {
+    uint64_t n_requests, n_launches, n_cpu, n_evictions, in_bytes, in_copies, out_bytes, out_copies;
+};
+
+struct ampi_work_engine {
+    _Atomic(struct ampi_work *) arrived BASE_CACHE_ALIGNED; /* newest first */
+    atomic_bool is_running;
+    struct ampi_work *first BASE_CACHE_ALIGNED; /* PENDING, in order */
+    struct ampi_work **end;
+    int n_urgent;      /* of them: other than RUN */
+    double pending_ns; /* estimate of the GPU's time for them */
+    bool has_changed;  /* since the last round */
+    struct ampi_work *on_cpu;
+    struct ampi_work *finished; /* to be delivered when the engine is free again */
+    struct ampi_ranges reads;   /* bytes of this round's operations so far */
+    struct ampi_ranges writes;
+    struct ampi_work_device *devices[AMPI_WORK_DEVICES];
+    int n_devices; /* devices[i] is not NULL for some i below it */
+    struct ampi_work_counts counts;
+};
+extern struct ampi_work_engine ampi_work_engine;
+
+/* The state of a PE. */
+struct ampi_work_pe {
+    struct ult_source source; /* pending: operations of its ranks that are not delivered */
+    struct ult_pe *pe;
+    struct ampi_work *spare; /* operations to be used again */
+    int n_errands;           /* requests that its CPU runs or will run */
+};
+
+/* The state of a rank, at ampi_rank.work. */
+struct ampi_work_rank {
+    int n_active;       /* requests that are not done */
+    struct ult *waiter; /* AMPI_GPU_Work_wait_all; NULL: none */
+};
+
+/* ---- engine.c ---- */
+
+/* The calling PE's state. */
+struct ampi_work_pe *ampi_work_pe_self(void);
+
+/* Gives an operation to the engine; the engine runs at the PE's next poll, or by ampi_work_turn. Never switches. */
+void ampi_work_push(struct ampi_work *work);
+
+/* Runs the engine, unless another PE does. is_idle: the PE has nothing else to do. Never switches. */
+void ampi_work_turn(bool is_idle);
+
+/* The operation is over. */
+void ampi_work_finish(struct ampi_work *work);
+
+/* Does an operation that is not RUN, for the calling rank: error is 0 or CUDA's. May switch. */
+int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to) BASE_MUST_CHECK;
+
+/* The engine's state of a device; creates it. NULL: not possible, *error_out. Not by the engine. */
+struct ampi_work_device *ampi_work_device_open(int number, int *error_out);
+
+/* The device does not work any more: all its operations end with this error. */
+void ampi_work_device_fail(struct ampi_work_device *device, int error) BASE_COLD;
+
+/* ---- round.c ---- */
+
+/* Takes all pending operations that can be taken. True: some were. */
+bool ampi_work_round(bool is_idle);
+
+/* ---- data.c ---- */
+
+enum ampi_work_result {
+    AMPI_WORK_READY,
+    AMPI_WORK_WAIT, /* for something that is under way, or for the launch of the round's batches */
+    AMPI_WORK_FULL  /* the GPU has no room, and nothing is under way that would make any */
+};
+
+/* Finds or creates the entries of a request's buffers, makes sure that what it reads is on its way to the GPU, and marks what it writes.
+ * Nothing has changed for the request unless READY is returned. */
+enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struct ampi_work *work);
+
+/* Makes the host's copy of these bytes current. True: it is. */
+bool ampi_work_data_settle(const struct ampi_rows *rows);
+
+/* True if no upload reads the host's memory directly any more. */
+bool ampi_work_data_is_read(void);
+
+/* Drops the GPUs' copies of the bytes. */
+void ampi_work_data_drop(const struct ampi_rows *rows);
+
+void ampi_work_data_pin(const struct ampi_rows *rows, int added);
+
+/* Ends the round's steps of data from and to the GPU. */
+int ampi_work_data_flush(struct ampi_work_device *device) BASE_MUST_CHECK;
+
+/* Copies data that has come into the host's memory. */
+void ampi_work_data_arrived(struct ampi_work_device *device);
+
+void ampi_work_upload_add(struct ampi_work_device *device, struct ampi_work_upload upload);
+
+/* ---- launch_batch.c ---- */
+
+/* Adds a request to its kind's open batch. */
+enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struct ampi_work *work);
+
+/* Launches the open batches. */
+void ampi_work_batches_launch(struct ampi_work_device *device);
+
+/* Finishes the batches that are done. */
+void ampi_work_batches_poll(struct ampi_work_device *device);
+
+/* ---- cpu.c ---- */
+
+extern enum ampi_work_mode ampi_work_mode;
+
+/* True if the request should run on the CPU now. */
+bool ampi_work_cpu_is_better(const struct ampi_work_device *device, const struct ampi_work *work,
+                             bool is_idle);
+
+/* Starts a request on its owner's PE; finds those that have run. */
+void ampi_work_cpu_start(struct ampi_work *work);
+void ampi_work_cpu_poll(void);
+
+/* A batch has taken so long. */
+void ampi_work_measured(struct ampi_work_batch *batch, uint64_t duration_ns);
+
+/* An estimate of the GPU's time for a request. */
+double ampi_work_gpu_ns(const struct ampi_work *work);
+
+/* ---- work_end.c ---- */
+
+/* Called by the last functions of MPI of a rank. May switch. */
+void ampi_work_end(struct ampi_rank *rank);
+
+/* Bytes that data on a GPU may have a copy of. Any thread. */
+void ampi_work_widen(const struct ampi_rows *rows);
+
+void ampi_work_connect(void);
+
+#endif
