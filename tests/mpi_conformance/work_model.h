@@ -163,13 +163,35 @@ static inline void wm_compare(const struct wm_area *area, unsigned first, unsign
         }
 }
 
+/* Persistent requests look at the memory when they are started. */
+static inline void wm_send_persistent(unsigned first, unsigned n)
+{
+    MPI_Request requests[2];
+    unsigned got[WM_ELEMS];
+
+    MTEST_OK(MPI_Recv_init(got, (int)n, MPI_UNSIGNED, mtest_rank, 7, MPI_COMM_WORLD, &requests[0]));
+    MTEST_OK(MPI_Send_init(wm_own.data + first, (int)n, MPI_UNSIGNED, mtest_rank, 7, MPI_COMM_WORLD,
+                           &requests[1]));
+    for (int i = 0; i < 2; i++) {
+        MPI_Request work;
+        wm_submit(&wm_own, &work);
+        MTEST_OK(MPI_Wait(&work, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Startall(2, requests));
+        MTEST_OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+        MTEST_CHECK(memcmp(got, wm_own.model + first, n * sizeof(unsigned)) == 0,
+                    "a persistent message has other data");
+    }
+    for (int i = 0; i < 2; i++)
+        MTEST_OK(MPI_Request_free(&requests[i]));
+}
+
 /* The own area: no other rank uses it, so that its data can be looked at when its requests are done. */
 static inline void wm_look(void)
 {
     unsigned first = wm_random(WM_ELEMS), n = 1 + wm_random(WM_ELEMS - first), got[WM_ELEMS];
 
     MTEST_OK(AMPI_GPU_Work_wait_all());
-    switch (wm_random(4)) {
+    switch (wm_random(5)) {
     case 0:
         MTEST_OK(AMPI_GPU_Work_sync(wm_own.data + first, n * sizeof(unsigned)));
         wm_compare(&wm_own, first, n, "sync");
@@ -184,6 +206,9 @@ static inline void wm_look(void)
             got[i] = wm_own.model[first + i] = mtest_random(&wm_seed);
         MTEST_OK(MPI_Sendrecv(got, (int)n, MPI_UNSIGNED, mtest_rank, 6, wm_own.data + first, (int)n,
                               MPI_UNSIGNED, mtest_rank, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        break;
+    case 3:
+        wm_send_persistent(first, n);
         break;
     default:
         MTEST_OK(AMPI_GPU_Work_invalidate(wm_own.data + first, n * sizeof(unsigned)));
@@ -208,11 +233,24 @@ static inline void wm_step(void)
         MTEST_OK(AMPI_GPU_Work_unpin(wm_own.data, 64));
 }
 
+/* A broadcast of the shared area, whose data may be on a GPU, by a rank that has not asked for it. */
+static inline void wm_broadcast(void)
+{
+    unsigned *got = mtest_alloc(WM_ELEMS * sizeof(unsigned));
+
+    MTEST_OK(MPI_Bcast(mtest_rank == 0 ? wm_shared->data : got, WM_ELEMS, MPI_UNSIGNED, 0, MPI_COMM_WORLD));
+    if (mtest_rank > 0)
+        MTEST_CHECK(memcmp(got, wm_shared->model, WM_ELEMS * sizeof(unsigned)) == 0,
+                    "a broadcast has other data");
+    free(got);
+}
+
 /* The shared area, when nobody uses it: all of it must be as in the model. */
 static inline void wm_check_shared(void)
 {
     MTEST_OK(MPI_Waitall(WM_PENDING, wm_pending, MPI_STATUSES_IGNORE));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    wm_broadcast();
     MTEST_OK(AMPI_GPU_Work_sync(wm_shared->data, WM_ELEMS * sizeof(unsigned)));
     wm_compare(wm_shared, 0, WM_ELEMS, "the shared area");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));

@@ -33,9 +33,12 @@ double ampi_work_gpu_ns(const struct ampi_work *work)
     return work->n_blocks * (work->kind->block_ns > 0 ? work->kind->block_ns : UNKNOWN_BLOCK_NS);
 }
 
-void ampi_work_measured(struct ampi_work_batch *batch, uint64_t duration_ns)
+/* Without the fixed part of a launch, which would make small launches look like much work, and so lead to more of them. */
+void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch *batch, uint64_t duration_ns)
 {
-    average(&batch->kind->block_ns, (double)duration_ns / batch->n_blocks);
+    if (device->least_ns == 0 || duration_ns < device->least_ns)
+        device->least_ns = duration_ns;
+    average(&batch->kind->block_ns, 1 + (double)(duration_ns - device->least_ns) / batch->n_blocks);
 }
 
 /* ---- The choice ---- */

@@ -207,7 +207,7 @@ static void finish_batch(struct ampi_work_device *device, struct ampi_work_batch
 {
     uint64_t since_ns = batch->begun_ns > device->done_ns ? batch->begun_ns : device->done_ns;
 
-    ampi_work_measured(batch, now_ns - since_ns);
+    ampi_work_measured(device, batch, now_ns - since_ns);
     device->done_ns = now_ns;
     while (batch->first) {
         struct ampi_work *work = batch->first;

@@ -146,8 +146,9 @@ struct ampi_work_device {
     int uploads_room;
     struct ampi_work_drain drains[AMPI_WORK_DRAINS];
     int n_drains;
-    bool is_draining; /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
-    uint64_t done_ns; /* when the last batch was done */
+    bool is_draining;  /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    uint64_t done_ns;  /* when the last batch was done */
+    uint64_t least_ns; /* that a batch has taken: a launch and the poll that finds it done; 0: none yet */
 };
 
 struct ampi_work_counts {
@@ -269,7 +270,7 @@ void ampi_work_cpu_start(struct ampi_work *work);
 void ampi_work_cpu_poll(void);
 
 /* A batch has taken so long. */
-void ampi_work_measured(struct ampi_work_batch *batch, uint64_t duration_ns);
+void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch *batch, uint64_t duration_ns);
 
 /* An estimate of the GPU's time for a request. */
 double ampi_work_gpu_ns(const struct ampi_work *work);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * work.h: the combined kernel of the tests' work requests, as a function of the fake driver.
+ */
+#ifndef GPU_TEST_WORK_H
+#define GPU_TEST_WORK_H
+
+#include "../mpi_conformance/work_model.h"
+#include "device.h"
+#include "fakecuda.h"
+#include "heddle_work.h"
+
+/* What the combined kernel does, for all its blocks; a request's first block does its work. */
+static inline void run_launch(const void *args)
+{
+    const struct HEDDLE_Work_launch *launch = args;
+    const char *table = fakecuda_alias(launch->table, 16);
+    const struct HEDDLE_Work_entry *entries = (const void *)table;
+    unsigned next_block = 0;
+
+    for (unsigned i = 0; table && i < launch->n_requests; i++) {
+        const struct wm_task *task = (const void *)(table + entries[i].args_at);
+        const uint64_t *addresses = (const void *)(table + entries[i].buffers_at);
+        unsigned *buffers[WM_BUFFERS];
+        for (int j = 0; j < task->n_buffers; j++) {
+            const struct wm_rows *rows = &task->rows[j];
+            buffers[j] =
+                fakecuda_alias(addresses[j], ((rows->n - 1) * rows->stride + rows->row) * sizeof(unsigned));
+            if (!buffers[j] || entries[i].first_block != next_block)
+                abort();
+        }
+        wm_do(task, buffers);
+        next_block += entries[i].n_blocks;
+    }
+    if (next_block != launch->n_blocks)
+        abort();
+}
+
+static inline void wtest_init(int *argc, char ***argv)
+{
+    mtest_init(argc, argv, 1);
+    if (!fakecuda_is_here())
+        mtest_skip("the kernel is a function of the CPU: see examples/work_jacobi");
+    gtest_init();
+}
+
+/* For the current GPU. */
+static inline void wtest_register(const char *name, AMPI_GPU_Work_cpu_fn *cpu, AMPI_GPU_Work *work)
+{
+    CUfunction kernel;
+    CUmodule module;
+
+    fakecuda_add_kernel_of("wm_run_launch", run_launch, sizeof(struct HEDDLE_Work_launch));
+    GTEST_CU(cuModuleLoadData(&module, "work"));
+    GTEST_CU(cuModuleGetFunction(&kernel, module, "wm_run_launch"));
+    MTEST_OK(AMPI_GPU_Work_register(name, (void *)kernel, 32, sizeof(struct wm_task), cpu, work));
+}
+
+#endif

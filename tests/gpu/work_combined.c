@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Independent work requests of all ranks of a PE are one launch, whose data comes to the GPU in one copy and stays there: the second launch needs
+ * none but its table. A host that asks for one rank's data gets only that. */
+#include "work.h"
+
+#define N 500
+
+struct counts {
+    int launches, in, out;
+};
+
+static struct counts count(void)
+{
+    return (struct counts){fakecuda_calls("cuLaunchKernel"), fakecuda_calls("cuMemcpyHtoDAsync"),
+                           fakecuda_calls("cuMemcpyDtoHAsync")};
+}
+
+/* Every rank submits a request and waits. Returns the driver's calls meanwhile. */
+static struct counts run(AMPI_GPU_Work work, unsigned *data)
+{
+    struct wm_task task = {1, 5, {{0, N, 1, N, AMPI_GPU_WORK_READWRITE}}};
+    struct AMPI_GPU_Work_buffer buffer = {data, N, MPI_UNSIGNED, AMPI_GPU_WORK_READWRITE};
+    struct counts before, after;
+    MPI_Request request;
+
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    before = count();
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_OK(AMPI_GPU_Work_submit(work, 1, &task, 1, &buffer, &request));
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    after = count();
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    return (struct counts){after.launches - before.launches, after.in - before.in, after.out - before.out};
+}
+
+int main(int argc, char **argv)
+{
+    unsigned data[N], model[N], *models[] = {model};
+    struct wm_task task = {1, 5, {{0, N, 1, N, AMPI_GPU_WORK_READWRITE}}};
+    struct counts first, second;
+    AMPI_GPU_Work work;
+
+    wtest_init(&argc, &argv);
+    gtest_select(GTEST_GPU0);
+    for (unsigned i = 0; i < N; i++)
+        data[i] = model[i] = i + (unsigned)mtest_rank;
+    wtest_register("combined", NULL, &work);
+    first = run(work, data);
+    second = run(work, data);
+    MTEST_CHECK(first.launches == 1 && second.launches == 1, "%d and %d launches", first.launches,
+                second.launches);
+    MTEST_CHECK(second.in == 1 && second.out == 0 && first.out == 0,
+                "the second launch has %d copies to the GPU, %d from it, the first one %d", second.in,
+                second.out, first.out);
+    wm_do(&task, models);
+    wm_do(&task, models);
+    MTEST_OK(AMPI_GPU_Work_sync(data, sizeof data));
+    MTEST_CHECK(memcmp(data, model, sizeof data) == 0, "the data is wrong");
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    MTEST_CHECK(count().out == mtest_size, "%d copies from the GPU", count().out);
+    MTEST_OK(AMPI_GPU_Work_free(&work));
+    return mtest_end();
+}
