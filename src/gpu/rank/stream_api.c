@@ -342,6 +342,7 @@ static CUresult synchronize_context(CUcontext context, const void *caller, void 
     CUresult result;
 
     gpu_guard_prepare();
+    gpu_wait_for_all(context, caller);
     return gpu_streams_synchronize(context, caller, &result)
                ? result
                : gpu_offload_call(&call.offload, gpu_offload_is_wanted(caller));

@@ -266,3 +266,34 @@ void gpu_wait_before_asking_again(const void *caller)
     ult_yield();
     gpu_wait_leave(entered);
 }
+
+/* The event is complete when all work of the context is done, also graphs whose nodes wait for a PE. */
+static bool record_all(CUcontext context, CUevent *event_out)
+{
+    CUstreamCaptureMode mode;
+    CUresult result;
+
+    if (!context || !gpu_stream_real.r_cuCtxRecordEvent ||
+        gpu_driver.cuEventCreate(event_out, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    result = gpu_stream_real.r_cuCtxRecordEvent(context, *event_out);
+    (void)gpu_capture_set_mode(mode);
+    if (result != CUDA_SUCCESS)
+        gpu_driver.cuEventDestroy(*event_out);
+    return result == CUDA_SUCCESS;
+}
+
+void gpu_wait_for_all(CUcontext context, const void *caller)
+{
+    CUevent event;
+
+    if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
+        return;
+    if (record_all(context ? context : gpu_context_current(), &event)) {
+        gpu_wait_for_mark(event, caller);
+        gpu_driver.cuEventDestroy(event);
+    }
+    while (atomic_load(&gpu_streams_n_waiting) > 0)
+        gpu_wait_before_asking_again(caller);
+}

@@ -70,6 +70,10 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
+/* Called before a call of the driver that waits for all work of a context (NULL: the current one): in a process with one
+ * rank, lets the PE make progress until that is done. May switch. */
+void gpu_wait_for_all(CUcontext context, const void *caller);
+
 /* Called after a wait or a query whose result was "done": starts the operations that the rank's streams have
  * reached, before those that the program calls next. Never switches. */
 void gpu_wait_is_over(const void *caller);
