@@ -362,6 +362,20 @@ static void right_windows(void)
     MPI_Win_free(&win);
 }
 
+/* Types without a constant. */
+static void right_f90_types(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size;
+    MPI_Datatype real, integer;
+
+    MPI_Type_create_f90_real(15, 307, &real);
+    MPI_Type_create_f90_integer(9, &integer);
+    MPI_Bcast(doubles, 2, real, 0, MPI_COMM_WORLD);
+    MPI_Allgather(ints, 1, integer, other, 1, integer, MPI_COMM_WORLD);
+    MPI_Sendrecv(doubles, 2, real, next, 9, doubles + 8, 2, real, prev, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(ints, 1, integer, next, 9, other, 1, integer, prev, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static void right_collectives(void)
 {
     MPI_Datatype two;
@@ -374,6 +388,7 @@ static void right_collectives(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     MPI_Allgather(ints, 1, two, other, 2, MPI_INT, MPI_COMM_WORLD);
     MPI_Type_free(&two);
+    right_f90_types();
 }
 
 int main(int argc, char **argv)

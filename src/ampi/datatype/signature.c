@@ -104,10 +104,11 @@ static struct ampi_signature *build_predefined(const struct ampi_type *type)
 {
     struct ampi_recipe_piece parts[2];
     struct ampi_signature *out = create(2);
+    const struct ampi_type *leaf = type->recipe ? type->recipe->impl : type; /* MPI_Type_create_f90_real */
 
     out->n_repeats = 1;
     if (!ampi_type_pair_parts(type, parts)) {
-        add_run(out, (struct ampi_signature_run){type, 1});
+        add_run(out, (struct ampi_signature_run){leaf, 1});
         return out;
     }
     for (int i = 0; i < 2; i++)

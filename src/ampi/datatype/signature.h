@@ -12,7 +12,7 @@
 #include "ampi/datatype/type.h"
 
 struct ampi_signature_run {
-    const struct ampi_type *leaf; /* predefined, and not a pair */
+    const struct ampi_type *leaf; /* in ampi_type_predefined, and not a pair */
     MPI_Count n;
 };
 
