@@ -314,8 +314,25 @@ class Test:
             assert kinds["RMA_OP_COMPLETE_BLOCKING"] == 20 * n_ranks and kinds["RMA_GROUP_SYNC"] == 16 * n_ranks, kinds
             assert kinds["RMA_ACQUIRE_LOCK"] == kinds["RMA_RELEASE_LOCK"] == 8 * n_ranks, kinds
             self.check_nesting(n_ranks, lines)
+        self.converts_last_events(tool, archive)
+        done = subprocess.run([tool, self.trace, "/dev/null/archive"], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("heddle-trace2otf2: /dev/null/archive: "), done
         done = subprocess.run([tool, self.program, self.work / "none"], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 1 and "not a trace of Heddle" in done.stderr and not (self.work / "none").exists(), done
+
+    def converts_last_events(self, tool, archive):
+        """Of a rank that has lost its early states, the first event is the beginning of a collective."""
+        content = json.loads(self.trace.read_text())
+        of_rank = [event for event in content["traceEvents"] if event["pid"] == 2 and event["tid"] == 0]
+        first = max(event["ts"] for event in of_rank if event.get("cat") == "collective" and event["ph"] == "b")
+        last = max(event["ts"] for event in of_rank if event["ph"] == "X")
+        assert first < last
+        content["traceEvents"] = [event for event in of_rank if event["ts"] >= (last if event["ph"] == "X" else first)]
+        short = self.work / "short.json"
+        short.write_text(json.dumps(content))
+        shutil.rmtree(archive, ignore_errors=True)
+        subprocess.run([tool, short, archive], timeout=60, check=True)
+        subprocess.run(["otf2-print", "-Werror", archive / "traces.otf2"], stdout=subprocess.DEVNULL, timeout=60, check=True)
 
     @staticmethod
     def check_nesting(n_ranks, lines):
