@@ -54,6 +54,33 @@ static void check_f90(void)
     MTEST_CHECK(type == MPI_INT, "a refused call wrote a type");
 }
 
+/* A rank has its own attributes of a type that all ranks share. */
+static void check_attributes(void)
+{
+    MPI_Datatype types[20];
+    int key, values[20], flag, *found;
+
+    MTEST_OK(MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &key, NULL));
+    for (int i = 0; i < 20; i++) {
+        values[i] = 100 * mtest_rank + i;
+        if (i < 15)
+            MTEST_OK(MPI_Type_create_f90_real(i + 1, MPI_UNDEFINED, &types[i]));
+        else
+            MTEST_OK(MPI_Type_create_f90_integer(i - 14, &types[i]));
+        MTEST_OK(MPI_Type_get_attr(types[i], key, &found, &flag));
+        MTEST_CHECK(!flag, "type %d has an attribute", i);
+        MTEST_OK(MPI_Type_set_attr(types[i], key, &values[i]));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 20; i++) {
+        MTEST_OK(MPI_Type_get_attr(types[i], key, &found, &flag));
+        MTEST_CHECK(flag && *found == values[i], "the attribute of type %d", i);
+    }
+    for (int i = 0; i < 20; i += 2) /* others end with the rank */
+        MTEST_OK(MPI_Type_delete_attr(types[i], key));
+    MTEST_OK(MPI_Type_free_keyval(&key));
+}
+
 static void check_match_size(void)
 {
     static const struct {
@@ -79,6 +106,7 @@ int main(int argc, char **argv)
     mtest_init(&argc, &argv, 1);
     mtest_errors_return(MPI_COMM_WORLD);
     check_f90();
+    check_attributes();
     check_match_size();
     return mtest_end();
 }

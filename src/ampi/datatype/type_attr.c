@@ -10,6 +10,8 @@ struct ampi_attrs **ampi_attr_of_type(struct ampi_rank *self, struct ampi_type *
 {
     if (!type->is_predefined)
         return &type->attrs;
+    if (!ampi_handle_is_predefined(type->predefined)) /* MPI_Type_create_f90_real */
+        return ampi_attr_of_shared(self, type);
     return ampi_attr_of_predefined(self, (uintptr_t)type->predefined - AMPI_TYPE_FIRST, AMPI_TYPE_COUNT);
 }
 

@@ -43,6 +43,13 @@ struct ampi_keyvals {
     int next;                /* start of the search for a free one, so that numbers are reused late */
     struct ampi_attrs **of_predefined; /* attributes of predefined datatypes; NULL: none yet */
     size_t n_predefined;               /* entries of it */
+    struct shared *shared;             /* attributes of other objects that all ranks share */
+};
+
+struct shared {
+    struct shared *next;
+    const void *object;
+    struct ampi_attrs *attrs;
 };
 
 /* The ABI's own keys have smaller numbers. */
@@ -480,15 +487,38 @@ struct ampi_attrs **ampi_attr_of_predefined(struct ampi_rank *self, size_t index
     return &table->of_predefined[index];
 }
 
+struct ampi_attrs **ampi_attr_of_shared(struct ampi_rank *self, const void *object)
+{
+    struct ampi_keyvals *table = keyvals_of(self);
+    struct shared *shared = table->shared;
+
+    while (shared && shared->object != object)
+        shared = shared->next;
+    if (!shared) {
+        shared = base_calloc(1, sizeof *shared, "attributes of predefined objects");
+        shared->object = object;
+        shared->next = table->shared;
+        table->shared = shared;
+    }
+    return &shared->attrs;
+}
+
 void ampi_attr_fini(struct ampi_rank *rank)
 {
     struct ampi_keyvals *table = rank->keyvals;
+    struct shared *shared;
 
     if (!table)
         return;
     for (size_t i = 0; i < table->n_predefined; i++) {
         if (table->of_predefined[i])
             free_attrs(table->of_predefined[i]);
+    }
+    while ((shared = table->shared)) {
+        table->shared = shared->next;
+        if (shared->attrs)
+            free_attrs(shared->attrs);
+        free(shared);
     }
     for (int i = 0; i < table->n_keyvals; i++)
         free(table->keyvals[i]);

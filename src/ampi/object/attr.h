@@ -67,4 +67,7 @@ int ampi_keyval_free(enum ampi_attr_on kind, int *keyval);
  * must be the same at each call. */
 struct ampi_attrs **ampi_attr_of_predefined(struct ampi_rank *self, size_t index, size_t n_objects);
 
+/* The same of another object that is never freed. */
+struct ampi_attrs **ampi_attr_of_shared(struct ampi_rank *self, const void *object);
+
 #endif
