@@ -12,6 +12,7 @@
  *      lost I                      receives, and prints the error
  *      join SOCKET                 rank 0 connects to that of another job by a Unix socket; prints whether it can
  *      leave I                     disconnects; "drop I" frees
+ *      group I, regroup            frees a connection; creates a communicator from the group of both sides
  *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
  *      await FILE, create FILE     waits until there is a file
  *      pause MS                    computes so long
@@ -38,6 +39,7 @@
 static int rank, size, is_child;
 static MPI_Comm stack[64];
 static int n_stack;
+static MPI_Group both;
 static char port[MPI_MAX_PORT_NAME];
 
 static const char *name_of(int error)
@@ -124,6 +126,27 @@ static void talk(MPI_Comm inter, int n_others)
     require(sum == (me + n + size - 1) % (n + size), "put");
     MPI_Win_free(&win);
     MPI_Comm_free(&all);
+}
+
+/* Frees a connection, but keeps the group of both sides. */
+static void keep_group(MPI_Comm inter)
+{
+    MPI_Comm all;
+
+    require(!MPI_Intercomm_merge(inter, 0, &all), "merge");
+    MPI_Comm_group(all, &both);
+    MPI_Comm_free(&all);
+    MPI_Comm_free(&inter);
+}
+
+static void meet_group(void)
+{
+    MPI_Comm all;
+
+    require(!MPI_Comm_create_from_group(both, "both", MPI_INFO_NULL, MPI_ERRORS_RETURN, &all), "from group");
+    require(!MPI_Barrier(all), "barrier");
+    MPI_Comm_free(&all);
+    MPI_Group_free(&both);
 }
 
 static int connect_to(const char *name, MPI_Comm *inter)
@@ -285,6 +308,11 @@ static int run(char **word, char *program)
     } else if (strcmp(op, "drop") == 0) {
         inter = take(arg, 1);
         MPI_Comm_free(&inter);
+    } else if (strcmp(op, "group") == 0) {
+        keep_group(take(arg, 1));
+    } else if (strcmp(op, "regroup") == 0) {
+        meet_group();
+        return 1;
     } else if (strcmp(op, "spawn") == 0) {
         require(!MPI_Comm_spawn(program, MPI_ARGV_NULL, atoi(arg), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter,
                                 MPI_ERRCODES_IGNORE),

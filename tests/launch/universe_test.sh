@@ -106,6 +106,10 @@ beside 2 3 open a accept a talk 0 2 talk 0 2 leave 0
 expect "a job that computes while another one waits for it" 0 'talked to: 3 talked to: 3 end: well' '' \
     "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 3 pause 3500 talk 0 3 leave 0
 expect_beside "the one that waits" 0 'talked to: 2 talked to: 2 end: well'
+beside 2 3 open a accept a group 0 regroup
+expect "... and has freed what they shared, but forms a communicator from their group later" 0 'end: well' '' \
+    "${run[@]}" --procs 2 -n 2 ./job connect a group 0 pause 3500 regroup
+expect_beside "the one that is in the call" 0 'end: well'
 beside 1 2 open a accept a talk 0 2 leave 0 pause 4000
 expect "a deadlock of a job that has disconnected from one that computes" 1 'talked to: 2' 'deadlock: .*under way [^,]*MPI_Recv' \
     "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 leave 0 block

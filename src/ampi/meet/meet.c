@@ -243,6 +243,29 @@ void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct amp
         finish(meeting, new_context_id, payloads);
 }
 
+/* ---- Links ---- */
+
+/* Marks the processes of other jobs whose ranks the meetings of a list wait for. */
+static void mark_members(const struct meeting *list, bool *is_linked)
+{
+    for (const struct meeting *meeting = list; meeting; meeting = meeting->next)
+        for (int i = 0; i < meeting->key->group->n_ranks; i++) {
+            int proc_id = ampi_procs_of_rank(ampi_group_world_rank(meeting->key->group, i));
+            if (!ampi_procs_is_own(proc_id))
+                is_linked[proc_id] = true;
+        }
+}
+
+bool ampi_meet_is_linked(bool *is_linked)
+{
+    pthread_mutex_lock(&table.lock);
+    mark_members(table.announced, is_linked);
+    for (unsigned i = 0; i < TABLE_CHAINS; i++)
+        mark_members(table.chains[i], is_linked);
+    pthread_mutex_unlock(&table.lock);
+    return false;
+}
+
 /* ---- Failed members ---- */
 
 /* Moves meetings at which not all members can arrive from a list to the front of `others`. */

@@ -56,6 +56,9 @@ void ampi_meet_announce(struct ampi_meet *const *members, int n_members, uint64_
 /* The members of all processes have arrived. On the PE that called ampi_meet_announce. */
 void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct ampi_meet_payload *payloads);
 
+/* struct ampi_procs_client: the members of a meeting may have freed all communicators that they shared. */
+bool ampi_meet_is_linked(bool *is_linked);
+
 /* Processes have failed: meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */
 void ampi_meet_handle_failure(void);
 

@@ -259,7 +259,8 @@ static void look_again(int pe_id)
 
 void ampi_meet_connect(void)
 {
-    static const struct ampi_procs_client client = {.forget = forget, .look_again = look_again};
+    static const struct ampi_procs_client client = {
+        .forget = forget, .look_again = look_again, .is_linked = ampi_meet_is_linked};
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_MEET, handle);
