@@ -15,6 +15,7 @@
  */
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
+#include "image/libc/rebind_timer.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -179,6 +180,11 @@ static bool has_function(const struct image_signals *rank, int number)
     return rank && rank->is_set[number] && is_function(&rank->actions[number]);
 }
 
+static bool does_ignore(const struct image_signals *rank, int number)
+{
+    return rank->is_set[number] && rank->actions[number].sa_handler == SIG_IGN;
+}
+
 /* Returns false if the rank has no handler. The call is counted before the look at the action: image_signals_have_ended. */
 static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *info, void *context)
 {
@@ -269,8 +275,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
         return;
     }
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        is_handled |= call_handler_of(rank, number, info, context);
-    if (!is_handled)
+        is_handled |= call_handler_of(rank, number, info, context) || does_ignore(rank, number);
+    if (!is_handled && !image_timers_have_left(number, info))
         do_without(NULL, number, info, context);
 }
 
