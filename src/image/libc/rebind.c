@@ -97,6 +97,7 @@ static void init(struct image_libc *libc)
     *(int *)libc->variables[IMAGE_OPTOPT] = '?';
     pthread_mutex_init(&libc->lock, NULL);
     pthread_mutex_init(&libc->critical, NULL);
+    image_signals_begin(libc);
     image_env_init(libc);
     image_zone_init(libc);
     image_stack_init(libc);

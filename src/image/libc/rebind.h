@@ -192,6 +192,9 @@ void image_libc_gomp_critical_end(void);
 /* Calls the function on the rank's alternate stack; on the present one if there is none, or if it is that one. */
 void image_altstack_call(void (*function)(void *), void *arg);
 
+/* For a rank in the memory of one that has ended. */
+void image_signals_begin(struct image_libc *libc);
+
 /* At the rank's end: its handlers are not called any more. */
 void image_signals_forget(struct image_libc *libc);
 

@@ -156,8 +156,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
 struct image_signals {
     int mark; /* in si_errno of a signal that a rank sends to itself; > 0 */
     struct sigaction actions[NSIG];
-    bool is_set[NSIG];    /* else the rank has the process's action */
-    atomic_int n_running; /* calls of its handlers that have not returned */
+    bool is_set[NSIG];     /* else the rank has the process's action */
+    atomic_int n_running;  /* calls of its handlers that have not returned */
+    atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
     struct image_libc *libc;
     _Atomic(struct image_signals *) next; /* link of `ranks` */
 };
@@ -252,6 +253,8 @@ int image_signals_send(struct image_libc *libc, pid_t tid, int number, const uni
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
     int mark = libc->signals && index_of(number) < 0 ? libc->signals->mark : 0;
 
+    if (mark && atomic_load(&libc->signals->has_ended))
+        return 0;
     if (!value && !mark)
         return (int)syscall(SYS_tgkill, getpid(), tid, number);
     info.si_errno = value ? mark : -mark;
@@ -270,6 +273,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
     bool is_handled = false;
 
     if (target) {
+        if (target->signals && atomic_load(&target->signals->has_ended))
+            return;
         if (!call_handler_of(target->signals, number, info, context))
             do_without(target->signals, number, info, context);
         return;
@@ -294,8 +299,17 @@ static struct image_signals *signals_of(struct image_libc *libc)
 
 void image_signals_forget(struct image_libc *libc)
 {
-    if (libc->signals) /* stays: on_signal may run on another thread */
-        memset(libc->signals->is_set, 0, sizeof libc->signals->is_set);
+    if (!libc->signals)
+        return;
+    atomic_store(&libc->signals->has_ended, true);
+    memset(libc->signals->is_set, 0,
+           sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */
+}
+
+void image_signals_begin(struct image_libc *libc)
+{
+    if (libc->signals)
+        atomic_store(&libc->signals->has_ended, false);
 }
 
 bool image_signals_have_ended(const struct image_libc *libc)
