@@ -102,7 +102,8 @@ static CUresult copy_from_host(CUdeviceptr to, const void *from, size_t n_bytes,
     gpu_call_end(&call);
     if (result != CUDA_SUCCESS)
         return result;
-    if (is_pageable && gpu_streams_return_early(&call, to, 0))
+    if (is_pageable && atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) == 0 &&
+        gpu_streams_return_early(&call, to, 0))
         return CUDA_SUCCESS;
     return gpu_wait_for_stream(call.stream, caller);
 }

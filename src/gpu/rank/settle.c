@@ -11,6 +11,9 @@
  * A collective or a window may let another rank ask first, on another PE. So each early call of a rank leaves its addresses and
  * an event in a list of the process. A call is in the list before its rank looks again whether the buffer has the attribute, and
  * a PE that asks sets the attribute before it looks into the list: one of them waits.
+ *
+ * Behind a stream that waits for a message, such a call may never end while this PE waits. CUDA itself does not wait for
+ * cudaMemset, and copies from pageable memory do not return early there. So MPI waits for those calls for a short time only.
  */
 #include "gpu/rank/streams.h"
 
@@ -22,18 +25,27 @@
 #define CU_CTX_SYNC_MEMOPS 0x80
 #endif
 
+/* For so long MPI waits for calls that may be behind waits for messages. */
+#define DEPENDENT_NS 2000000
+
+/* The list is searched for calls that are done when it has become twice as long, and from this length on. */
+#define LENGTH_MIN 16
+
 /* A call that has returned early. */
 struct early {
     struct early *next;
     CUcontext context;
     CUevent event;             /* after its work */
     CUdeviceptr written, read; /* 0: none */
+    bool is_dependent;         /* streams waited for messages at the time: its own may, too */
 };
 
 static _Atomic bool calls_wait;
 static _Atomic int n_early;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the lists */
 static struct early *list, *spare;
+static int n_searched =
+    LENGTH_MIN; /* the length of the list at which it is searched for calls that are done */
 
 /* ---- The list. Lock held ---- */
 
@@ -51,6 +63,22 @@ static void drop_done(CUcontext context)
         early->next = spare;
         spare = early;
         atomic_fetch_sub(&n_early, 1);
+    }
+    n_searched = 2 * atomic_load(&n_early) + LENGTH_MIN;
+}
+
+/* Takes a call off the list that is not waited for. */
+static void drop_one(const struct early *call)
+{
+    for (struct early **link = &list; *link; link = &(*link)->next) {
+        struct early *early = *link;
+        if (early->event != call->event || early->written != call->written || early->read != call->read)
+            continue;
+        *link = early->next;
+        early->next = spare;
+        spare = early;
+        atomic_fetch_sub(&n_early, 1);
+        return;
     }
 }
 
@@ -111,7 +139,8 @@ static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr re
     bool is_recorded;
 
     pthread_mutex_lock(&lock);
-    drop_done(call->face->context);
+    if (atomic_load(&n_early) >= n_searched)
+        drop_done(call->face->context);
     early = take_spare(call->face->context);
     pthread_mutex_unlock(&lock);
     if (!early)
@@ -120,6 +149,7 @@ static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr re
     to = is_recorded ? &list : &spare;
     early->written = written;
     early->read = read;
+    early->is_dependent = atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0;
     pthread_mutex_lock(&lock);
     early->next = *to;
     *to = early;
@@ -177,35 +207,62 @@ static const struct early *find(CUdeviceptr from, CUdeviceptr to)
     return found;
 }
 
-/* Waits for the event of one such call; false: there is none. */
-static bool settle_one(CUdeviceptr from, CUdeviceptr to)
+/* Its context is current. False: the context is broken, or a dependent call is not done at this time. */
+static bool wait_for(const struct early *early, uint64_t until_ns)
+{
+    CUresult result;
+
+    if (!early->is_dependent)
+        return gpu_driver.cuEventSynchronize(early->event) == CUDA_SUCCESS;
+    while ((result = gpu_driver.cuEventQuery(early->event)) == CUDA_ERROR_NOT_READY &&
+           ult_now_ns() < until_ns)
+        continue;
+    return result == CUDA_SUCCESS;
+}
+
+/* Waits for the event of one such call, and takes it off the list. False: there is none. */
+static bool settle_one(CUdeviceptr from, CUdeviceptr to, uint64_t until_ns)
 {
     const struct early *found;
     struct early early;
     CUcontext before;
+    bool is_done;
 
     pthread_mutex_lock(&lock);
     found = find(from, to);
     if (found)
         early = *found;
     pthread_mutex_unlock(&lock);
-    if (!found || gpu_context_enter(early.context, &before))
+    if (!found)
         return false;
-    if (gpu_driver.cuEventSynchronize(early.event) != CUDA_SUCCESS)
-        found = NULL; /* the context is broken */
+    if (gpu_context_enter(early.context, &before)) {
+        gpu_early_forget(early.context);
+        return true;
+    }
+    is_done = wait_for(&early, until_ns);
     pthread_mutex_lock(&lock);
-    drop_done(early.context);
+    if (is_done)
+        drop_done(early.context);
+    else
+        drop_one(&early);
     pthread_mutex_unlock(&lock);
     gpu_context_leave(early.context, before);
-    return found != NULL;
+    return true;
 }
 
 void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to)
 {
+    uint64_t until_ns;
+
     if (is_refused) {
         atomic_store(&calls_wait, true);
         make_contexts_wait();
+        from = 0; /* a call on mapped memory may begin in another part of it */
+        to = UINTPTR_MAX;
     }
-    while (atomic_load(&n_early) > 0 && settle_one(from, to))
+    if (atomic_load(&n_early) == 0)
+        return;
+    until_ns = ult_now_ns() + DEPENDENT_NS;
+    while (atomic_load(&n_early) > 0 && settle_one(from, to, until_ns))
         continue;
 }
