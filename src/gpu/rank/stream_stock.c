@@ -95,6 +95,14 @@ static struct stock *find(CUcontext context)
     return NULL;
 }
 
+/* The priority that the driver makes of it. */
+static int within(const struct stock *stock, int priority)
+{
+    return stock->greatest == 0 ? priority
+           : priority > 0       ? 0
+                                : (priority < stock->greatest ? stock->greatest : priority);
+}
+
 bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_used)
 {
     struct stock *stock;
@@ -106,44 +114,56 @@ bool gpu_stock_put(CUcontext context, CUstream stream, int priority, bool is_use
     if (has_room) {
         stock->streams[stock->n].stream = stream;
         stock->streams[stock->n].is_used = is_used;
-        stock->streams[stock->n++].priority = priority;
+        stock->streams[stock->n++].priority = within(stock, priority);
     }
     pthread_mutex_unlock(&lock);
     return has_room;
 }
 
 /* Lock held. */
-static bool is_free(const struct stock *stock, int i, int priority)
+static CUstream take_one(struct stock *stock, int i)
 {
-    return stock->streams[i].priority == priority &&
-           (!stock->streams[i].is_used || gpu_driver.cuStreamQuery(stock->streams[i].stream) == CUDA_SUCCESS);
+    CUstream taken = stock->streams[i].stream;
+
+    if (stock->streams[i].is_used && gpu_driver.cuStreamQuery(taken) != CUDA_SUCCESS)
+        return NULL;
+    stock->streams[i] = stock->streams[--stock->n];
+    return taken;
 }
 
 /* Lock held. */
 static CUstream take(struct stock *stock, int priority)
 {
-    int i = stock->n;
-    CUstream taken;
+    CUstream taken = NULL;
 
-    while (i > 0 && !is_free(stock, i - 1, priority))
-        i--;
-    if (i == 0)
-        return NULL;
-    taken = stock->streams[i - 1].stream;
-    stock->streams[i - 1] = stock->streams[--stock->n];
+    for (int i = stock->n; i > 0 && !taken; i--)
+        if (stock->streams[i - 1].priority == priority)
+            taken = take_one(stock, i - 1);
     return taken;
 }
 
-/* A stream of priority 0 that gets this one: the creation of a stream may never end now. Lock held. */
+/* One of another priority, but not the greatest: those are for PEs. Lock held. */
+static CUstream take_other(struct stock *stock)
+{
+    CUstream taken = take(stock, 0);
+
+    for (int i = stock->n; i > 0 && !taken; i--)
+        if (stock->streams[i - 1].priority != stock->greatest)
+            taken = take_one(stock, i - 1);
+    return taken;
+}
+
+/* A stream of another priority that gets this one: the creation of a stream may never end now. Lock held. */
 static CUstream take_and_change(struct stock *stock, int priority)
 {
-    CUstreamAttrValue value = {.priority = priority < stock->greatest ? stock->greatest : priority};
+    CUstreamAttrValue value = {.priority = priority};
     CUstream taken;
     int found = 0;
 
-    if (priority >= 0 || !gpu_stream_real.r_cuStreamSetAttribute || !gpu_stream_real.r_cuStreamGetPriority)
+    if (stock->greatest == 0 || !gpu_stream_real.r_cuStreamSetAttribute ||
+        !gpu_stream_real.r_cuStreamGetPriority)
         return NULL;
-    taken = take(stock, 0);
+    taken = take_other(stock);
     if (!taken ||
         (gpu_stream_real.r_cuStreamSetAttribute(taken, CU_STREAM_ATTRIBUTE_PRIORITY, &value) ==
              CUDA_SUCCESS &&
@@ -163,9 +183,9 @@ CUstream gpu_stock_take(CUcontext context, int priority)
     pthread_mutex_lock(&lock);
     stock = find(context);
     if (stock)
-        taken = take(stock, priority);
+        taken = take(stock, within(stock, priority));
     if (stock && !taken && atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
-        taken = take_and_change(stock, priority);
+        taken = take_and_change(stock, within(stock, priority));
     pthread_mutex_unlock(&lock);
     return taken;
 }
