@@ -56,6 +56,8 @@ static inline void before_start(const struct ampi_request *object)
     if (object->kind == &ampi_send_kind || object->kind == &ampi_recv_kind)
         ampi_work_settle(object->u.p2p.buf, object->u.p2p.count, object->u.p2p.type,
                          object->kind == &ampi_recv_kind);
+    else if (object->kind->settle)
+        object->kind->settle(object);
     else
         ampi_work_settle(NULL, -1, NULL, true);
 }

@@ -40,6 +40,8 @@ struct ampi_request_kind {
     const char *name; /* for reports: "receive" */
     /* MPI_Start: INACTIVE -> ACTIVE. Returns an error code. May not switch. */
     int (*start)(struct ampi_request *request);
+    /* Before MPI_Start, for buffers of work requests (datatype/work_hook.h); NULL: all memory counts. May switch. */
+    void (*settle)(const struct ampi_request *request);
     /* MPI_Cancel of an ACTIVE or COMPLETE request; completes it on success. Returns an error code. */
     int (*cancel)(struct ampi_request *request);
     /* At Wait or Test, once complete: may fill the status and returns the request's error (generalized

@@ -5,6 +5,7 @@
  */
 #include "ampi/coll/engine/coll.h"
 
+#include "ampi/comm/topo.h"
 #include "base/log.h"
 
 static uint64_t changes_now(void)
@@ -78,11 +79,20 @@ void ampi_coll_memory_free(struct ampi_coll_args *args)
 
 /* ---- Buffers of work requests ---- */
 
-/* Without arrays of counts the buffer may have a block for each member, as far as is known here. */
+/* Without arrays of counts the buffer may have a block for each member or neighbor, as far as is known here. */
+static MPI_Count blocks_max(const struct ampi_comm *comm)
+{
+    MPI_Count n = comm->peer->n_ranks > comm->local->n_ranks ? comm->peer->n_ranks : comm->local->n_ranks;
+
+    if (comm->shared->topo && ampi_topo_in_degree(comm) > n)
+        n = ampi_topo_in_degree(comm);
+    if (comm->shared->topo && ampi_topo_out_degree(comm) > n)
+        n = ampi_topo_out_degree(comm);
+    return n;
+}
+
 static void settle(const struct ampi_coll_args *args, const struct ampi_coll_buf *buf, bool is_written)
 {
-    MPI_Count n = args->comm->peer->n_ranks;
-
     if (!has_memory(buf))
         return;
     for (int i = 0; i < buf->n_blocks; i++) {
@@ -91,7 +101,7 @@ static void settle(const struct ampi_coll_args *args, const struct ampi_coll_buf
             ampi_work_settle(block.buf, block.count, block.type, is_written);
     }
     if (buf->n_blocks == 0 && buf->count > 0)
-        ampi_work_settle(buf->buf, n * buf->count, buf->type, is_written);
+        ampi_work_settle(buf->buf, blocks_max(args->comm) * buf->count, buf->type, is_written);
 }
 
 void ampi_coll_settle(const struct ampi_coll_args *args)

@@ -8,6 +8,7 @@
  * sent when the last partition is ready, unless both ends are on one PE (partitioned.h). Both kinds of
  * messages travel on the hidden communicator, where no receive of the program can match them.
  */
+#include "ampi/datatype/work_hook.h"
 #include "ampi/object/info.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/partitioned/partitioned.h"
@@ -186,9 +187,19 @@ static void release(struct ampi_request *request)
     }
 }
 
+/* A send is settled when its partitions are ready. */
+static void settle(const struct ampi_request *request)
+{
+    const struct ampi_partitioned *end = request->u.extra;
+
+    if (!end->is_send)
+        ampi_work_before(end->buf, end->count, end->type, true);
+}
+
 static const struct ampi_request_kind partitioned_kind = {
     .name = "partitioned operation",
     .start = start,
+    .settle = settle,
     .release = release,
 };
 
@@ -411,6 +422,17 @@ static inline int mark_ready(struct ampi_request *request, int partition)
     return MPI_SUCCESS;
 }
 
+/* Makes the partitions' data current that work requests have written since the start. */
+static inline void settle_ready(const struct ampi_request *request, int low, int high)
+{
+    const struct ampi_partitioned *end = request->u.extra;
+    MPI_Count n_elems = end->count / end->n_partitions;
+
+    if (high >= low && end->peer_rank != MPI_PROC_NULL)
+        ampi_work_before((const char *)end->buf + low * n_elems * end->type->extent_bytes,
+                         (high - low + 1) * n_elems, end->type, false);
+}
+
 /* True if it has a prequest: then marking the last partition does not complete it at once. */
 static inline bool is_for_kernels(const struct ampi_request *request)
 {
@@ -438,6 +460,7 @@ int PMPI_Pready(int partition, MPI_Request request)
     error = check_ready(request, partition, partition, &object);
     if (BASE_UNLIKELY(error))
         return error;
+    settle_ready(object, partition, partition);
     has_prequest = is_for_kernels(object);
     error = mark_ready(object, partition);
     if (BASE_UNLIKELY(has_prequest))
@@ -454,6 +477,8 @@ int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request
 
     ampi_enter("MPI_Pready_range");
     error = check_ready(request, partition_low, partition_high, &object);
+    if (!error)
+        settle_ready(object, partition_low, partition_high);
     has_prequest = !error && is_for_kernels(object);
     for (int i = partition_low; i <= partition_high && !error; i++)
         error = mark_ready(object, i);
@@ -474,6 +499,8 @@ int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request re
         return ampi_raise_self(MPI_ERR_ARG, "a list of %d partitions", length);
     for (int i = 0; i < length && !error; i++)
         error = check_ready(request, array_of_partitions[i], array_of_partitions[i], &object);
+    for (int i = 0; i < length && !error; i++)
+        settle_ready(object, array_of_partitions[i], array_of_partitions[i]);
     has_prequest = !error && length > 0 && is_for_kernels(object);
     for (int i = 0; i < length && !error; i++)
         error = mark_ready(object, array_of_partitions[i]);
