@@ -64,10 +64,10 @@ int AMPI_GPU_Work_wait_all(void);
 /* Makes the host's memory current, after all earlier requests that write to it. MPI's messages and collectives do it by themselves. May switch. */
 int AMPI_GPU_Work_sync(const void *address, MPI_Count bytes);
 
-/* The host has written to this memory, or will free it: drops the data on the GPU. May switch. */
+/* Before the host writes to this memory or frees it: drops the data on the GPU, which could otherwise overwrite the host's at any time. May switch. */
 int AMPI_GPU_Work_invalidate(const void *address, MPI_Count bytes);
 
-/* The copies of this memory that are on the GPU stay there, however full it is, until unpin. May switch. */
+/* Copies of this memory on GPUs stay there, however full they are, until unpin. Pins do not count: one unpin ends all pins of a byte. May switch. */
 int AMPI_GPU_Work_pin(const void *address, MPI_Count bytes);
 int AMPI_GPU_Work_unpin(const void *address, MPI_Count bytes);
 

@@ -102,6 +102,7 @@ START_TEST(room_hands_out_free_blocks)
 {
     enum { UNITS = 64, BLOCKS = 40, BASE = 1000 };
     struct gpu_room room = {0};
+    struct gpu_room_piece piece;
     uint64_t at[BLOCKS];
     size_t n[BLOCKS] = {0};
     bool is_taken[2 * UNITS] = {0};
@@ -128,6 +129,12 @@ START_TEST(room_hands_out_free_blocks)
     ck_assert_int_eq(room.n_free, 2);
     ck_assert(room.free[0].n_bytes == UNITS && room.free[1].n_bytes == UNITS);
     ck_assert(!gpu_room_take(&room, UNITS + 1, &at[0]));
+    ck_assert(gpu_room_take(&room, 1, &at[0]));
+    ck_assert(gpu_room_remove(&room, &piece) && piece.at == BASE + UNITS && piece.n_bytes == UNITS);
+    ck_assert(!gpu_room_remove(&room, &piece));
+    gpu_room_give(&room, at[0], 1);
+    ck_assert(gpu_room_remove(&room, &piece) && piece.at == BASE && piece.n_bytes == UNITS);
+    ck_assert(room.n_free == 0 && room.n_pieces == 0);
     free(room.free);
     free(room.pieces);
 }

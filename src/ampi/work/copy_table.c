@@ -84,17 +84,18 @@ bool ampi_work_entry_is_idle(const struct ampi_work_table *table, const struct a
     return entry->n_users == 0 && gpu_worker_are_done(table->worker, &entry->used);
 }
 
-struct ampi_work_entry *ampi_work_table_oldest(const struct ampi_work_table *table,
-                                               bool (*is_kept)(const struct ampi_work_entry *,
-                                                               const struct ampi_work *),
-                                               const struct ampi_work *owner)
+struct ampi_work_entry *
+ampi_work_table_oldest(const struct ampi_work_table *table, const struct ampi_ranges *pins,
+                       bool (*is_kept)(const struct ampi_work_entry *, const struct ampi_work *),
+                       const struct ampi_work *owner)
 {
     struct ampi_work_entry *oldest = NULL;
 
     for (int i = 0; i < table->n; i++) {
         struct ampi_work_entry *entry = table->entries[i];
-        if (entry->n_pins == 0 && entry->block_bytes > 0 && (!oldest || entry->last_use < oldest->last_use) &&
-            ampi_work_entry_is_idle(table, entry) && !(is_kept && is_kept(entry, owner)))
+        if (!ampi_ranges_overlap(pins, entry->from, entry->to) && entry->block_bytes > 0 &&
+            (!oldest || entry->last_use < oldest->last_use) && ampi_work_entry_is_idle(table, entry) &&
+            !(is_kept && is_kept(entry, owner)))
             oldest = entry;
     }
     return oldest;

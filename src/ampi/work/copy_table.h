@@ -26,7 +26,6 @@ struct ampi_work_entry {
     struct gpu_worker_steps used;    /* the last steps that read from it or write to it */
     uint64_t last_use;               /* for LRU */
     int n_users;                     /* requests that are about to be launched */
-    int n_pins;                      /* AMPI_GPU_Work_pin */
 };
 
 struct ampi_work_table {
@@ -54,13 +53,13 @@ void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entr
 /* True if nothing prevents the removal of the entry but dirty bytes. */
 bool ampi_work_entry_is_idle(const struct ampi_work_table *table, const struct ampi_work_entry *entry);
 
-/* The idle entry without pins that has memory, whose last use is the oldest, and which is_kept (NULL: none) does not keep for its owner; NULL: there
+/* The idle entry without pinned bytes that has memory, whose last use is the oldest, and which is_kept (NULL: none) does not keep for its owner; NULL: there
  * is none. */
 struct ampi_work;
-struct ampi_work_entry *ampi_work_table_oldest(const struct ampi_work_table *table,
-                                               bool (*is_kept)(const struct ampi_work_entry *,
-                                                               const struct ampi_work *),
-                                               const struct ampi_work *owner);
+struct ampi_work_entry *
+ampi_work_table_oldest(const struct ampi_work_table *table, const struct ampi_ranges *pins,
+                       bool (*is_kept)(const struct ampi_work_entry *, const struct ampi_work *),
+                       const struct ampi_work *owner);
 
 void ampi_work_table_touch(struct ampi_work_table *table, struct ampi_work_entry *entry);
 

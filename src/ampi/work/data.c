@@ -150,7 +150,7 @@ static void drop_from(struct ampi_work_device *device, const struct ampi_rows *r
         struct ampi_work_entry *entry = device->table.entries[i];
         ampi_ranges_remove_rows(&entry->valid, rows);
         ampi_ranges_remove_rows(&entry->dirty, rows);
-        if (entry->valid.n == 0 && entry->n_pins == 0 && ampi_work_entry_is_idle(&device->table, entry))
+        if (entry->valid.n == 0 && ampi_work_entry_is_idle(&device->table, entry))
             ampi_work_table_remove(&device->table, entry);
         else
             i++;
@@ -164,21 +164,6 @@ void ampi_work_data_drop(const struct ampi_rows *rows)
     for (int i = 0; i < engine->n_devices; i++)
         if (engine->devices[i])
             drop_from(engine->devices[i], rows);
-}
-
-void ampi_work_data_pin(const struct ampi_rows *rows, int added)
-{
-    struct ampi_work_engine *engine = &ampi_work_engine;
-
-    for (int d = 0; d < engine->n_devices; d++)
-        for (int i = engine->devices[d] ? ampi_work_table_find(&engine->devices[d]->table, rows->from) : 0;
-             engine->devices[d] && i < engine->devices[d]->table.n &&
-             engine->devices[d]->table.entries[i]->from < ampi_rows_end(rows);
-             i++) {
-            struct ampi_work_entry *entry = engine->devices[d]->table.entries[i];
-            if (entry->n_pins + added >= 0)
-                entry->n_pins += added;
-        }
 }
 
 /* ---- Making room ---- */
@@ -211,7 +196,8 @@ static enum ampi_work_result make_room(struct ampi_work_device *device, size_t n
     enum ampi_work_result result = AMPI_WORK_FULL;
 
     while (n_drained < n_bytes) {
-        struct ampi_work_entry *entry = ampi_work_table_oldest(&device->table, keep ? is_own : NULL, keep);
+        struct ampi_work_entry *entry =
+            ampi_work_table_oldest(&device->table, &ampi_work_engine.pins, keep ? is_own : NULL, keep);
         if (!entry)
             break;
         if (entry->dirty.n == 0) {
@@ -246,20 +232,18 @@ static struct ampi_range range_of(const struct ampi_work *work, const struct amp
     return range;
 }
 
-/* Removes the entries that overlap the range, which then includes them, unless that is too large for the GPU. The sum of their pins. */
-static enum ampi_work_result join(struct ampi_work_device *device, struct ampi_range *range, int *n_pins)
+/* Removes the entries that overlap the range, which then includes them, unless that is too large for the GPU. */
+static enum ampi_work_result join(struct ampi_work_device *device, struct ampi_range *range)
 {
     struct ampi_work_table *table = &device->table;
     int first = ampi_work_table_find(table, range->from), end = first;
     struct ampi_range all = *range;
     bool is_ready = true;
 
-    *n_pins = 0;
     for (; end < table->n && table->entries[end]->from < range->to; end++) {
         struct ampi_work_entry *entry = table->entries[end];
         all.from = entry->from < all.from ? entry->from : all.from;
         all.to = entry->to > all.to ? entry->to : all.to;
-        *n_pins += entry->n_pins;
         if (entry->n_users == 0)
             drain(device, entry, entry->from, entry->to);
         is_ready &= entry->dirty.n == 0 && ampi_work_entry_is_idle(table, entry);
@@ -280,18 +264,15 @@ static enum ampi_work_result provide(struct ampi_work_device *device, const stru
     struct ampi_range range = range_of(work, buffer);
     struct ampi_work_entry *entry = ampi_work_table_get(&device->table, range.from, range.to);
     enum ampi_work_result result;
-    int n_pins = 0;
 
     if (entry)
         return AMPI_WORK_READY;
-    result = join(device, &range, &n_pins);
+    result = join(device, &range);
     while (result == AMPI_WORK_READY && !entry) {
         entry = ampi_work_table_add(&device->table, range.from, range.to, buffer->is_device);
         if (!entry)
             result = make_room(device, range.to - range.from, work);
     }
-    if (entry)
-        entry->n_pins = n_pins;
     return result;
 }
 
@@ -305,11 +286,17 @@ static bool has_all(const struct ampi_work_device *device, const struct ampi_wor
     return true;
 }
 
-/* Once the GPU is full though it is idle: all its data leaves, so that free memory is in one piece. */
-static void purge(struct ampi_work_device *device)
+/* Once the GPU is full though it is idle: all its data leaves, so that free memory is in one piece. FULL: it has left. */
+static enum ampi_work_result purge(struct ampi_work_device *device)
 {
-    while (make_room(device, SIZE_MAX, NULL) == AMPI_WORK_READY)
-        continue;
+    enum ampi_work_result result;
+
+    do
+        result = make_room(device, SIZE_MAX, NULL);
+    while (result == AMPI_WORK_READY);
+    if (result == AMPI_WORK_FULL)
+        gpu_worker_trim(device->worker);
+    return result;
 }
 
 /* ---- To a GPU ---- */
@@ -398,11 +385,13 @@ enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struc
     for (int i = 0; i < work->n_buffers && result == AMPI_WORK_READY; i++)
         if (!is_current(device, &work->buffers[i]))
             result = AMPI_WORK_WAIT;
+    if (device->error)
+        result = AMPI_WORK_WAIT; /* it has failed meanwhile */
     if (result == AMPI_WORK_READY)
         for (int i = 0; i < work->n_buffers; i++)
             use(device, &work->buffers[i]);
     else if (result == AMPI_WORK_FULL)
-        purge(device);
+        result = purge(device);
     gpu_worker_leave(device->worker);
     return result;
 }

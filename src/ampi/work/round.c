@@ -43,7 +43,7 @@ static bool do_data(struct ampi_work_engine *engine, struct ampi_work *work)
     const struct ampi_rows *rows = &work->buffers[0].rows;
 
     if (work->what == AMPI_WORK_PIN || work->what == AMPI_WORK_UNPIN) {
-        ampi_work_data_pin(rows, work->what == AMPI_WORK_PIN ? 1 : -1);
+        (work->what == AMPI_WORK_PIN ? ampi_ranges_add_rows : ampi_ranges_remove_rows)(&engine->pins, rows);
         return true;
     }
     if (work->what == AMPI_WORK_DROP)
@@ -92,8 +92,12 @@ static enum outcome take_to_gpu(struct ampi_work_device *device, struct ampi_wor
 
     if (result == AMPI_WORK_READY)
         return TAKEN;
-    if (result == AMPI_WORK_WAIT || ++work->n_refusals < REFUSALS_MAX)
+    if (result == AMPI_WORK_WAIT)
         return WAITS;
+    if (++work->n_refusals < REFUSALS_MAX) {
+        ampi_work_engine.has_changed = true; /* there may be room now, and nothing else would say so */
+        return WAITS;
+    }
     if (work->cpu && !has_device_buffer(work)) {
         work->is_for_cpu = true;
         return take_to_cpu(work);

@@ -167,6 +167,7 @@ struct ampi_work_engine {
     struct ampi_work *finished; /* to be delivered when the engine is free again */
     struct ampi_ranges reads;   /* bytes of this round's operations so far */
     struct ampi_ranges writes;
+    struct ampi_ranges pins;
     struct ampi_work_device *devices[AMPI_WORK_DEVICES];
     int n_devices; /* devices[i] is not NULL for some i below it */
     struct ampi_work_counts counts;
@@ -235,8 +236,6 @@ bool ampi_work_data_is_read(void);
 
 /* Drops the GPUs' copies of the bytes. */
 void ampi_work_data_drop(const struct ampi_rows *rows);
-
-void ampi_work_data_pin(const struct ampi_rows *rows, int added);
 
 /* Ends the round's steps of data from and to the GPU. */
 int ampi_work_data_flush(struct ampi_work_device *device) BASE_MUST_CHECK;

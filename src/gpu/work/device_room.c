@@ -46,7 +46,7 @@ static int piece_of(const struct gpu_room *room, uint64_t at)
     int found = -1;
 
     for (int i = 0; i < room->n_pieces; i++)
-        if (room->pieces[i] <= at && (found < 0 || room->pieces[i] > room->pieces[found]))
+        if (room->pieces[i].at <= at && (found < 0 || room->pieces[i].at > room->pieces[found].at))
             found = i;
     return found;
 }
@@ -60,8 +60,27 @@ void gpu_room_add(struct gpu_room *room, uint64_t at, size_t n_bytes)
 {
     room->pieces =
         base_realloc(room->pieces, (size_t)(room->n_pieces + 1) * sizeof *room->pieces, "a GPU's memory");
-    room->pieces[room->n_pieces++] = at;
+    room->pieces[room->n_pieces++] = (struct gpu_room_piece){at, n_bytes};
     gpu_room_give(room, at, n_bytes);
+}
+
+bool gpu_room_remove(struct gpu_room *room, struct gpu_room_piece *piece_out)
+{
+    int i = 0, piece, last = room->n_pieces - 1;
+
+    while (i < room->n_free && room->free[i].n_bytes < room->pieces[room->free[i].piece].n_bytes)
+        i++;
+    if (i == room->n_free)
+        return false;
+    piece = room->free[i].piece;
+    *piece_out = room->pieces[piece];
+    erase(room, i);
+    for (i = 0; i < room->n_free; i++)
+        if (room->free[i].piece == last)
+            room->free[i].piece = piece;
+    room->pieces[piece] = room->pieces[last];
+    room->n_pieces = last;
+    return true;
 }
 
 bool gpu_room_take(struct gpu_room *room, size_t n_bytes, uint64_t *at_out)

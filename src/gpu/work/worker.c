@@ -171,7 +171,8 @@ static size_t headroom(const struct gpu_worker *worker)
 static BASE_COLD bool grow(struct gpu_worker *worker, size_t n_bytes)
 {
     size_t left;
-    size_t wanted = n_bytes > PIECE_BYTES ? n_bytes : PIECE_BYTES;
+    bool is_first = worker->taken_bytes == 0; /* for good: the tables of launches */
+    size_t wanted = n_bytes > PIECE_BYTES || is_first ? n_bytes : PIECE_BYTES;
     CUdeviceptr memory = 0;
 
     if (worker->budget_bytes - worker->taken_bytes < n_bytes || ult_now_ns() - worker->full_ns < ASK_AGAIN_NS)
@@ -203,6 +204,17 @@ bool gpu_worker_take(struct gpu_worker *worker, size_t n_bytes, uint64_t *addres
 void gpu_worker_give(struct gpu_worker *worker, uint64_t address, size_t n_bytes)
 {
     gpu_room_give(&worker->room, address, base_round_up(n_bytes, GPU_WORKER_UNIT));
+}
+
+void gpu_worker_trim(struct gpu_worker *worker)
+{
+    struct gpu_room_piece piece;
+
+    while (gpu_room_remove(&worker->room, &piece)) {
+        gpu_driver.cuMemFree(piece.at);
+        worker->taken_bytes -= piece.n_bytes;
+        worker->full_ns = 0;
+    }
 }
 
 size_t gpu_worker_capacity(const struct gpu_worker *worker)

@@ -53,6 +53,9 @@ void gpu_worker_leave(struct gpu_worker *worker);
 bool gpu_worker_take(struct gpu_worker *worker, size_t n_bytes, uint64_t *address_out) BASE_MUST_CHECK;
 void gpu_worker_give(struct gpu_worker *worker, uint64_t address, size_t n_bytes);
 
+/* Gives pieces of memory that are all free back to the driver, so that a larger one may take their place. Waits for the GPU. */
+void gpu_worker_trim(struct gpu_worker *worker);
+
 /* The largest block that could be taken if all were free. */
 size_t gpu_worker_capacity(const struct gpu_worker *worker);
 
