@@ -49,6 +49,24 @@ struct ampi_work_pe *ampi_work_pe_self(void)
 
 /* ---- Delivering ---- */
 
+static void wake_all(struct ampi_work_rank *rank)
+{
+    while (rank->waiters) {
+        struct ult *ult = rank->waiters->ult;
+        rank->waiters = rank->waiters->next;
+        ult_ready(ult);
+    }
+}
+
+void ampi_work_wait_all(struct ampi_work_rank *rank)
+{
+    while (rank->n_active > 0) {
+        struct ampi_work_waiter waiter = {rank->waiters, ult_self()};
+        rank->waiters = &waiter;
+        ult_suspend();
+    }
+}
+
 static void deliver_run(struct ampi_work *work)
 {
     struct ampi_request *request = work->request;
@@ -65,10 +83,8 @@ static void deliver_run(struct ampi_work *work)
     request->u.extra = NULL;
     work->next = pe->spare;
     pe->spare = work;
-    if (--rank->n_active == 0 && rank->waiter) {
-        ult_ready(rank->waiter);
-        rank->waiter = NULL;
-    }
+    if (--rank->n_active == 0)
+        wake_all(rank);
     ampi_request_complete(request);
 }
 

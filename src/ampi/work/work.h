@@ -50,14 +50,14 @@ enum ampi_work_what {
 struct ampi_work_kind {
     struct ampi_work_kind *next;
     char *name;
-    void *kernel; /* a CUfunction; NULL: only the CPU */
-    int device;   /* -1: none */
+    void *_Atomic kernel; /* a CUfunction of the newest handle, or of the last one; NULL: only the CPU */
+    int device;           /* -1: none */
     int n_threads;
     size_t args_bytes;
-    int n_refs;                     /* handles */
-    struct ampi_work_batch *open;   /* in a round: the batch that takes its requests; NULL: none */
-    double block_ns;                /* running average of a block on the GPU; 0: not measured yet */
-    double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
+    struct ampi_work_handle *handles; /* of ranks that have not ended */
+    struct ampi_work_batch *open;     /* in a round: the batch that takes its requests; NULL: none */
+    double block_ns;                  /* running average of a block on the GPU; 0: not measured yet */
+    double cpu_ns[AMPI_WORK_SIZES];   /* ... of a request on a CPU, by size; 0: not measured yet */
 };
 
 /* A rank's handle of a kind. */
@@ -65,7 +65,9 @@ struct ampi_work_handle {
     uint32_t magic; /* AMPI_MAGIC_WORK */
     struct ampi_rank *owner;
     struct ampi_work_kind *kind;
-    AMPI_GPU_Work_cpu_fn *cpu; /* in the rank's copy of the program */
+    AMPI_GPU_Work_cpu_fn *cpu;     /* in the rank's copy of the program */
+    void *kernel;                  /* the same: gone when the rank ends, or may be once the handle is freed */
+    struct ampi_work_handle *next; /* of the kind */
 };
 
 struct ampi_work_buffer {
@@ -182,10 +184,16 @@ struct ampi_work_pe {
     int n_errands;           /* requests that its CPU runs or will run */
 };
 
+/* On the stack of a ULT that waits for all requests of its rank. */
+struct ampi_work_waiter {
+    struct ampi_work_waiter *next;
+    struct ult *ult;
+};
+
 /* The state of a rank, at ampi_rank.work. */
 struct ampi_work_rank {
-    int n_active;       /* requests that are not done */
-    struct ult *waiter; /* AMPI_GPU_Work_wait_all; NULL: none */
+    int n_active;                     /* requests that are not done */
+    struct ampi_work_waiter *waiters; /* in ampi_work_wait_all: threads of the rank, too */
 };
 
 /* ---- engine.c ---- */
@@ -201,6 +209,9 @@ void ampi_work_turn(bool is_idle);
 
 /* The operation is over. */
 void ampi_work_finish(struct ampi_work *work);
+
+/* Waits until all requests of the rank are done. May switch. */
+void ampi_work_wait_all(struct ampi_work_rank *rank);
 
 /* Does an operation that is not RUN, for the calling rank: error is 0 or CUDA's. May switch. */
 int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to) BASE_MUST_CHECK;
@@ -273,6 +284,11 @@ void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch 
 
 /* An estimate of the GPU's time for a request. */
 double ampi_work_gpu_ns(const struct ampi_work *work);
+
+/* ---- work_api.c ---- */
+
+/* The rank ends: its kernels are not used any more. */
+void ampi_work_kinds_leave(const struct ampi_rank *rank);
 
 /* ---- work_end.c ---- */
 

@@ -23,7 +23,6 @@
 static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of opening devices */
 static struct ampi_work_kind *kinds;
 
-/* A kind whose last handle was freed gets the new kernel: the old one may be gone. */
 static struct ampi_work_kind *find_kind(const struct ampi_work_kind *wanted)
 {
     struct ampi_work_kind *kind;
@@ -40,9 +39,49 @@ static struct ampi_work_kind *find_kind(const struct ampi_work_kind *wanted)
         kind->next = kinds;
         kinds = kind;
     }
-    if (kind->n_refs++ == 0)
-        kind->kernel = wanted->kernel;
     return kind;
+}
+
+static void join_kind(struct ampi_work_handle *handle, const struct ampi_work_kind *wanted)
+{
+    pthread_mutex_lock(&kinds_lock);
+    handle->kind = find_kind(wanted);
+    handle->next = handle->kind->handles;
+    handle->kind->handles = handle;
+    handle->kind->kernel = handle->kernel;
+    pthread_mutex_unlock(&kinds_lock);
+}
+
+/* Another rank's kernel takes the place of this one, which may go. Pending requests that have no other use it still. */
+static void leave_kind(struct ampi_work_handle *handle)
+{
+    struct ampi_work_kind *kind = handle->kind;
+    struct ampi_work_handle **link = &kind->handles;
+
+    pthread_mutex_lock(&kinds_lock);
+    while (*link && *link != handle)
+        link = &(*link)->next;
+    if (*link)
+        *link = handle->next;
+    if (kind->handles)
+        kind->kernel = kind->handles->kernel;
+    pthread_mutex_unlock(&kinds_lock);
+}
+
+void ampi_work_kinds_leave(const struct ampi_rank *rank)
+{
+    pthread_mutex_lock(&kinds_lock);
+    for (struct ampi_work_kind *kind = kinds; kind; kind = kind->next) {
+        struct ampi_work_handle **link = &kind->handles;
+        while (*link)
+            if ((*link)->owner == rank)
+                *link = (*link)->next;
+            else
+                link = &(*link)->next;
+        if (kind->handles)
+            kind->kernel = kind->handles->kernel;
+    }
+    pthread_mutex_unlock(&kinds_lock);
 }
 
 static int open_device(int number)
@@ -95,12 +134,9 @@ static int register_kind(struct ampi_rank *self, const char *name, void *kernel,
     }
     wanted.name = (char *)(uintptr_t)name;
     handle = base_calloc(1, sizeof *handle, "a kind of work");
-    *handle = (struct ampi_work_handle){.magic = AMPI_MAGIC_WORK, .owner = self, .cpu = cpu};
-    pthread_mutex_lock(&kinds_lock);
-    handle->kind = find_kind(&wanted);
-    pthread_mutex_unlock(&kinds_lock);
-    if (!self->work)
-        self->work = base_calloc(1, sizeof *self->work, "a rank's work");
+    *handle =
+        (struct ampi_work_handle){.magic = AMPI_MAGIC_WORK, .owner = self, .cpu = cpu, .kernel = kernel};
+    join_kind(handle, &wanted);
     __atomic_store_n(&ampi_work_is_used, true, __ATOMIC_RELAXED);
     *work = (AMPI_GPU_Work)handle;
     return MPI_SUCCESS;
@@ -137,9 +173,7 @@ static int free_kind(const struct ampi_rank *self, AMPI_GPU_Work *work)
         return ampi_raise_self(MPI_ERR_ARG, "the address of the handle is NULL");
     if ((error = find(self, *work, &handle)))
         return error;
-    pthread_mutex_lock(&kinds_lock);
-    handle->kind->n_refs--;
-    pthread_mutex_unlock(&kinds_lock);
+    leave_kind(handle);
     handle->magic = AMPI_MAGIC_DEAD;
     free(handle);
     *work = AMPI_GPU_WORK_NULL;
@@ -304,6 +338,8 @@ static int submit(struct ampi_rank *self, AMPI_GPU_Work kind, int blocks, const 
             ampi_work_widen(&work->buffers[i].rows);
     work->request = ampi_request_create(self, &work_kind, NULL, false);
     work->request->u.extra = work;
+    if (!self->work) /* also after MPI_Finalize, if a session goes on */
+        self->work = base_calloc(1, sizeof *self->work, "a rank's work");
     self->work->n_active++;
     *request = (MPI_Request)work->request;
     ampi_work_push(work);
@@ -327,10 +363,8 @@ int AMPI_GPU_Work_wait_all(void)
     struct ult *gate = ampi_gate_pass("AMPI_GPU_Work_wait_all", __builtin_return_address(0));
     const struct ampi_rank *self = ampi_enter("AMPI_GPU_Work_wait_all");
 
-    while (self->work && self->work->n_active > 0) {
-        self->work->waiter = ult_self();
-        ult_suspend();
-    }
+    if (self->work)
+        ampi_work_wait_all(self->work);
     ampi_gate_leave(gate);
     return MPI_SUCCESS;
 }

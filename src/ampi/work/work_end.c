@@ -95,8 +95,10 @@ void ampi_work_end(struct ampi_rank *rank)
 
     if (!rank->work)
         return;
+    ampi_work_wait_all(rank->work); /* requests that were freed */
     if (ampi_work_do(AMPI_WORK_SYNC, 1, UINTPTR_MAX))
         base_log_verbose(1, "data of work requests is lost with its GPU");
+    ampi_work_kinds_leave(rank);
     free(rank->work);
     rank->work = NULL;
     if (base_settings.work_trace && !atomic_exchange(&is_printed, true))

@@ -306,6 +306,7 @@ struct fake_function {
     fakecuda_kernel_fn run;
     size_t args_bytes; /* 0: launches say it */
     bool is_loaded[FAKE_DEVICES_MAX];
+    bool is_gone; /* its module was unloaded */
 };
 
 /* Before its first launch on the current device: waits for the device. Lock held. */

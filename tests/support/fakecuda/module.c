@@ -120,6 +120,8 @@ static CUresult unload(const char *function, struct module *module)
     wait_for_gpu();
     if (module && !module->is_unloaded) {
         module->is_unloaded = true;
+        for (struct fake_function *i = module->functions; i; i = i->next)
+            i->is_gone = true;
         module->next = unloaded;
         unloaded = module;
     }
@@ -329,7 +331,7 @@ CUresult fake_launch_op(const struct fake_launch *launch, struct fake_op **op_ou
     const void *args = function ? arguments_of(launch, &args_bytes) : NULL;
     struct fake_op *op;
 
-    if (!function || (function->context && function->context != fake_current()))
+    if (!function || function->is_gone || (function->context && function->context != fake_current()))
         return CUDA_ERROR_INVALID_HANDLE;
     if (!args || args_bytes > 32764 || launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024)
         return CUDA_ERROR_INVALID_VALUE;
