@@ -50,6 +50,18 @@ static void check_question(const struct ampi_ranges *set, const bool *bits)
     ck_assert_int_eq(n_wrong, 0);
 }
 
+static struct ampi_rows any_rows(bool *bits)
+{
+    struct ampi_rows rows = {.row_bytes = 1 + any(9), .n = 1 + any(6)};
+
+    rows.stride = rows.row_bytes + any(12);
+    rows.from = any(BYTES - (unsigned)((rows.n - 1) * rows.stride + rows.row_bytes) + 1);
+    memset(bits, 0, BYTES);
+    for (size_t i = 0; i < rows.n; i++)
+        memset(bits + ampi_rows_get(&rows, i).from, 1, rows.row_bytes);
+    return rows;
+}
+
 START_TEST(sets_equal_a_bitmap)
 {
     struct ampi_ranges set = {0};
@@ -63,22 +75,19 @@ START_TEST(sets_equal_a_bitmap)
         memset(bits + from, is_added, n);
         check_set(&set, bits);
         check_question(&set, bits);
+        if (any(2)) {
+            bool bits_of_rows[BYTES];
+            struct ampi_rows rows = any_rows(bits_of_rows);
+            is_added = any(2);
+            (is_added ? ampi_ranges_add_rows : ampi_ranges_remove_rows)(&set, &rows);
+            for (int i = 0; i < BYTES; i++)
+                bits[i] = bits_of_rows[i] ? is_added : bits[i];
+            check_set(&set, bits);
+        }
     }
     ampi_ranges_free(&set);
 }
 END_TEST
-
-static struct ampi_rows any_rows(bool *bits)
-{
-    struct ampi_rows rows = {.row_bytes = 1 + any(9), .n = 1 + any(6)};
-
-    rows.stride = rows.row_bytes + any(12);
-    rows.from = any(BYTES - (unsigned)((rows.n - 1) * rows.stride + rows.row_bytes) + 1);
-    memset(bits, 0, BYTES);
-    for (size_t i = 0; i < rows.n; i++)
-        memset(bits + ampi_rows_get(&rows, i).from, 1, rows.row_bytes);
-    return rows;
-}
 
 START_TEST(rows_overlap_if_they_share_a_byte)
 {

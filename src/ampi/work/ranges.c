@@ -24,13 +24,18 @@ int ampi_ranges_find(const struct ampi_ranges *set, uintptr_t at)
     return low;
 }
 
+static void reserve(struct ampi_ranges *set, int n)
+{
+    if (n <= set->capacity)
+        return;
+    set->capacity = 2 * set->capacity > n ? 2 * set->capacity : n + 3;
+    set->list = base_realloc(set->list, (size_t)set->capacity * sizeof *set->list, "ranges of work");
+}
+
 /* Replaces the ranges first .. first + n_old - 1 by n_new other ones. */
 static void replace(struct ampi_ranges *set, int first, int n_old, const struct ampi_range *ranges, int n_new)
 {
-    if (set->n + n_new - n_old > set->capacity) {
-        set->capacity = set->capacity ? 2 * set->capacity : 4;
-        set->list = base_realloc(set->list, (size_t)set->capacity * sizeof *set->list, "ranges of work");
-    }
+    reserve(set, set->n + n_new - n_old);
     memmove(&set->list[first + n_new], &set->list[first + n_old],
             (size_t)(set->n - first - n_old) * sizeof *set->list);
     for (int i = 0; i < n_new; i++)
@@ -140,10 +145,32 @@ bool ampi_rows_overlap(const struct ampi_rows *a, const struct ampi_rows *b)
     return false;
 }
 
+/* Merges the rows and the ranges that they meet, which first move out of the way: so that many rows move the later ranges once. */
 void ampi_ranges_add_rows(struct ampi_ranges *set, const struct ampi_rows *rows)
 {
-    for (size_t i = 0; i < rows->n; i++)
-        ampi_ranges_add(set, ampi_rows_get(rows, i).from, ampi_rows_get(rows, i).to);
+    int n_rows = (int)rows->n, first = rows->from > 0 ? ampi_ranges_find(set, rows->from - 1) : 0;
+    int out = first, old = first + n_rows, end = set->n + n_rows;
+    struct ampi_range *list;
+
+    reserve(set, end);
+    list = set->list;
+    memmove(&list[old], &list[first], (size_t)(set->n - first) * sizeof *list);
+    for (int row = 0; row < n_rows || (old < end && list[old].from <= ampi_rows_end(rows));) {
+        struct ampi_range next = {UINTPTR_MAX, UINTPTR_MAX};
+        if (row < n_rows)
+            next = ampi_rows_get(rows, (size_t)row);
+        if (old < end && list[old].from <= next.from)
+            next = list[old++];
+        else
+            row++;
+        if (out > first && list[out - 1].to >= next.from)
+            list[out - 1].to = list[out - 1].to > next.to ? list[out - 1].to : next.to;
+        else
+            list[out++] = next;
+    }
+    if (out < old)
+        memmove(&list[out], &list[old], (size_t)(end - old) * sizeof *list);
+    set->n = out + end - old;
 }
 
 void ampi_ranges_remove_rows(struct ampi_ranges *set, const struct ampi_rows *rows)
