@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that mpi4py works in ranks of one process: examples/heat_python, spawned pools and pools on ranks, and heddle.channel
-# with its example. Building mpi4py takes minutes: HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was
-# built with this mpicc (docs/python.md); without it the test is skipped. Usage: python_mpi4py_test.sh BUILD
+# with its example; and the exit code after an exception while other ranks wait. Building mpi4py takes minutes:
+# HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was built with this mpicc (docs/python.md); without it
+# the test is skipped. Usage: python_mpi4py_test.sh BUILD
 set -u
 build=$1
 # shellcheck source=tools/test_expect.sh
@@ -34,5 +35,18 @@ for options in "-n 9" "--procs 2 -n 4"; do
     # shellcheck disable=SC2086
     expect "a manager, $options" 0 '^[38] workers: 849666 steps $' '' "$mpirun" $options "$python" \
         "$here/../../examples/manager_python/manager.py"
+done
+# ---- An exception in rank 1 while the others wait for it: nobody may hang ----
+raises='from mpi4py import MPI; world = MPI.COMM_WORLD; world.rank == 1 and {}["key"]; '
+for options in "-n 3 +p 1" "-n 3 +p 2" "--procs 2 -n 4" "--procs 3 -n 3"; do
+    # shellcheck disable=SC2086
+    expect "an exception before a Barrier, $options" 16 '' "KeyError: 'key' .*finalize.* barrier|KeyError: 'key' .* different" \
+        "$mpirun" $options "$python" -c "$raises world.Barrier()"
+    # shellcheck disable=SC2086
+    expect "an exception before a message, $options" 1 '' "KeyError: 'key' .*heddle: deadlock" \
+        "$mpirun" $options "$python" -c "$raises world.recv(source=1)"
+    # shellcheck disable=SC2086
+    expect "an exception with -m mpi4py, $options" 1 '' "KeyError: 'key' .*MPI_Abort was called with error code 1" \
+        "$mpirun" $options "$python" -m mpi4py -c "$raises world.Barrier()"
 done
 finish
