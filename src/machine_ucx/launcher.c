@@ -73,7 +73,8 @@ static const char *make_processes(const struct machine_place *place, struct mach
 
 const char *ucxm_launcher_attach(struct machine_place *place_out)
 {
-    struct machine_place place = {.wants_universe = place_out->wants_universe};
+    struct machine_place place = {.wants_universe = place_out->wants_universe,
+                                  .streams_wait = place_out->streams_wait};
     struct ucxm_watchdog watch;
     const char *error;
     pmix_status_t status;

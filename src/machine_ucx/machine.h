@@ -61,6 +61,7 @@ struct machine_place {
     int spawn_first;   /* of a process that was started later: the first of those started together; else 0 */
     int spawn_n_procs; /* their number; else n_procs */
     bool wants_universe;  /* set by attach's caller: the program connects to other jobs or spawns processes */
+    bool streams_wait;    /* set by attach's caller: streams or kernels of a GPU may wait for this process */
     const char *universe; /* the universe's folder; NULL: none */
     bool asks_pmix;       /* another launcher than Heddle's mpirun: start asks it for processes */
     int job_first;        /* in a universe (members.c) this job's processes have the numbers from here ... */
@@ -168,7 +169,7 @@ struct machine {
     const char *name;
 
     /* Returns false if there is no launcher, or it does not reply; *error_out (static) is the reason. Of *place the caller
-     * sets wants_universe. */
+     * sets wants_universe and streams_wait. */
     bool (*attach)(struct machine_place *place, const char **error_out);
     /* Returns false, too, if a process has failed before all have called open. */
     bool (*open)(int n_pes, const struct machine_client *client, const char **error_out);

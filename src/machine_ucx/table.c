@@ -10,6 +10,7 @@ struct ucxm ucxm;
 static bool attach(struct machine_place *place, const char **error_out)
 {
     ucxm.place.wants_universe = place->wants_universe;
+    ucxm.place.streams_wait = place->streams_wait;
     ucxm_descriptors_begin();
     *error_out = ucxm_launcher_attach(&ucxm.place);
     ucxm_descriptors_end();

@@ -41,6 +41,11 @@
 #define WITHIN_NODE "posix,xpmem,cma,self,cuda"
 #define BETWEEN_NODES "^sysv"
 
+/* Where streams of a GPU may wait for this process: cuda_ipc closes mappings of freed memory, and the driver waits for the
+ * whole GPU meanwhile, in the thread that has to deliver the message (seen on an H200, UCX 1.22). */
+#define WITHIN_NODE_BESIDE_WAITS "posix,xpmem,cma,self,cuda_copy"
+#define BETWEEN_NODES_BESIDE_WAITS "^sysv,cuda_ipc"
+
 /* Names of devices, separated by commas. */
 struct names {
     char text[1024];
@@ -200,10 +205,12 @@ void ucxm_transports_choose(ucp_config_t *config)
 {
     bool is_one_node = ucxm.place.node_n_procs == ucxm.place.n_procs;
     bool has_transports = getenv("UCX_TLS") != NULL, has_devices = getenv("UCX_NET_DEVICES") != NULL;
+    const char *within = ucxm.place.streams_wait ? WITHIN_NODE_BESIDE_WAITS : WITHIN_NODE;
+    const char *between = ucxm.place.streams_wait ? BETWEEN_NODES_BESIDE_WAITS : BETWEEN_NODES;
     struct names devices = {0};
 
     if (!has_transports)
-        ucp_config_modify(config, "TLS", is_one_node ? WITHIN_NODE : BETWEEN_NODES);
+        ucp_config_modify(config, "TLS", is_one_node ? within : between);
     if (!has_devices && !is_one_node) {
         add_interfaces(&devices);
         if (devices.n_bytes > 0)
@@ -215,8 +222,7 @@ void ucxm_transports_choose(ucp_config_t *config)
     if (is_one_node ? !has_transports : !has_devices)
         ucp_config_modify(config, "WARN_INVALID_CONFIG", "n");
     if (is_one_node && !has_transports)
-        base_log_verbose(2, "UCX may use these transports, as all processes are on one node: %s",
-                         WITHIN_NODE);
+        base_log_verbose(2, "UCX may use these transports, as all processes are on one node: %s", within);
     else if (devices.n_bytes > 0)
         base_log_verbose(2, "process %d of %d uses these network devices: %s", ucxm.place.proc_id,
                          ucxm.place.n_procs, devices.text);

@@ -3,6 +3,7 @@
  * library_env.c: environment variables for libraries of which each rank has a copy. Settings of the user prevail.
  */
 #include "ampi/job/job.h"
+#include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "image/image.h"
 
@@ -45,8 +46,7 @@ static void set_for_all(const char *name, const char *value, bool are_copies)
  * this kernel's result. In such programs kernels are loaded with their modules. */
 void ampi_library_env_set_for_streams(bool are_copies)
 {
-    if (!image_process_refers_to("mpix_stream_create") && !image_process_refers_to("mpix_prequest_create") &&
-        !image_process_refers_to("ampi_gpu_handlers_create"))
+    if (!ampi_procs_streams_wait())
         return;
     set_for_all("CUDA_DEVICE_MAX_CONNECTIONS", "32", are_copies);
     set_for_all("CUDA_MODULE_LOADING", "EAGER", are_copies);

@@ -17,6 +17,7 @@
 #include "ampi/object/sanitizer.h"
 #include "base/log.h"
 #include "gpu/nccl/nccl.h"
+#include "image/image.h"
 
 const struct machine *ampi_machine;
 
@@ -103,10 +104,17 @@ static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n
     _exit(is_first ? 2 : 0);
 }
 
+bool ampi_procs_streams_wait(void)
+{
+    return image_process_refers_to("mpix_stream_create") || image_process_refers_to("mpix_prequest_create") ||
+           image_process_refers_to("ampi_gpu_handlers_create");
+}
+
 void ampi_procs_attach(long n_ranks)
 {
     const struct machine *machine;
-    struct machine_place place = {.wants_universe = ampi_launched_wants_universe()};
+    struct machine_place place = {.wants_universe = ampi_launched_wants_universe(),
+                                  .streams_wait = ampi_procs_streams_wait()};
     const char *spawn = ampi_launched_spawn(), *error = NULL;
 
     ampi_sanitizer_prepare_ucx();

@@ -97,6 +97,9 @@ const struct machine *ampi_procs_load(const char *ucx);
 /* The machine, open, with calls that captures of CUDA neither stop nor are ended by, if it calls CUDA. (relaxed_machine.c) */
 const struct machine *ampi_procs_relax(const struct machine *machine);
 
+/* True if the program refers to functions by which streams or kernels of a GPU wait for this process. */
+bool ampi_procs_streams_wait(void);
+
 /* Loads the machine and gets this process's place: sets ampi_job's fields about processes and, from the
  * requested number of ranks (0: one per process), those about ranks. Ends the process with a message on
  * failure. Called once. */

@@ -12,7 +12,7 @@
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
-#include "gpu/rank/ucx_calls.h"
+#include "gpu/rank/ucx_streams.h"
 #include "gpu/rank/waits.h"
 #include "ult/pe.h"
 
@@ -75,7 +75,7 @@ void gpu_stock_fill(int device, CUcontext context, int n_ranks)
 void gpu_stock_prepare(int device, CUcontext context)
 {
     struct stock *stock = &stocks[device];
-    int least = 0, greatest = 0, n_of_ucx = gpu_ucx_calls_take_over();
+    int least = 0, greatest = 0, n_of_ucx = gpu_ucx_streams_take_over();
 
     if (gpu_call(cuCtxGetStreamPriorityRange, (&least, &greatest)))
         return;
