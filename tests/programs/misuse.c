@@ -362,7 +362,7 @@ static void right_windows(void)
     MPI_Win_free(&win);
 }
 
-/* Types without a constant. */
+/* Fortran's types: without a constant, and with another name than C's. */
 static void right_f90_types(void)
 {
     int next = (rank + 1) % size, prev = (rank + size - 1) % size;
@@ -374,6 +374,10 @@ static void right_f90_types(void)
     MPI_Allgather(ints, 1, integer, other, 1, integer, MPI_COMM_WORLD);
     MPI_Sendrecv(doubles, 2, real, next, 9, doubles + 8, 2, real, prev, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Sendrecv(ints, 1, integer, next, 9, other, 1, integer, prev, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(ints, 4, MPI_CHAR, next, 9, other, 4, MPI_CHARACTER, prev, 9, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(ints, 1, MPI_INTEGER, next, 9, other, 1, MPI_INT, prev, 9, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
 }
 
 static void right_collectives(void)

@@ -171,9 +171,16 @@ static void advance(struct position *at, MPI_Count n)
 }
 
 /* True if elements of these types match. MPI_BYTE and MPI_PACKED are the same basic type. */
+/* C's and Fortran's: reductions of the latter do no arithmetic, so their basic types differ. */
+static bool is_character(const struct ampi_type *leaf)
+{
+    return leaf->predefined == MPI_CHAR || leaf->predefined == MPI_CHARACTER;
+}
+
 static bool are_equal(const struct ampi_type *a, const struct ampi_type *b)
 {
-    return a == b || (a->basic == b->basic && a->size_bytes == b->size_bytes);
+    return a == b || (a->basic == b->basic && a->size_bytes == b->size_bytes) ||
+           (is_character(a) && is_character(b));
 }
 
 static bool is_packed(const struct ampi_type *leaf)
