@@ -29,7 +29,7 @@ include(CPack)
 
 # What people read, laid out so that its links work: licence, guide, results, examples; and the commands for gdb.
 install(FILES LICENSE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "timeline.*")
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "timeline.*" PATTERN "launch.json")
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN .gitignore EXCLUDE)
 install(FILES src/image/heddle-gdb.py src/machine_ucx/heddle-lsan.supp DESTINATION ${CMAKE_INSTALL_DATADIR}/heddle)
 install(DIRECTORY src/python/heddle DESTINATION ${CMAKE_INSTALL_DATADIR}/heddle/python FILES_MATCHING PATTERN "*.py" PATTERN __pycache__ EXCLUDE)

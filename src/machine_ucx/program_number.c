@@ -12,7 +12,7 @@
 
 uint64_t ucxm_program_id(void)
 {
-    char path[4096];
+    char path[2048]; /* of a longer one, the beginning */
     ssize_t n = readlink("/proc/self/exe", path, sizeof path);
     uint64_t id = 0xcbf29ce484222325u;
 
