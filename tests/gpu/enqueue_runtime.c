@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A process that finds the driver by dlsym, as CUDA's runtimes do: while it waits for a stream in CUDA, the operations of
- * MPI in that stream go on, also if the process has one rank, whose waits are CUDA's own otherwise.
+ * MPI in that stream go on, also if the process has one rank, whose waits are CUDA's own otherwise. The same where it waits
+ * for the context, or frees memory, which waits for the GPU.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -20,7 +21,7 @@ int main(int argc, char **argv)
 {
     CUcontext context;
     CUstream cuda;
-    CUdeviceptr data;
+    CUdeviceptr data, freed;
     MPI_Info info;
     MPIX_Stream stream;
     MPI_Comm comm;
@@ -35,7 +36,9 @@ int main(int argc, char **argv)
     FIND(cuCtxSetCurrent);
     FIND(cuStreamCreate);
     FIND(cuStreamSynchronize);
+    FIND(cuCtxSynchronize);
     FIND(cuMemAlloc);
+    FIND(cuMemFree);
     FIND(cuMemsetD32Async);
     FIND(cuMemcpyDtoHAsync);
     if (call_cuInit(0) != CUDA_SUCCESS)
@@ -60,6 +63,12 @@ int main(int argc, char **argv)
         MTEST_OK(
             MPIX_Recv_enqueue((char *)data + sizeof(int), 1, MPI_INT, before, 0, comm, MPI_STATUS_IGNORE));
         MTEST_OK(MPIX_Wait_enqueue(&request, MPI_STATUS_IGNORE));
+        if (i % 3 == 1)
+            CU(call_cuCtxSynchronize());
+        if (i % 3 == 2) {
+            CU(call_cuMemAlloc(&freed, 4096));
+            CU(call_cuMemFree(freed));
+        }
         CU(call_cuMemcpyDtoHAsync(&value, data + sizeof(int), sizeof value, cuda));
         CU(call_cuStreamSynchronize(cuda));
         MTEST_CHECK(value == 100 * i + before, "round %d: %d came from rank %d", i, value, before);
