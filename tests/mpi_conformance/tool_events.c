@@ -328,6 +328,8 @@ static void check_windows(void)
     MPI_Win win;
 
     MTEST_OK(MPI_Win_allocate(2 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win));
+    base[0] = base[1] = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
     MTEST_OK(MPI_Win_lock_all(0, win));
     for (int i = 0; i < 2; i++) {
         r = listen("heddle_one_sided");
@@ -336,6 +338,7 @@ static void check_windows(void)
         MTEST_OK(MPI_Get(&in, 1, MPI_INT, right, 0, 1, MPI_INT, win));
         MTEST_OK(MPI_Win_flush(right, win));
         MTEST_OK(MPI_Fetch_and_op(NULL, &in, MPI_INT, 0, 1, MPI_NO_OP, win));
+        MTEST_OK(MPI_Win_flush(0, win));
         stop(r);
         MTEST_CHECK(n_seen == 3 && in >= 0, "%d events of one-sided operations", n_seen);
         for (int k = 0; k < n_seen && k < 3; k++) {

@@ -270,7 +270,7 @@ class Test:
                 copies[event["ph"], event["args"]["bytes"]] += 1
         expected = {(rank, call): 1 for rank in range(3) for call in ("cuMemcpyHtoDAsync", "cuMemsetD8Async", "cuMemcpyDtoH")}
         assert work == expected, work
-        assert copies["b", 4096] == copies["e", 4096] == 3, copies
+        assert copies["b", 2000] == copies["e", 2000] == 3, copies
         assert any(event["name"] == "the GPU" for track in trace.ranks().values() for event in track), "no wait for the GPU"
 
     def cannot_be_written(self):
