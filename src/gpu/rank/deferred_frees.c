@@ -186,7 +186,7 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
 
     if (BASE_LIKELY(!may_wait))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
-    gpu_wait_for_all(NULL, caller);
+    gpu_wait_for_points(caller);
     if (!find(kind, address, &what) || !wait_for_own(&what, caller, &result))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (result != CUDA_SUCCESS)

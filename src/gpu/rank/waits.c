@@ -284,6 +284,13 @@ static bool record_all(CUcontext context, CUevent *event_out)
     return result == CUDA_SUCCESS;
 }
 
+void gpu_wait_for_points(const void *caller)
+{
+    while (gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller) &&
+           atomic_load(&gpu_streams_n_waiting) > 0)
+        gpu_wait_before_asking_again(caller);
+}
+
 void gpu_wait_for_all(CUcontext context, const void *caller)
 {
     CUevent event;
@@ -294,6 +301,5 @@ void gpu_wait_for_all(CUcontext context, const void *caller)
         gpu_wait_for_mark(event, caller);
         gpu_driver.cuEventDestroy(event);
     }
-    while (atomic_load(&gpu_streams_n_waiting) > 0)
-        gpu_wait_before_asking_again(caller);
+    gpu_wait_for_points(caller);
 }

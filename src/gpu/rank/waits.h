@@ -70,8 +70,12 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
+/* Called before a call of the driver that waits for the GPU: in a process with one rank, lets the PE make progress until no
+ * stream waits for it. Graphs that wait do not count. May switch. */
+void gpu_wait_for_points(const void *caller);
+
 /* Called before a call of the driver that waits for all work of a context (NULL: the current one): in a process with one
- * rank, lets the PE make progress until that is done. May switch. */
+ * rank, lets the PE make progress until that is done, graphs included. Ends captures, as such a call does. May switch. */
 void gpu_wait_for_all(CUcontext context, const void *caller);
 
 /* Called after a wait or a query whose result was "done": starts the operations that the rank's streams have
