@@ -115,6 +115,8 @@ static void release(struct thing *thing)
         break;
     case ASYNC:
         error = cuMemFreeAsync(thing->at, NULL);
+        if (!error)
+            error = cuStreamSynchronize(NULL); /* so that the answers do not change between two questions */
         break;
     default:
         error = cuMemUnmap(thing->at, thing->n_bytes);
