@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gpu/driver/arch/gpu_arch.h"
+
 /* The needed parts of a library's dynamic section. */
 struct tables {
     const ElfW(Sym) * symbols;
@@ -88,10 +90,9 @@ static bool set_slot(void **slot, void (*value)(void), const struct protected_pa
 static int index_of(const struct tables *tables, const ElfW(Rela) * relocation,
                     const struct gpu_import *imports, size_t n_imports)
 {
-    unsigned type = ELF64_R_TYPE(relocation->r_info);
     const char *name;
 
-    if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
+    if (!gpu_arch_stores_function(ELF64_R_TYPE(relocation->r_info)))
         return -1;
     name = tables->strings + tables->symbols[ELF64_R_SYM(relocation->r_info)].st_name;
     for (size_t i = 0; i < n_imports; i++)
