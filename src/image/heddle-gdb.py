@@ -599,7 +599,7 @@ class Variable(gdb.Function):
 
 
 def communicators():
-    shared = library_variable("watched_comms")
+    shared = library_variable("ampi_comm_first_watched")
     while int(shared):
         yield shared.dereference()
         shared = shared["next_watched"]

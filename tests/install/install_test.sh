@@ -32,6 +32,8 @@ try() {
         include/heddle_mpi_prequest.h include/heddle_prequest.h include/heddle_mpi_handlers.h include/heddle_handlers.h include/heddle_handlers_memory.h include/heddle_handlers_device.h include/mpi-ext-handlers.cuh include/mpi-ext-device.cuh include/mpi-ext.h share/man/man1/mpicc.1 share/man/man1/mpirun.1 share/man/man1/heddle-whatif.1 share/man/man1/heddle-trace2otf2.1 share/heddle/timeline.html share/heddle/python/heddle/channel.py; do
         expect "$name: has $file" 0 '' '' test -r "$prefix/$file"
     done
+    expect "$name: the library for debuggers is beside the other" 0 '/heddle/libheddle_mqd.so' '' \
+        find "$(dirname "$(find "$prefix" -name libmpi_abi.so.1)")/heddle" -name libheddle_mqd.so
     expect "$name: heddle.mpi4py_wheel" 0 "^$prefix/bin/mpicc $" '' env PYTHONPATH="$prefix/share/heddle/python" \
         python3 -c 'import heddle.mpi4py_wheel as m; print(m.mpicc())'
     expect "$name: mpicc" 0 '' '' "$prefix/bin/mpicc" "$hello" -o "$name/hello"

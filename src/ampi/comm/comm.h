@@ -286,6 +286,9 @@ void ampi_comm_watch_pe(int pe_id, bool is_on);
 /* All handles are watched in any case. Set before there are communicators. */
 extern bool ampi_comm_watches_all;
 
+/* The list of all communicators, except hidden ones, by next_watched. For debuggers. */
+extern struct ampi_comm_shared *ampi_comm_first_watched;
+
 /* Visits the rank's handles of all communicators, except hidden ones; none can be freed meanwhile. For reports. */
 void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg),
                     void *arg);

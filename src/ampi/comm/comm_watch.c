@@ -13,7 +13,7 @@
 #include "ult/shuffle.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ampi_comm_shared *watched_comms;
+struct ampi_comm_shared *ampi_comm_first_watched;
 static uint64_t n_watched_ever;
 static bool is_on[AMPI_PES_MAX];
 bool ampi_comm_watches_all;
@@ -56,11 +56,11 @@ static void add(struct ampi_comm_shared *shared)
         shuffle_side(&shared->side[i]);
     pthread_mutex_lock(&lock);
     shared->number = ++n_watched_ever;
-    shared->next_watched = watched_comms;
-    shared->link_watched = &watched_comms;
-    if (watched_comms)
-        watched_comms->link_watched = &shared->next_watched;
-    watched_comms = shared;
+    shared->next_watched = ampi_comm_first_watched;
+    shared->link_watched = &ampi_comm_first_watched;
+    if (ampi_comm_first_watched)
+        ampi_comm_first_watched->link_watched = &shared->next_watched;
+    ampi_comm_first_watched = shared;
     for (int pe_id = 0; pe_id < ampi_job.n_pes; pe_id++)
         for (int i = 0; i < 2 && (is_on[pe_id] || ampi_comm_watches_all); i++)
             watch_side(&shared->side[i], pe_id, true);
@@ -81,7 +81,7 @@ void ampi_comm_watch_pe(int pe_id, bool on)
 {
     pthread_mutex_lock(&lock);
     is_on[pe_id] = on;
-    for (struct ampi_comm_shared *shared = watched_comms; shared; shared = shared->next_watched)
+    for (struct ampi_comm_shared *shared = ampi_comm_first_watched; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++)
             watch_side(&shared->side[i], pe_id, on || ampi_comm_watches_all);
     pthread_mutex_unlock(&lock);
@@ -90,7 +90,7 @@ void ampi_comm_watch_pe(int pe_id, bool on)
 void ampi_comm_each(const struct ampi_rank *rank, void (*visit)(struct ampi_comm *comm, void *arg), void *arg)
 {
     pthread_mutex_lock(&lock);
-    for (struct ampi_comm_shared *shared = watched_comms; shared; shared = shared->next_watched)
+    for (struct ampi_comm_shared *shared = ampi_comm_first_watched; shared; shared = shared->next_watched)
         for (int i = 0; i < 2; i++) {
             const struct ampi_layout *layout = shared->side[i].layout;
             int at = layout ? ampi_group_find(layout->group, rank->world_rank) : MPI_UNDEFINED;
@@ -105,7 +105,8 @@ bool ampi_comm_any_has(int world_rank)
     bool is_found = false;
 
     pthread_mutex_lock(&lock);
-    for (struct ampi_comm_shared *shared = watched_comms; shared && !is_found; shared = shared->next_watched)
+    for (struct ampi_comm_shared *shared = ampi_comm_first_watched; shared && !is_found;
+         shared = shared->next_watched)
         for (int i = 0; i < 2 && !is_found; i++)
             is_found = shared->side[i].layout &&
                        ampi_group_find(shared->side[i].layout->group, world_rank) != MPI_UNDEFINED;

@@ -320,6 +320,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         rank->pe_id = ampi_job_pe_of(rank->world_rank);
         rank->messages = &pools[rank->pe_id];
     }
+    ampi_queue_table_place();
     ampi_type_init();
     ampi_op_init();
     ampi_rank_gpu_init();

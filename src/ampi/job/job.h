@@ -20,6 +20,9 @@ void ampi_rank_output_open(void);
 /* Sets up the parts that are independent of images: PEs, ranks, predefined objects, MPI_COMM_WORLD. */
 void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_hooks *hooks);
 
+/* Writes the path of libheddle_mqd.so where debuggers look for it. (queue_table.c) */
+void ampi_queue_table_place(void);
+
 /* Ends the whole job at once (ampi_upper.end_job). */
 void ampi_job_end(int exit_code) BASE_NORETURN;
 

@@ -16,6 +16,7 @@
 
 struct ampi_comm;
 struct ampi_request;
+struct ampi_request_slab;
 struct ampi_errhandler;
 struct ampi_bsend_buffer;
 struct ampi_datarep;
@@ -81,6 +82,7 @@ struct ampi_rank {
     struct ult *main_thread;                 /* MPI's: the caller of MPI_Init; NULL: the rank's own ULT */
     int n_tool_inits;                        /* calls of MPI_T_init_thread minus MPI_T_finalize */
     struct ampi_events *events; /* its registrations for events: tool/event_queue.h; NULL: none */
+    struct ampi_request_slab *request_slabs; /* memory of the pool of requests */
     struct ampi_leaks *leaks;   /* its live handles, with +check leaks: job/leaks.c; NULL: none yet */
     struct ampi_misuse *misuse; /* +check usage: misuse/misuse.h; NULL: none yet */
     _Atomic uint64_t acquired;  /* +check usage: the last tick that the rank knows: misuse/windows.c */

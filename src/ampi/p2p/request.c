@@ -26,13 +26,17 @@ static BASE_COLD void add_slab(struct ampi_rank *self)
     int n = self->n_requests < SLAB_MIN   ? SLAB_MIN
             : self->n_requests < SLAB_MAX ? self->n_requests
                                           : SLAB_MAX;
-    struct ampi_request *slab = base_malloc((size_t)n * sizeof *slab, "requests");
+    struct ampi_request_slab *slab =
+        base_malloc(sizeof *slab + (size_t)n * sizeof *slab->requests, "requests");
 
+    slab->n = n;
     for (int i = n; i-- > 0;) {
-        slab[i].magic = AMPI_MAGIC_DEAD;
-        slab[i].next = self->free_requests;
-        self->free_requests = &slab[i];
+        slab->requests[i].magic = AMPI_MAGIC_DEAD;
+        slab->requests[i].next = self->free_requests;
+        self->free_requests = &slab->requests[i];
     }
+    slab->next = self->request_slabs;
+    self->request_slabs = slab;
 }
 
 static inline void init(struct ampi_request *request, struct ampi_rank *self,

@@ -123,6 +123,13 @@ struct ampi_request {
     } u;
 };
 
+/* A block of a rank's pool, never freed. Debuggers find all requests by these. */
+struct ampi_request_slab {
+    struct ampi_request_slab *next;
+    int n;
+    struct ampi_request requests[];
+};
+
 /* A request from the pool, ACTIVE (INACTIVE if persistent), with an empty status. Raises nothing; ends the
  * job if memory is exhausted. comm may be NULL; else it is counted in comm->n_pending. */
 struct ampi_request *ampi_request_create(struct ampi_rank *self, const struct ampi_request_kind *kind,
