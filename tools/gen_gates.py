@@ -45,7 +45,7 @@ SYNCS = {"MPI_Win_fence": ("FENCE", "-1", ""), "MPI_Win_complete": ("COMPLETE", 
 
 # Calls that bring no message from other ranks; those that bring only what the ranks did before the last one arrived. (Those of
 # windows tell it themselves.)
-NO_NEWS = {"MPI_Win_lock", "MPI_Win_lock_all", "MPI_Win_attach", "MPI_Get_address"}
+NO_NEWS = {"MPI_Win_lock_all", "MPI_Win_attach", "MPI_Get_address"}
 NO_NEWS_OF = ("MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_group", "MPI_Group_", "MPI_Type_", "MPI_Info_")
 MEETINGS = {"MPI_Barrier", "MPI_Allreduce", "MPI_Allgather", "MPI_Alltoall", "MPI_Win_create", "MPI_Win_allocate",
             "MPI_Win_create_dynamic"}
@@ -186,6 +186,8 @@ def usage(name, params, inputs):
     elif base.startswith("MPI_Request_get_status"):
         what = "1, &request" if base == "MPI_Request_get_status" else f"{names[0]}, array_of_requests"
         after = f"    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_seen({where}, {what});\n"
+    elif base == "MPI_Win_lock":
+        after = "    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_locked(rank, win);\n"
     elif base in MEETINGS:
         after = "    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_met();\n"
     elif base not in NO_NEWS and not base.startswith(NO_NEWS_OF):

@@ -103,6 +103,29 @@ static void run_locked(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A lock of another window around the accesses. Of another rank's window, MPI_Win_lock need not wait for it; a flush in that window
+ * does. */
+static void run_mutex(void)
+{
+    MPI_Win mutex;
+    int *word, got;
+
+    MPI_Win_allocate(sizeof *word, sizeof *word, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &mutex);
+    MPI_Win_lock_all(0, win);
+    for (int i = 0; i < 20; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, mutex);
+        if (rank != 0 && !is("mutex-lock")) {
+            MPI_Get(&got, 1, MPI_INT, 0, 0, 1, MPI_INT, mutex);
+            MPI_Win_flush(0, mutex);
+        }
+        put(0, 5);
+        MPI_Win_flush(0, win);
+        MPI_Win_unlock(0, mutex);
+    }
+    MPI_Win_unlock_all(win);
+    MPI_Win_free(&mutex);
+}
+
 static void run_dynamic(void)
 {
     MPI_Aint place, all[64];
@@ -389,6 +412,8 @@ int main(int argc, char **argv)
             run_early();
         else if (begins("origin"))
             run_origin();
+        else if (begins("mutex"))
+            run_mutex();
         else if (begins("stored"))
             run_stored();
         else

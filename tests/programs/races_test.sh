@@ -51,6 +51,7 @@ wrong lock-put "$puts" "${inside[@]}"
 wrong lock-get "$gets" "${inside[@]}"
 wrong flush-put "$puts" "${inside[@]}"
 wrong flush-get "$gets" "${inside[@]}"
+wrong mutex-lock "conflicts with the put of rank [0-2] by MPI_Put, $(at put)" "${inside[@]}"
 wrong dynamic "$(conflict MPI_Put put-dynamic MPI_Put put-dynamic)" "${both[@]}"
 
 wrong origin-changed "MPI_Put, $(at put): the buffer at the origin has changed before the operation was completed by MPI_Win_fence, \
@@ -66,6 +67,10 @@ for options in "-n 1" "-n 4 +p 1" "-n 5 +p 2" "--procs 2 -n 4" "--procs 3 -n 3" 
         # shellcheck disable=SC2086
         expect "right, $options, $check" 0 '*' '' "$mpirun" $options ./races right 7 +check $check
     done
+done
+for options in "+p 1" "+p 2" "--procs 3"; do
+    # shellcheck disable=SC2086
+    expect "mutex-flush, $options" 0 '^end end end $' '' "$mpirun" -n 3 $options ./races mutex-flush +check usage
 done
 expect "nothing without the option" 0 '*' '' "$mpirun" -n 3 ./races fence-put
 expect "an early load" 139 '' "rank 0 .*it is in the receive buffer of MPI_Get, $(at get-early)" "$mpirun" -n 2 ./races early-got +check buffers

@@ -199,6 +199,9 @@ enum ampi_misuse_sync {
 void ampi_misuse_syncing(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
 void ampi_misuse_synced(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
 
+/* MPI_Win_lock has returned. Only of the rank's own window it has waited for the lock (MPI 5.0, section 12.5.3). */
+void ampi_misuse_locked(int rank, MPI_Win win);
+
 /* A call has returned that may have learned what other ranks did before. */
 void ampi_misuse_acquired(void);
 

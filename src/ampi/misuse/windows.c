@@ -116,6 +116,14 @@ void ampi_misuse_acquired(void)
         atomic_store(&rank->acquired, atomic_load(&ampi_misuse_ticks));
 }
 
+void ampi_misuse_locked(int rank, MPI_Win handle)
+{
+    const struct ampi_win *win = ampi_win_of(handle);
+
+    if (win && rank == win->rank)
+        ampi_misuse_acquired();
+}
+
 void ampi_misuse_met(void)
 {
     if (ampi_machine)
