@@ -145,6 +145,7 @@ static void check_like_ints(void)
     MTEST_CLASS(MPI_Put(&value, 1, MPI_INT, mtest_rank, CELLS - 1, 1, behind_int, win), MPI_ERR_RMA_RANGE);
     MTEST_CLASS(MPI_Put(cells, 1, behind_int, mtest_rank, CELLS - 1, 1, behind_int, win), MPI_ERR_RMA_RANGE);
     MTEST_OK(MPI_Put(&value, 1, MPI_INT, mtest_rank, CELLS - 2, 1, behind_int, win));
+    MTEST_OK(MPI_Win_flush(mtest_rank, win));
     MTEST_OK(MPI_Get(&old, 1, MPI_INT, mtest_rank, CELLS - 1, 1, MPI_INT, win));
     MTEST_OK(MPI_Win_flush(mtest_rank, win));
     MTEST_CHECK(old == value, "the int behind its extent is %d, not %d", old, value);

@@ -21,9 +21,15 @@ static long load(int target, int cell)
     return value;
 }
 
+/* Until the epoch ends; it has fewer stores than there are values. */
 static void store(int target, int cell, long value)
 {
-    MTEST_OK(MPI_Put(&value, 1, MPI_LONG, target, cell, 1, MPI_LONG, win));
+    static long values[64];
+    static unsigned n;
+    long *kept = &values[n++ % 64];
+
+    *kept = value;
+    MTEST_OK(MPI_Put(kept, 1, MPI_LONG, target, cell, 1, MPI_LONG, win));
 }
 
 /* Rank 0 asks once the others poll, and sets a cell that ends them. */
@@ -90,6 +96,7 @@ static void check_two_locks(int first, int second)
         if (mtest_rank == first) {
             MTEST_OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, first, 0, win));
             store(first, 2, load(first, 2) + 1);
+            MTEST_OK(MPI_Win_flush(first, win));
             for (int rank = 0; rank < mtest_size; rank++)
                 if (rank != first)
                     MPI_Send(NULL, 0, MPI_INT, rank, 0, MPI_COMM_WORLD);
