@@ -3,11 +3,11 @@
  * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that
  * starts one to the call that reports its completion to the program, even if the library completes it earlier.
  *
- * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations.
+ * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations, as runs.
  * A new operation must not overlap any of them; a send may overlap those of sends. Blocking calls are compared with
- * it, too. Data in GPU memory is not checked, and data of more than BLOCKS_MAX blocks not for overlaps.
+ * it, too. Data in GPU memory is not checked, and data of more than RUNS_MAX runs not for overlaps.
  */
-#include "ampi/misuse/misuse.h"
+#include "ampi/misuse/runs.h"
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/datatype/cursor.h"
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#define BLOCKS_MAX 1024
+#define RUNS_MAX 1024
 
 /* ---- Data ---- */
 
@@ -28,6 +28,10 @@ static BASE_NO_SANITIZE uint64_t add_bytes(uint64_t sum, const unsigned char *by
             memcpy(&word, bytes + 8 * i, sizeof word);
             lanes[i] = (lanes[i] ^ word) * 0x9e3779b97f4a7c15u;
         }
+    for (int i = 0; n >= 8; n -= 8, bytes += 8, i++) {
+        memcpy(&word, bytes, sizeof word);
+        lanes[i] = (lanes[i] ^ word) * 0x9e3779b97f4a7c15u;
+    }
     for (; n > 0; n--, bytes++)
         lanes[n % 4] = (lanes[n % 4] ^ *bytes) * 0x9e3779b97f4a7c15u;
     for (int i = 1; i < 4; i++)
@@ -106,36 +110,37 @@ bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *re
     return op != NULL;
 }
 
-/* Blocks of an operation that are collected. */
-struct blocks {
+/* Runs of an operation that are collected. */
+struct runs {
     struct ampi_interval *first;
     struct ampi_misuse_pending *op;
     int n;
 };
 
-static void free_blocks(struct ampi_interval *block)
+static void free_runs(struct ampi_interval *run)
 {
-    while (block) {
-        struct ampi_interval *with = block->with;
-        free(block);
-        block = with;
+    while (run) {
+        struct ampi_interval *with = run->with;
+        free(ampi_misuse_run_of(run));
+        run = with;
     }
 }
 
-static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
+static bool add_run(const struct ampi_misuse_run *run, void *arg)
 {
-    struct blocks *blocks = arg;
-    struct ampi_interval *block;
+    struct runs *runs = arg;
+    struct ampi_misuse_run *made;
 
-    if (blocks->n++ == BLOCKS_MAX) {
-        free_blocks(blocks->first);
-        blocks->first = NULL;
+    if (runs->n++ == RUNS_MAX) {
+        free_runs(runs->first);
+        runs->first = NULL;
         return false;
     }
-    block = base_malloc(sizeof *block, "+check usage");
-    *block = (struct ampi_interval){
-        .begin = begin, .end = begin + n_bytes, .owner = blocks->op, .with = blocks->first};
-    blocks->first = block;
+    made = base_malloc(sizeof *made, "+check usage");
+    *made = *run;
+    made->interval.owner = runs->op;
+    made->interval.with = runs->first;
+    runs->first = &made->interval;
     return true;
 }
 
@@ -149,15 +154,15 @@ static bool has_no_peer(const struct ampi_request *request)
 
 void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
 {
-    struct blocks blocks = {.op = op};
+    struct runs runs = {.op = op};
 
     ampi_type_ref(op->type);
     op->sum = op->is_recv ? 0 : sum_of(op);
-    ampi_misuse_each_block(op->buf, op->count, op->type, add_block, &blocks);
-    op->blocks = blocks.first;
+    ampi_misuse_each_run(op->buf, op->count, op->type, add_run, &runs);
+    op->runs = runs.first;
     pthread_mutex_lock(&own->lock);
-    for (struct ampi_interval *block = op->blocks; block; block = block->with)
-        ampi_intervals_add(&own->memory, block);
+    for (struct ampi_interval *run = op->runs; run; run = run->with)
+        ampi_intervals_add(&own->memory, run);
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -168,8 +173,8 @@ void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, s
     struct base_text site = base_text_in(bytes, sizeof bytes);
 
     pthread_mutex_lock(&rank->misuse->lock);
-    for (struct ampi_interval *block = op->blocks; block; block = block->with)
-        ampi_intervals_remove(&rank->misuse->memory, block);
+    for (struct ampi_interval *run = op->runs; run; run = run->with)
+        ampi_intervals_remove(&rank->misuse->memory, run);
     pthread_mutex_unlock(&rank->misuse->lock);
     ampi_misuse_open(op);
     if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
@@ -178,7 +183,7 @@ void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, s
                             op->win ? "buffer at the origin" : "send buffer", op->win ? "operation" : "send",
                             call.name, bytes);
     }
-    free_blocks(op->blocks);
+    free_runs(op->runs);
     if (op->type)
         ampi_type_unref(op->type);
     free(op);
@@ -248,46 +253,50 @@ void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded)
 /* A new operation. */
 struct check {
     struct ampi_rank *rank;
+    const struct ampi_misuse_run *run; /* of it */
+    uintptr_t begin, end;              /* bytes of another one */
     bool is_recv;
 };
 
-static bool conflicts(const struct ampi_interval *block, const void *arg)
+static bool conflicts(const struct ampi_interval *run, const void *arg)
 {
-    return ((const struct ampi_misuse_pending *)block->owner)->is_recv ||
-           ((const struct check *)arg)->is_recv;
+    struct check *check = (struct check *)(uintptr_t)arg;
+
+    return (((const struct ampi_misuse_pending *)run->owner)->is_recv || check->is_recv) &&
+           ampi_misuse_runs_overlap(ampi_misuse_run_of(run), check->run, &check->begin, &check->end);
 }
 
-static bool check_block(uintptr_t begin, size_t n_bytes, void *arg)
+static bool check_run(const struct ampi_misuse_run *run, void *arg)
 {
-    const struct check *check = arg;
+    struct check *check = arg;
     struct ampi_misuse *own = check->rank->misuse;
     char bytes[2 * AMPI_CALL_SITE_BYTES];
     struct base_text site = base_text_in(bytes, sizeof bytes);
     const struct ampi_misuse_pending *op;
     struct ampi_misuse_call call;
-    struct ampi_interval *block;
+    struct ampi_interval *found;
 
     if (!own->memory.root)
         return false;
-    block = ampi_intervals_find(&own->memory, begin, begin + n_bytes, conflicts, check, BLOCKS_MAX);
-    if (BASE_LIKELY(!block))
+    check->run = run;
+    found =
+        ampi_intervals_find(&own->memory, run->interval.begin, run->interval.end, conflicts, check, RUNS_MAX);
+    if (BASE_LIKELY(!found))
         return true;
-    op = block->owner;
+    op = found->owner;
     call = ampi_misuse_call();
     ampi_misuse_add_site(&site, op->call.from);
     ampi_misuse_end_job(check->rank, &call,
                         "its %s buffer has %zu bytes of the %s buffer of a pending operation, that of %s%s",
-                        check->is_recv ? "receive" : "send",
-                        (size_t)((block->end < begin + n_bytes ? block->end : begin + n_bytes) -
-                                 (block->begin > begin ? block->begin : begin)),
+                        check->is_recv ? "receive" : "send", (size_t)(check->end - check->begin),
                         op->is_recv ? "receive" : "send", op->call.name, bytes);
 }
 
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
                               const struct ampi_type *type, bool is_recv)
 {
-    struct check check = {rank, is_recv};
+    struct check check = {.rank = rank, .is_recv = is_recv};
 
     if (rank->misuse && rank->misuse->memory.root)
-        ampi_misuse_each_block(buf, count, type, check_block, &check);
+        ampi_misuse_each_run(buf, count, type, check_run, &check);
 }

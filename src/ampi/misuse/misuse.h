@@ -67,11 +67,11 @@ struct ampi_misuse_pending {
     MPI_Count count;
     struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
     bool is_recv;
-    uint64_t sum;                 /* of a send's data at the start */
-    struct ampi_interval *blocks; /* its memory, linked by `with`; NULL: too many */
-    struct ampi_interval *pages;  /* protected ones, linked by `with` (pages.c) */
-    const struct ampi_win *win;   /* a one-sided operation, without a request: in `accesses`; NULL: none */
-    int target;                   /* ... its target */
+    uint64_t sum;                /* of a send's data at the start */
+    struct ampi_interval *runs;  /* its memory (runs.h), linked by `with`; NULL: too many */
+    struct ampi_interval *pages; /* protected ones, linked by `with` (pages.c) */
+    const struct ampi_win *win;  /* a one-sided operation, without a request: in `accesses`; NULL: none */
+    int target;                  /* ... its target */
 };
 
 #define AMPI_MISUSE_CHAINS 256

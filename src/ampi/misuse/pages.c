@@ -7,7 +7,7 @@
  * receive are open from its match to its completion, while the library and the kernel write there. A fault in the library (a
  * one-sided operation of another rank, say) opens the operation's pages for good.
  */
-#include "ampi/misuse/misuse.h"
+#include "ampi/misuse/runs.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@
 
 /* Guarded blocks of the process: each splits a mapping, of which Linux allows 65,530. */
 #define GUARDED_MAX 16384
+#define GUARDED_MIN 4096 /* bytes of a block that can have a whole page */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all */
 static struct ampi_intervals guarded;                    /* blocks of pages; owner: their operations */
@@ -33,23 +34,36 @@ static bool guard(const struct ampi_interval *pages)
                    ((const struct ampi_misuse_pending *)pages->owner)->is_recv ? PROT_NONE : PROT_READ);
 }
 
-void ampi_misuse_guard(struct ampi_misuse_pending *op)
+/* With the lock. The whole pages of a block. */
+static void guard_block(struct ampi_misuse_pending *op, uintptr_t begin, uintptr_t end)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    struct ampi_interval pages = {.begin = (begin + page - 1) & -page, .end = end & -page, .owner = op};
+    struct ampi_interval *made;
+
+    if (pages.begin >= pages.end || n_guarded >= GUARDED_MAX || !guard(&pages))
+        return;
+    made = base_malloc(sizeof *made, "+check buffers");
+    *made = pages;
+    made->with = op->pages;
+    op->pages = made;
+    ampi_intervals_add(&guarded, made);
+    n_guarded++;
+}
+
+void ampi_misuse_guard(struct ampi_misuse_pending *op)
+{
+    bool is_guarded;
 
     pthread_mutex_lock(&lock);
-    for (const struct ampi_interval *block = op->blocks; block && !op->pages; block = block->with) {
-        struct ampi_interval pages = {
-            .begin = (block->begin + page - 1) & -page, .end = block->end & -page, .owner = op};
-        struct ampi_interval *made;
-        if (pages.begin >= pages.end || n_guarded >= GUARDED_MAX || !guard(&pages))
-            continue;
-        made = base_malloc(sizeof *made, "+check buffers");
-        *made = pages;
-        made->with = op->pages;
-        op->pages = made;
-        ampi_intervals_add(&guarded, made);
-        n_guarded++;
+    is_guarded = op->pages != NULL;
+    for (const struct ampi_interval *run = op->runs; run && !is_guarded; run = run->with) {
+        const struct ampi_misuse_run *blocks = ampi_misuse_run_of(run);
+        if (blocks->block_bytes == blocks->stride) /* they are one */
+            guard_block(op, run->begin, run->end);
+        else if (blocks->block_bytes >= GUARDED_MIN)
+            for (uintptr_t at = run->begin; at < run->end && n_guarded < GUARDED_MAX; at += blocks->stride)
+                guard_block(op, at, at + blocks->block_bytes);
     }
     pthread_mutex_unlock(&lock);
 }

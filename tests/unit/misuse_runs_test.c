@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that runs of blocks overlap exactly if they have a byte in common, and that those of a datatype cover its data: random
+ * ones agree with a map of bytes.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "ampi/misuse/runs.h"
+#include "datatype_rank.h"
+
+#define N_BYTES 800
+
+static uint32_t random_state;
+
+static size_t pick(size_t below)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % below;
+}
+
+static struct ampi_misuse_run pick_run(size_t stride)
+{
+    size_t block = 1 + pick(stride && stride < 9 ? stride : 9), n = 1 + pick(12), begin = 1 + pick(200);
+
+    if (!stride)
+        stride = block + pick(20);
+    return (struct ampi_misuse_run){.interval = {.begin = begin, .end = begin + (n - 1) * stride + block},
+                                    .block_bytes = block,
+                                    .stride = stride};
+}
+
+static bool mark(const struct ampi_misuse_run *run, void *arg)
+{
+    unsigned char *map = arg;
+
+    for (uintptr_t at = run->interval.begin; at < run->interval.end; at += run->stride)
+        for (size_t i = 0; i < run->block_bytes; i++)
+            map[at + i]++;
+    return true;
+}
+
+START_TEST(overlaps_agree_with_a_map)
+{
+    for (int round = 0; round < 200000; round++) {
+        struct ampi_misuse_run a = pick_run(0), b = pick_run(pick(2) ? a.stride : 0);
+        unsigned char map_a[N_BYTES] = {0}, map_b[N_BYTES] = {0};
+        uintptr_t begin = 0, end = 0;
+        bool is_shared = false;
+        mark(&a, map_a);
+        mark(&b, map_b);
+        for (int i = 0; i < N_BYTES; i++)
+            is_shared |= map_a[i] && map_b[i];
+        ck_assert_int_eq(ampi_misuse_runs_overlap(&a, &b, &begin, &end), is_shared);
+        ck_assert(!is_shared || begin < end);
+        for (uintptr_t i = begin; i < end; i++)
+            ck_assert(map_a[i] && map_b[i]);
+    }
+}
+END_TEST
+
+START_TEST(runs_cover_a_datatype)
+{
+    for (int round = 0; round < 2000; round++) {
+        enum { N = 20 };
+        int lengths[N], places[N], at = 0;
+        unsigned char map[N_BYTES] = {0}, runs[N_BYTES] = {0};
+        MPI_Datatype type;
+        for (int i = 0; i < N; i++) {
+            lengths[i] = pick(3) || i == 0 ? (i == 0 ? 2 : lengths[i - 1]) : (int)pick(5);
+            places[i] = at;
+            at += lengths[i] + (pick(3) ? 4 : (int)pick(9));
+            memset(map + 1 + places[i], 1, (size_t)lengths[i]);
+        }
+        ck_assert_int_eq(MPI_Type_indexed(N, lengths, places, MPI_BYTE, &type), MPI_SUCCESS);
+        ck_assert_int_eq(MPI_Type_commit(&type), MPI_SUCCESS);
+        ampi_misuse_each_run((const void *)1, 1, ampi_type_of(type), mark, runs);
+        ck_assert_int_eq(memcmp(map, runs, sizeof map), 0);
+        MPI_Type_free(&type);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("misuse_runs");
+    TCase *cases = tcase_create("all");
+    SRunner *runner = srunner_create(suite);
+    int n_failed;
+
+    tcase_add_checked_fixture(cases, datatype_rank_start, NULL);
+    tcase_set_timeout(cases, 120);
+    tcase_add_test(cases, overlaps_agree_with_a_map);
+    tcase_add_test(cases, runs_cover_a_datatype);
+    suite_add_tcase(suite, cases);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
