@@ -116,6 +116,16 @@ static void wrong_early(void)
         memset(pages[0], 0, sizeof pages[0]);                                  /* memset-early */
         MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if ((is("early-first") || is("early-last")) && rank == 0) {
+        MPI_Datatype halves;
+        MPI_Type_vector(3, 2048, 4096, MPI_DOUBLE, &halves);
+        MPI_Type_commit(&halves);
+        MPI_Irecv(pages, 1, halves, 0, 0, MPI_COMM_WORLD, &request); /* irecv-blocks */
+        pages[1][3072] = 1;                                          /* legal: between the blocks */
+        pages[is("early-first") ? 0 : 2][1024] = 1;
+        MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Type_free(&halves);
     } else if (rank == 0) { /* the data has arrived, but the program does not know that */
         MPI_Irecv(pages[0], 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request); /* irecv-arrived */
         MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);

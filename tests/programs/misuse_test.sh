@@ -82,6 +82,8 @@ early() {
 }
 early early-send isend-early 'a write into the send' 'last MPI call: MPI_Isend'
 early early-recv irecv-early 'it is in the receive' 'last MPI call: MPI_Irecv'
+early early-first irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
+early early-last irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
 early early-arrived irecv-arrived 'it is in the receive' 'last MPI call: MPI_Send'
 expect "the line is named" 139 '*' "in [a-z_]+ \\(misuse.c:$(grep -n write-early "$here/misuse.c" | cut -d: -f1)\\); last MPI call" "$mpirun" -n 2 ./misuse early-send +check buffers
 
