@@ -336,7 +336,7 @@ static int start(int num_ranks, char **command)
 {
     int pipes[2], job;
     char line[256];
-    FILE *output;
+    static FILE *output; /* open to the end */
 
     if (pipe(pipes) != 0 || (job = fork()) < 0)
         exit(3);
