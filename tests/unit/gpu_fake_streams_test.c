@@ -433,6 +433,48 @@ START_TEST(streams_tell_what_they_are)
 }
 END_TEST
 
+static void wait_for_word(CUstream stream, CUdeviceptr word)
+{
+    OK(cuStreamWaitValue32(stream, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void work_in(CUstream stream, CUdeviceptr memory)
+{
+    OK(cuMemsetD32Async(memory, 1, 1, stream));
+}
+
+/* A stream without work takes no connection; one with work keeps the work behind it in its connection. */
+START_TEST(streams_with_work_share_connections)
+{
+    CUstream streams[10];
+    CUdeviceptr memory, word;
+    unsigned *words;
+
+    setenv("FAKECUDA_CONNECTIONS", "1", 1);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "2", 1);
+    open_driver();
+    memory = device_memory();
+    OK(cuMemHostAlloc((void **)&words, 2 * sizeof *words, CU_MEMHOSTALLOC_DEVICEMAP));
+    words[0] = words[1] = 0;
+    OK(cuMemHostGetDevicePointer(&word, words, 0));
+    for (int i = 0; i < 10; i++)
+        streams[i] = stream_of(CU_STREAM_NON_BLOCKING);
+    wait_for_word(streams[0], word);
+    for (int i = 1; i < 10; i++) {
+        work_in(streams[i], memory);
+        OK(cuStreamSynchronize(streams[i]));
+    }
+    wait_for_word(streams[1], word + sizeof *words);
+    work_in(streams[2], memory);
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(cuStreamQuery(streams[2]), CUDA_ERROR_NOT_READY);
+    __atomic_store_n(&words[0], 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&words[1], 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < 10; i++)
+        OK(cuStreamSynchronize(streams[i]));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_fake_streams");
@@ -452,6 +494,7 @@ int main(void)
     tcase_add_test(tests, events_are_what_was_recorded_last);
     tcase_add_test(tests, functions_of_the_host_may_not_call_cuda);
     tcase_add_test(tests, streams_tell_what_they_are);
+    tcase_add_test(tests, streams_with_work_share_connections);
     suite_add_tcase(suite, tests);
     return fake_run_suite(suite);
 }

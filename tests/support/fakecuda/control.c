@@ -208,6 +208,8 @@ static CUresult init(unsigned flags)
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
         fake.n_connections =
             number_in("FAKECUDA_CONNECTIONS", 0) ? (int)number_in("CUDA_DEVICE_MAX_CONNECTIONS", 8) : 0;
+        if (fake.n_connections > FAKE_CONNECTIONS_MAX)
+            fake.n_connections = FAKE_CONNECTIONS_MAX;
         fake.has_write_value = number_in("FAKECUDA_WRITE_VALUE", 1) != 0;
         fake.has_late_writes = number_in("FAKECUDA_LATE_WRITES", 0) != 0;
         fake.rdma_flush = (int)number_in("FAKECUDA_RDMA_FLUSH", -1);

@@ -209,6 +209,7 @@ struct fake_stream {
     struct fake_capture *capture;    /* that it is in; NULL: none */
     struct fake_nodes captured;      /* what its next node comes after */
     struct fake_op *first, *last;
+    int connection;          /* while it has work; see FAKECUDA_CONNECTIONS */
     uint64_t n_queued, n_done;
     pthread_cond_t has_work; /* for its thread: an operation after none, or its end */
     bool has_thread;
@@ -216,6 +217,7 @@ struct fake_stream {
 };
 
 #define FAKE_GREATEST_PRIORITY (-5)
+#define FAKE_CONNECTIONS_MAX 32 /* of CUDA_DEVICE_MAX_CONNECTIONS */
 
 /* The number of operations from which on a stream's queue is full: a call that submits to it waits. */
 #define FAKE_QUEUE_MAX 1024

@@ -20,8 +20,9 @@
  *                           queue work (as on H200s); 0
  *      FAKECUDA_CALL_US     how long such a call takes before it looks for work of the device; 0
  *      CUDA_VISIBLE_DEVICES numbers of devices, separated by commas
- *      FAKECUDA_CONNECTIONS 1: streams share CUDA_DEVICE_MAX_CONNECTIONS connections to a device: an operation begins only after the
- *                           earlier ones of its connection have begun; 0
+ *      FAKECUDA_CONNECTIONS 1: streams that have work share CUDA_DEVICE_MAX_CONNECTIONS connections to a device, and an operation
+ *                           begins only after the earlier ones of its connection have begun. A stream without work gets the
+ *                           connection with the fewest streams when it gets some (as on H200s); 0
  *      CUDA_MODULE_LOADING  EAGER: kernels are loaded with their modules, not at their first launch, which waits for the GPU
  *      FAKECUDA_FAIL        what is to fail: FUNCTION:NTH:ERROR[,...], such as cuMemAlloc:3:2
  */

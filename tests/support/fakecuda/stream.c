@@ -43,14 +43,28 @@ void fake_waits_clear(struct fake_waits *waits)
 
 /* ---- The thread of a stream ---- */
 
+/* A stream has a connection while it has work: the one with the fewest such streams. */
+static void choose_connection(struct fake_stream *stream)
+{
+    int n_streams[FAKE_CONNECTIONS_MAX] = {0}, best = 0;
+
+    for (const struct fake_context *context = fake_contexts; context; context = context->next)
+        for (const struct fake_stream *i = context->streams; i; i = i->next)
+            if (i->first && context->device == stream->context->device)
+                n_streams[i->connection]++;
+    for (int i = 1; i < fake.n_connections; i++)
+        if (n_streams[i] < n_streams[best])
+            best = i;
+    stream->connection = best;
+}
+
 /* True if the operation is behind another one in the connection that its stream shares. */
 static bool is_kept_back(const struct fake_stream *stream, const struct fake_op *op)
 {
     for (const struct fake_context *context = fake_contexts; context; context = context->next)
         for (const struct fake_stream *i = context->streams; i; i = i->next) {
             const struct fake_op *first = i->first;
-            if (context->device != stream->context->device ||
-                i->id % (unsigned)fake.n_connections != stream->id % (unsigned)fake.n_connections)
+            if (context->device != stream->context->device || i->connection != stream->connection)
                 continue;
             if (first && first->has_begun)
                 first = first->next;
@@ -229,6 +243,8 @@ void fake_queue(struct fake_stream *stream, struct fake_op *op)
     n_works[stream->kind]++;
     add_legacy_waits(stream, op);
     pass_gate(stream->context, op);
+    if (!stream->first)
+        choose_connection(stream);
     if (stream->first)
         stream->last->next = op;
     else
