@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/drain.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
@@ -177,6 +178,15 @@ static bool wait_for_own(const struct deferred *what, const void *caller, CUresu
            gpu_streams_synchronize(what->context, caller, result_out);
 }
 
+/* True if the rank captures, so that its work cannot be waited for, while streams wait: the free is deferred without a wait. */
+static bool must_not_wait(const struct deferred *what)
+{
+    const struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX &&
+           (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_graph_launches_are_pending());
+}
+
 CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
                            const void *caller)
 {
@@ -187,7 +197,14 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     if (BASE_LIKELY(!may_wait))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     gpu_wait_for_points(caller);
-    if (!find(kind, address, &what) || !wait_for_own(&what, caller, &result))
+    if (!find(kind, address, &what))
+        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    if (must_not_wait(&what)) {
+        what.is_reusable = false;
+        add(what);
+        return CUDA_SUCCESS;
+    }
+    if (!wait_for_own(&what, caller, &result))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (result != CUDA_SUCCESS)
         return result;

@@ -18,6 +18,7 @@
 #include "gpu/rank/streams.h"
 
 #include "base/log.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/waits.h"
 
@@ -149,7 +150,8 @@ static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr re
     to = is_recorded ? &list : &spare;
     early->written = written;
     early->read = read;
-    early->is_dependent = atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0;
+    early->is_dependent = atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0 ||
+                          gpu_graph_launches_are_pending();
     pthread_mutex_lock(&lock);
     early->next = *to;
     *to = early;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "gpu/rank/deferred_frees.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
@@ -76,6 +77,14 @@ static inline bool waits_for_event(const char *name)
     return strncmp(name, wait, sizeof wait - 1) == 0;
 }
 
+/* True for the name of a launch of a graph; the compiler evaluates it. */
+static inline bool launches_graph(const char *name)
+{
+    static const char launch[] = "cuGraphLaunch";
+
+    return strncmp(name, launch, sizeof launch - 1) == 0;
+}
+
 #define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
     static CUresult CUDAAPI call_##name parameters                                        \
     {                                                                                     \
@@ -102,6 +111,8 @@ static inline bool waits_for_event(const char *name)
             result = gpu_capture_keep_out(&call, result);                                 \
         if (ends_memory(#name))                                                           \
             gpu_count_change();                                                           \
+        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                       \
+            gpu_graph_launch_note(twin && !call.stream ? CU_STREAM_PER_THREAD : call.stream); \
         return result;                                                                    \
     }
 GPU_STREAM_CALLS(FUNCTION)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
@@ -557,6 +558,7 @@ void gpu_streams_forget(CUcontext context)
     gpu_launches_forget();
     gpu_flow_forget_all();
     gpu_early_forget(context);
+    gpu_graph_launches_forget(context);
     pthread_mutex_lock(&rank->lock);
     for (struct gpu_face **link = &rank->faces; *link;) {
         struct gpu_face *face = *link;

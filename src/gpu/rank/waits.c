@@ -10,6 +10,7 @@
 
 #include "gpu/copy/batch.h"
 #include "gpu/driver/gpu_upper.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 
@@ -287,7 +288,7 @@ static bool record_all(CUcontext context, CUevent *event_out)
 void gpu_wait_for_points(const void *caller)
 {
     while (gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller) &&
-           atomic_load(&gpu_streams_n_waiting) > 0)
+           (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_graph_launches_are_pending()))
         gpu_wait_before_asking_again(caller);
 }
 

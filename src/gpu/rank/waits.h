@@ -71,7 +71,7 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
 void gpu_wait_before_asking_again(const void *caller);
 
 /* Called before a call of the driver that waits for the GPU: in a process with one rank, lets the PE make progress until no
- * stream waits for it. Graphs that wait do not count. May switch. */
+ * stream waits for it, and launches of graphs that may are over. May switch. */
 void gpu_wait_for_points(const void *caller);
 
 /* Called before a call of the driver that waits for all work of a context (NULL: the current one): in a process with one

@@ -32,6 +32,7 @@
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 #include "gpu/rank/stream_api.h"
@@ -243,6 +244,7 @@ int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *da
     }
     (void)gpu_capture_set_mode(mode);
     atomic_init(&end->served_by, SERVED_LATER);
+    atomic_store(&gpu_graphs_wait, true);
     watch(end);
     return 0;
 }
