@@ -85,35 +85,35 @@ static inline bool launches_graph(const char *name)
     return strncmp(name, launch, sizeof launch - 1) == 0;
 }
 
-#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
-    static CUresult CUDAAPI call_##name parameters                                        \
-    {                                                                                     \
-        struct gpu_call call;                                                             \
-        CUresult result;                                                                  \
-        gpu_guard_prepare();                                                              \
-        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);        \
-        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
-            return result;                                                                \
-        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                           \
-            return real.r_##name arguments;                                               \
-        gpu_watch_call(#name);                                                            \
-        gpu_call_make_room(&call, GPU_CALLER);                                            \
-        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                               \
-        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
-            return result;                                                                \
-        if ((bytes) > 0 && gpu_waits_suspend)                                             \
-            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);           \
-        gpu_submit_begin(GPU_CALLER);                                                     \
-        result = real.r_##name arguments;                                                 \
-        gpu_submit_end();                                                                 \
-        gpu_call_end(&call);                                                              \
-        if (waits_for_event(#name))                                                       \
-            result = gpu_capture_keep_out(&call, result);                                 \
-        if (ends_memory(#name))                                                           \
-            gpu_count_change();                                                           \
-        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                       \
-            gpu_graph_launch_note(twin && !call.stream ? CU_STREAM_PER_THREAD : call.stream); \
-        return result;                                                                    \
+#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends)     \
+    static CUresult CUDAAPI call_##name parameters                                            \
+    {                                                                                         \
+        struct gpu_call call;                                                                 \
+        CUresult result;                                                                      \
+        gpu_guard_prepare();                                                                  \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);            \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                            \
+            return result;                                                                    \
+        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                               \
+            return real.r_##name arguments;                                                   \
+        gpu_watch_call(#name);                                                                \
+        gpu_call_make_room(&call, GPU_CALLER);                                                \
+        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                                   \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                            \
+            return result;                                                                    \
+        if ((bytes) > 0 && gpu_waits_suspend)                                                 \
+            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);               \
+        gpu_submit_begin(GPU_CALLER);                                                         \
+        result = real.r_##name arguments;                                                     \
+        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                           \
+            gpu_graph_launch_note(!call.stream && twin ? CU_STREAM_PER_THREAD : call.stream); \
+        gpu_submit_end();                                                                     \
+        gpu_call_end(&call);                                                                  \
+        if (waits_for_event(#name))                                                           \
+            result = gpu_capture_keep_out(&call, result);                                     \
+        if (ends_memory(#name))                                                               \
+            gpu_count_change();                                                               \
+        return result;                                                                        \
     }
 GPU_STREAM_CALLS(FUNCTION)
 #undef FUNCTION
