@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * connections.c: whether streams of MPI can wait without holding up others. Streams share the connections to a GPU, in
- * turn; one that waits keeps the work behind it in its connection. Each rank has a default stream beside its
+ * connections.c: whether streams of MPI can wait without holding up others. Streams that have work share the connections to
+ * a GPU; one that waits keeps the work behind it in its connection. Each rank has a default stream beside its
  * stream of MPI, so half of the connections count. A rank that has no stream of MPI yet counts, too: those that wait when
  * it creates one would hold up the library's own copies. And all streams together must not be more than the connections.
  */

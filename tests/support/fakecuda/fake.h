@@ -209,7 +209,7 @@ struct fake_stream {
     struct fake_capture *capture;    /* that it is in; NULL: none */
     struct fake_nodes captured;      /* what its next node comes after */
     struct fake_op *first, *last;
-    int connection;          /* while it has work; see FAKECUDA_CONNECTIONS */
+    int connection; /* while it has work; see FAKECUDA_CONNECTIONS */
     uint64_t n_queued, n_done;
     pthread_cond_t has_work; /* for its thread: an operation after none, or its end */
     bool has_thread;
