@@ -188,6 +188,9 @@ struct machine {
     bool (*is_started)(int proc_id);
     bool (*is_present)(int proc_id);
 
+    /* True if a process has called close, sends nothing more, and waits for the others. Any thread. NULL: not known. */
+    bool (*is_parting)(int proc_id);
+
     /* True if a process has failed since this one was attached. If it is of the same job, client.failed was called or
      * will be. Any thread. NULL: none has that was not announced. */
     bool (*is_failing)(int proc_id);

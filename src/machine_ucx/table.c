@@ -84,6 +84,7 @@ __attribute__((visibility("default"))) const struct machine machine_ucx_table = 
     .is_on_node = is_on_node,
     .is_started = ucxm_is_started,
     .is_present = ucxm_is_present,
+    .is_parting = ucxm_is_parting,
     .is_failing = ucxm_is_failing,
     .describe = ucxm_describe,
     .takes = ucxm_takes,

@@ -205,6 +205,7 @@ bool ucxm_members_concern(int proc_id);
 bool ucxm_members_may_grow(void);
 bool ucxm_is_started(int proc_id);
 bool ucxm_is_present(int proc_id);
+bool ucxm_is_parting(int proc_id);
 /* struct machine, is_failing. */
 bool ucxm_is_failing(int proc_id);
 /* Sets this process's state (enum base_launched_state). */

@@ -35,7 +35,7 @@ static int be_child(MPI_Comm parent, char **argv)
         kill(getpid(), SIGKILL);
     if (rank == 0 && strcmp(end, "abort") == 0)
         MPI_Abort(MPI_COMM_WORLD, 9);
-    if (strcmp(end, "wait") == 0)
+    if (strcmp(end, "wait") == 0 || strcmp(end, "left") == 0)
         MPI_Recv(NULL, 0, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE);
     n = talk(parent, 1);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has_number);
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
             error = MPI_Recv(NULL, 0, MPI_INT, 0, 8, children, MPI_STATUS_IGNORE);
             report("receive", error);
             MPI_Comm_free(&children);
-        } else {
+        } else if (argc <= 4 || strcmp(argv[4], "left") != 0) {
             n = talk(children, 0);
             if (rank == 0)
                 printf("parent: %d in all\n", n);

@@ -45,6 +45,8 @@ expect "a child's exit code" 5 'parent: 5' 'process 2 of spawn 1 .rank 0. ended 
 expect "MPI_Abort of a child" 9 '*' 'spawn 1, rank 0 of 1 .*: MPI_Abort was called with error code 9' "${run[@]}" ./fixed 1 '' abort
 expect "a child that is killed" 137 'receive: MPI_ERR_PROC_ABORTED' 'process 2 of spawn 1 .rank 0. was ended by signal 9' "${run[@]}" ./fixed 1 '' kill
 expect "a deadlock of parents and children" 1 '' 'deadlock.*rank [0-3] of 4.*MPI_Recv' "${run[@]}" ./fixed 1 '' wait
+expect "children wait for parents that have called MPI_Finalize" 1 '' \
+    'deadlock.*2 connected processes have called MPI_Finalize.*spawn 1, rank [01] of 2.*MPI_Recv' "${run[@]}" ./fixed 2 '' left
 
 left_over() { ls "$TMPDIR"; pgrep -f "$work/fixed" || true; }
 expect_nothing_left "all jobs" 50

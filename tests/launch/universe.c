@@ -7,11 +7,12 @@
  *      publish NAME, lookup NAME   the name of a port that does not exist; prints the port
  *      accept NAME, connect NAME   pushes a connection; connect waits until the name is published, at most 20 s
  *      serve N, visit NAME N       accepts, or connects, so often, and disconnects each time
+ *      again                       connects to the port of the last connect; prints the error
  *      try NAME                    connects or accepts once, for 0.2 s at most; prints the error
  *      talk I RANKS                messages and collectives with so many ranks of the other side
  *      lost I                      receives, and prints the error
  *      join SOCKET                 rank 0 connects to that of another job by a Unix socket; prints whether it can
- *      leave I                     disconnects; "drop I" frees
+ *      leave I                     disconnects; "drop I" frees, "barrier I" enters a barrier
  *      group I, regroup            frees a connection; creates a communicator from the group of both sides
  *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
  *      await FILE, create FILE     waits until there is a file
@@ -41,6 +42,7 @@ static MPI_Comm stack[64];
 static int n_stack;
 static MPI_Group both;
 static char port[MPI_MAX_PORT_NAME];
+static char last[MPI_MAX_PORT_NAME]; /* of the last connect */
 
 static const char *name_of(int error)
 {
@@ -149,10 +151,8 @@ static void meet_group(void)
     MPI_Group_free(&both);
 }
 
-static int connect_to(const char *name, MPI_Comm *inter)
+static int connect_to(const char *name, char *other, MPI_Comm *inter)
 {
-    char other[MPI_MAX_PORT_NAME] = "";
-
     for (int i = 0; rank == 0 && i < 2000 && MPI_Lookup_name(name, MPI_INFO_NULL, other); i++)
         usleep(10000);
     return MPI_Comm_connect(other, MPI_INFO_NULL, 0, MPI_COMM_WORLD, inter);
@@ -283,7 +283,7 @@ static int run(char **word, char *program)
         require(!MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter), "accept");
         push(inter);
     } else if (strcmp(op, "connect") == 0) {
-        require(!connect_to(arg, &inter), "connect");
+        require(!connect_to(arg, last, &inter), "connect");
         push(inter);
     } else if (strcmp(op, "serve") == 0) {
         for (int i = 0; i < atoi(arg); i++)
@@ -292,8 +292,11 @@ static int run(char **word, char *program)
                     "serve");
     } else if (strcmp(op, "visit") == 0) {
         for (int i = 0; i < atoi(word[2]); i++)
-            require(!connect_to(arg, &inter) && !MPI_Comm_disconnect(&inter), "visit");
+            require(!connect_to(arg, last, &inter) && !MPI_Comm_disconnect(&inter), "visit");
         return 3;
+    } else if (strcmp(op, "again") == 0) {
+        print("again", name_of(MPI_Comm_connect(last, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter)));
+        return 1;
     } else if (strcmp(op, "try") == 0) {
         print("try", name_of(try_port(arg, &inter)));
     } else if (strcmp(op, "talk") == 0) {
@@ -305,6 +308,8 @@ static int run(char **word, char *program)
     } else if (strcmp(op, "leave") == 0) {
         inter = take(arg, 1);
         require(!MPI_Comm_disconnect(&inter), "disconnect");
+    } else if (strcmp(op, "barrier") == 0) {
+        MPI_Barrier(take(arg, 0));
     } else if (strcmp(op, "drop") == 0) {
         inter = take(arg, 1);
         MPI_Comm_free(&inter);

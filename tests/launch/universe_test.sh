@@ -119,6 +119,24 @@ expect "a job whose partner is killed" 137 'talked to: 3' '*' "${run[@]}" -n 2 .
 expect_beside "... and then is blocked for ever" 1 'talked to: 2'
 expect "its deadlock" 0 'deadlock: .*MPI_Recv' '' cat beside_err
 
+finalized='deadlock: .*processe?s? (has|have) called MPI_Finalize in all ranks, and waits? for'
+for wait in "lost 0" "leave 0" "barrier 0"; do
+    beside 2 3 open a accept a talk 0 2
+    # shellcheck disable=SC2086 # words
+    expect "a job is in MPI_Finalize, and another one waits for it: $wait" 1 'talked to: 3' "$finalized" "${run[@]}" -n 2 ./job connect a talk 0 3 $wait
+    expect_beside "the one in MPI_Finalize: $wait" 0 'talked to: 2 end: well'
+done
+beside 1 2 open a accept a talk 0 2
+"${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 open b accept b talk 0 1 >middle 2>&1 &
+middle=$!
+expect "the last one of three in a row waits" 1 'talked to: 2' "$finalized" "${run[@]}" -n 1 ./job connect b talk 0 2 block
+expect_beside "the first one" 0 'talked to: 2 end: well'
+wait $middle
+expect "the one in the middle is in MPI_Finalize" 0 'end: well' '' cat middle
+beside 1 1 open a accept a talk 0 1
+expect "a connect to a job that is in MPI_Finalize" 0 'again: MPI_ERR_PORT end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 1 pause 500 again
+expect_beside "a connect" 0 'end: well'
+
 "$mpirun" --universe -n 1 ./job open a accept a talk 0 1 create ready await never >/dev/null 2>&1 &
 killed=$!
 (await test -e ready && kill -9 $killed) &

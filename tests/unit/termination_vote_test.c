@@ -32,6 +32,7 @@ static struct {
     bool must_handle_loss;
     bool is_handled[N_PROCS]; /* the loss of this process */
     bool has_ended[N_PROCS];  /* mpirun says so; it has failed */
+    bool is_parting[N_PROCS]; /* it is in MPI_Finalize */
     struct ampi_am_header sent[SENT_MAX];
     int sent_to[SENT_MAX];
     int n_sent;
@@ -115,6 +116,11 @@ static bool is_failing(int proc_id)
     return sim.has_ended[proc_id];
 }
 
+static bool is_parting(int proc_id)
+{
+    return sim.is_parting[proc_id];
+}
+
 static void abort_job(int exit_code, const char *why)
 {
     (void)why;
@@ -124,6 +130,7 @@ static void abort_job(int exit_code, const char *why)
 static const struct machine machine = {.name = "simulated",
                                        .traffic = give_traffic,
                                        .is_present = is_present,
+                                       .is_parting = is_parting,
                                        .is_failing = is_failing,
                                        .abort = abort_job};
 
@@ -560,6 +567,46 @@ START_TEST(reports_go_to_the_lowest_process_that_is_left)
 }
 END_TEST
 
+/* ---- After MPI_Finalize ---- */
+
+/* Process 0 has called MPI_Finalize and waits for the others, one of which waits for its message. */
+START_TEST(a_process_in_finalize_takes_no_part)
+{
+    become(1);
+    work_with(0, 4, 3);
+    work_with(2, 5, 4);
+    wait_a_second();
+    sim.is_parting[0] = true;
+    wait_a_second();
+    wait_a_second();
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
+    hear(2, 0, 0, 4, 5);
+    ck_assert_int_eq(count_sent(2, QUESTION), 1);
+    hear(2, 0, last_sent()->seq, 4, 5);
+    hear(2, 0, last_sent()->seq, 4, 5);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, VERDICT), 0);
+    hear(2, PRINTED, 0, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* The process that collected reports of the others is in MPI_Finalize: it gives no verdict. */
+START_TEST(a_process_in_finalize_gives_no_verdict)
+{
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    hear(1, 0, 0, 5, 5);
+    sim.is_parting[0] = sim.is_parting[1] = true;
+    hear(2, 0, 0, 6, 6);
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true, [1] = true});
+    hear(2, 0, 0, 6, 6);
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("quiet");
@@ -585,6 +632,8 @@ int main(void)
     tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
     tcase_add_test(tests, another_process_collects);
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
+    tcase_add_exit_test(tests, a_process_in_finalize_takes_no_part, ABORTED);
+    tcase_add_test(tests, a_process_in_finalize_gives_no_verdict);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     n_failed = srunner_ntests_failed(runner);

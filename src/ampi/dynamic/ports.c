@@ -61,7 +61,7 @@ static int raise_port(int error, const char *port_name)
     char text[2 * MPI_MAX_PORT_NAME];
 
     if (error == MPI_ERR_PROC_ABORTED)
-        return ampi_raise_self(error, "the process of the port has failed");
+        return ampi_raise_self(error, "the process of the port has ended");
     ampi_registry_explain(port_name, text, sizeof text);
     return ampi_raise_self(error, "%s", text);
 }
@@ -84,7 +84,7 @@ int PMPI_Close_port(const char *port_name)
 static int raise_name(int error, const char *service, const char *text)
 {
     if (error == MPI_ERR_PROC_ABORTED)
-        return ampi_raise_self(error, "process 0, which keeps the published names, has failed");
+        return ampi_raise_self(error, "process 0, which keeps the published names, has ended");
     if (error == MPI_ERR_NO_SPACE)
         return ampi_raise_self(MPI_ERR_SERVICE,
                                "the name \"%.200s\" cannot be written to the universe's folder", service);

@@ -400,7 +400,7 @@ int ampi_registry_run(struct ampi_registry_call *call)
                                NULL);
     if (call->home != ampi_job.proc_id) {
         struct ampi_registry_call **list = &awaited[self->pe_id];
-        if (ampi_failed_is(call->home) || !ampi_procs_is_present(call->home))
+        if (ampi_failed_is(call->home) || has_ended(call->home))
             return MPI_ERR_PROC_ABORTED;
         call->next = *list;
         *list = call;

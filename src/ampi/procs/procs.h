@@ -126,10 +126,17 @@ static inline bool ampi_procs_is_started(int proc_id)
     return !ampi_machine->is_started || ampi_machine->is_started(proc_id);
 }
 
-/* True if a process has been started, and has not ended. */
+/* True if all ranks of a process have called MPI_Finalize, and it waits for connected processes: it sends nothing more. */
+static inline bool ampi_procs_is_parting(int proc_id)
+{
+    return ampi_machine->is_parting && ampi_machine->is_parting(proc_id);
+}
+
+/* True if a process has been started, and may still send. */
 static inline bool ampi_procs_is_present(int proc_id)
 {
-    return !ampi_machine->is_present || ampi_machine->is_present(proc_id);
+    return (!ampi_machine->is_present || ampi_machine->is_present(proc_id)) &&
+           !ampi_procs_is_parting(proc_id);
 }
 
 /* True if a process has failed, and that was or will be announced (ampi_failed_record). */

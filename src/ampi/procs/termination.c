@@ -18,6 +18,9 @@
  * numbering, and the fingerprint of those that do not take part shows that they mean the same set. A process is not quiet
  * while ranks of any job may come to it: it accepts, or connects. Each job prints its own ranks, and ends.
  *
+ * A process whose ranks have called MPI_Finalize takes no part: it waits for all connected processes and sends nothing more.
+ * What it sent before has arrived when the others arm UCX.
+ *
  * Some messages are internal to UCX (the notification of a sender that its data was fetched): they are not
  * counted, and both ends handle them only when a PE polls. UCX can be armed only when it has handled and sent
  * all of them. So a process reports, or answers, after all its PEs were woken and have armed UCX again: before
@@ -119,8 +122,8 @@ static void init(void)
 static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        own.is_out[i] = ampi_failed_is_handled(i) || !own.is_connected[i] ||
-                        (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i));
+        own.is_out[i] = i != ampi_job.proc_id && (ampi_failed_is_handled(i) || !own.is_connected[i] ||
+                                                  (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i)));
     own.collector = 0;
     while (own.is_out[own.collector])
         own.collector++;
@@ -212,6 +215,27 @@ static bool has_others(void)
     return false;
 }
 
+/* The number of connected processes whose ranks have called MPI_Finalize. */
+static int count_parting(void)
+{
+    int n = 0;
+
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        n += own.is_connected[i] && ampi_procs_is_parting(i);
+    return n;
+}
+
+static void print_verdict(void)
+{
+    int n_parting = count_parting();
+
+    base_log("deadlock: every rank is blocked and no message is under way%s",
+             has_others() ? ", in this job and in those that it is connected to" : "");
+    if (n_parting)
+        base_log("%d connected %s called MPI_Finalize in all ranks, and %s for the blocked ones", n_parting,
+                 n_parting == 1 ? "process has" : "processes have", n_parting == 1 ? "waits" : "wait");
+}
+
 /* Prints the blocked ranks of this process. */
 static void report(void)
 {
@@ -233,8 +257,7 @@ static void begin_report(bool is_found)
     while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
         own.judge++;
     if (own.judge == ampi_job.proc_id)
-        base_log("deadlock: every rank is blocked and no message is under way%s",
-                 has_others() ? ", in this job and in those that it is connected to" : "");
+        print_verdict();
     if (is_found)
         post_to_others(FLAG_VERDICT, 0);
     own.out = ampi_failed_fingerprint(own.is_out);
