@@ -186,7 +186,8 @@ static bool collect(struct procs_job *job, pid_t pid)
 }
 
 /* Waits briefly for processes that are about to end: those that have closed their output, and others, as
- * the kernel may close a process's connections before its output. */
+ * the kernel may close a process's connections before its output. No event tells that no other process is about to end, and
+ * SIGCHLD does not tell whose end it is. Once in a job that fails: it is not worth a descriptor per process. */
 static void collect_dying(struct procs_job *job)
 {
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);

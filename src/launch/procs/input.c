@@ -26,21 +26,24 @@ int procs_input_open(void)
     return ends[0];
 }
 
-int procs_input_watched(void)
+static bool may_read(void)
 {
-    /* Reading from the background would stop this process. If the pipe is full, the next turn of the loop
-     * tries again. */
-    if (pipe_fd < 0 || held_len > 0 || tcgetpgrp(STDIN_FILENO) != getpgrp())
-        return -1;
-    return STDIN_FILENO;
+    /* Reading from the background would stop this process. No event tells when it comes to the foreground. */
+    return pipe_fd >= 0 && held_len == 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+struct pollfd procs_input_watched(void)
+{
+    if (pipe_fd >= 0 && held_len > 0) /* until the full pipe has been read */
+        return (struct pollfd){.fd = pipe_fd, .events = POLLOUT};
+    return (struct pollfd){.fd = may_read() ? STDIN_FILENO : -1, .events = POLLIN};
 }
 
 void procs_input_work(void)
 {
     if (pipe_fd < 0)
         return;
-    if (held_len == 0 && procs_input_watched() >= 0 &&
-        poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, 0) > 0) {
+    if (may_read() && poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, 0) > 0) {
         ssize_t got = read(STDIN_FILENO, held, sizeof held);
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
             return;

@@ -36,7 +36,8 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return 0;
 }
 
-/* Repeats until it is gone: a process that has just been killed may still be creating a file. */
+/* Repeats until it is gone: a process that has just been killed may still be creating a file. No event tells when it cannot
+ * any more: it may have been started by another job. */
 void procs_jobdir_remove(const char *dir)
 {
     for (int i = 0; i < 200 && dir[0] != '\0' && access(dir, F_OK) == 0; i++) {

@@ -106,7 +106,8 @@ static int kill_once(bool (*is_one)(const char *pid_text, const void *arg), cons
     return num;
 }
 
-/* Repeats until there are none: one of them may have forked meanwhile. */
+/* Repeats until there are none: one of them may have forked meanwhile. No event tells that, and many of them are not
+ * children. The number is limited because a process inside a driver ends late. */
 static void kill_all(bool (*is_one)(const char *pid_text, const void *arg), const void *arg)
 {
     for (int i = 0; i < 200 && kill_once(is_one, arg) > 0; i++)

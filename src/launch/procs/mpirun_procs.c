@@ -338,7 +338,8 @@ static void start_all(struct procs_job *job)
 
 /* ---- The loop ---- */
 
-/* How long to wait, in ms: until the next step of ending, the timeout, or a check for unfinished lines. */
+/* How long to wait, in ms: until the next step of ending, the timeout, or a check for what comes without an event: unfinished
+ * lines, a change of the terminal's foreground group, and the ends of other jobs' processes. */
 static int wait_ms(const struct procs_job *job, double deadline_s)
 {
     double now_s = procs_now_s(), until_s = now_s + launch_progress_show();
@@ -405,7 +406,7 @@ static void turn(struct procs_job *job, struct pollfd *watched, int signals, int
     int num = procs_forward_watch(forward, watched);
     watched[num++] = (struct pollfd){.fd = signals, .events = POLLIN};
     watched[num++] = (struct pollfd){.fd = procs_server_bell(), .events = POLLIN};
-    watched[num++] = (struct pollfd){.fd = procs_input_watched(), .events = POLLIN};
+    watched[num++] = procs_input_watched();
     watched[num++] = (struct pollfd){.fd = job->options.reports_fd, .events = POLLIN};
     num += procs_grow_watch(watched + num);
     if (poll(watched, (nfds_t)num, timeout_ms) == 0 && isatty(STDIN_FILENO))

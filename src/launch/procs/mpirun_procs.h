@@ -262,8 +262,8 @@ bool procs_forward_has_failed(const struct procs_forward *forward);
 /* stdin of process 0: that of mpirun unless it is a terminal; otherwise a pipe, whose read end this returns
  * and that procs_input_work fills (the processes are not in the terminal's foreground group). */
 int procs_input_open(void);
-/* The terminal's descriptor if input is expected; -1 otherwise. */
-int procs_input_watched(void);
+/* The descriptor to poll: the terminal's, or the pipe's while it is full; -1: no input is expected. */
+struct pollfd procs_input_watched(void);
 void procs_input_work(void);
 
 /* ---- jobdir.c ---- */
