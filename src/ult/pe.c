@@ -379,6 +379,8 @@ void ult_end(void)
     struct ult_pe *pe = self->pe;
 
     self->state = ULT_ENDED;
+    pe->ended = self;
+    pe->n_before_end = pe->n_switches;
     pe->n_live--;
     count_one_less();
     if (pe->n_live == 0)
@@ -389,6 +391,13 @@ void ult_end(void)
     }
     switch_away(pe, self);
     __builtin_unreachable();
+}
+
+bool ult_has_left_stack(const struct ult *u)
+{
+    const struct ult_pe *pe = u->pe;
+
+    return u->state == ULT_ENDED && (pe->ended != u || pe->n_before_end != pe->n_switches);
 }
 
 /* ---- PEs ---- */

@@ -226,6 +226,9 @@ void ult_end_sleep(struct ult *u);
 /* Ends the caller. Never returns. */
 void ult_end(void) BASE_NORETURN;
 
+/* False if the ULT has not ended, or its PE still waits for another one on its stack. Not for bound ones. On the PE. */
+bool ult_has_left_stack(const struct ult *u);
+
 /* The number of ULTs of the PE that have not ended. On the PE. */
 int ult_pe_live(const struct ult_pe *pe);
 

@@ -62,8 +62,8 @@ void ampi_spawn_leave(struct ampi_rank *self);
 /* True if ranks have left since their memory was last freed. */
 bool ampi_spawn_has_left(void);
 
-/* Frees the memory of the PE's ranks that have left, on the PE. If no other ULT has run since, the PE is still on the last one's
- * stack: that one stays until the next call. */
+/* Frees the memory of the PE's ranks that have left, on the PE, which may be a thread of another rank. If no other ULT has run
+ * since, the PE's own thread is still on the last one's stack: that one stays until the next call. */
 void ampi_spawn_release_left(int pe_id);
 
 /* True if the launcher can start processes. */

@@ -171,7 +171,7 @@ void ampi_spawn_release_left(int pe_id)
         struct ampi_spawned *group = (struct ampi_spawned *)(uintptr_t)rank->spawned;
         enum ampi_spawn_release result = AMPI_SPAWN_LATER;
 
-        if (rank->pe_id == pe_id && &rank->ult != ult_self())
+        if (rank->pe_id == pe_id && ult_has_left_stack(&rank->ult))
             result = ampi_spawn_job->try_release(rank);
         if (result == AMPI_SPAWN_LATER) {
             at = &rank->next_left;
