@@ -130,7 +130,7 @@ static void spawn_soft(const char *program)
     int codes[4];
 
     MTEST_OK(MPI_Info_create(&info));
-    MTEST_OK(MPI_Info_set(info, "soft", "9,1:3:2"));
+    MTEST_OK(MPI_Info_set(info, "soft", "9,2147483647:5:-1,1:3:2,-2147483648:2147483647:5"));
     MTEST_OK(MPI_Info_set(info, "wdir", "."));
     MTEST_OK(MPI_Comm_spawn(program, args, 4, info, 0, MPI_COMM_WORLD, &inter, codes));
     MTEST_CHECK(codes[2] == MPI_SUCCESS && codes[3] == MPI_ERR_SPAWN, "error codes %d, %d", codes[2],
@@ -162,6 +162,8 @@ static void fail(const char *program)
     MTEST_CHECK(codes[0] == MPI_ERR_SPAWN && codes[1] == MPI_ERR_SPAWN, "error codes %d, %d", codes[0],
                 codes[1]);
     MTEST_CHECK(inter == MPI_COMM_NULL, "a communicator after an error");
+    MTEST_CLASS(MPI_Comm_spawn("/", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes),
+                MPI_ERR_SPAWN);
     MTEST_CLASS(
         MPI_Comm_spawn("/bin/true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, codes),
         MPI_ERR_SPAWN);
@@ -178,6 +180,10 @@ static void fail(const char *program)
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_set(info, "host", "localhost"));
+    MTEST_OK(MPI_Info_set(info, "soft", "1,"));
+    MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
+                MPI_ERR_INFO_VALUE);
+    MTEST_OK(MPI_Info_delete(info, "soft"));
     MTEST_OK(MPI_Info_set(info, "wdir", "/no such folder"));
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);

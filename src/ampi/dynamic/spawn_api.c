@@ -59,6 +59,25 @@ static int fail(struct outcome *outcome, int error, const char *fmt, ...)
 
 /* ---- The number of ranks ---- */
 
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest of from, from + step, ... up to to that is at least 0 and at most max; -1: none. */
+static int largest_in(int64_t from, int64_t to, int64_t step, int64_t max)
+{
+    int64_t value = from;
+
+    if (step > 0 && to > max)
+        to = max;
+    if (step > 0 && from <= to)
+        value = from + (to - from) / step * step;
+    if (step < 0 && from > max)
+        value = from + (from - max - step - 1) / -step * step;
+    return value >= 0 && value <= max && (step > 0 ? value <= to : value >= to) ? (int)value : -1;
+}
+
 /* The largest member of the set that is at most max; -1: none. *is_valid_out: the text describes a set, "1,3,4:8:2". */
 static int choose_soft(const char *text, int max, bool *is_valid_out)
 {
@@ -77,15 +96,13 @@ static int choose_soft(const char *text, int max, bool *is_valid_out)
         }
         if (step == 0)
             return -1;
-        for (int64_t i = from; step > 0 ? i <= to : i >= to; i += step)
-            if (i >= 0 && i <= max && i > best)
-                best = (int)i;
+        best = larger(best, largest_in(from, to, step, max));
         text += strspn(text, " ");
+        *is_valid_out = *text == '\0';
         if (*text != ',')
             break;
         text++;
     }
-    *is_valid_out = *text == '\0';
     return best;
 }
 
@@ -98,15 +115,19 @@ static bool is_same_file(const char *path, const char *other)
     return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* Tries the command in each folder of a list with colons; returns true if it is there, with its path. */
-static bool search(const char *folders, const char *command, char *path_out)
+static bool is_program(const char *path)
 {
     struct stat status;
 
+    return access(path, X_OK) == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Tries the command in each folder of a list with colons; returns true if it is there, with its path. */
+static bool search(const char *folders, const char *command, char *path_out)
+{
     while (folders && *folders) {
         int len = (int)strcspn(folders, ":");
-        if (snprintf(path_out, PATH_MAX, "%.*s/%s", len, folders, command) < PATH_MAX &&
-            access(path_out, X_OK) == 0 && stat(path_out, &status) == 0 && S_ISREG(status.st_mode))
+        if (snprintf(path_out, PATH_MAX, "%.*s/%s", len, folders, command) < PATH_MAX && is_program(path_out))
             return true;
         folders += len + (folders[len] == ':');
     }
@@ -125,7 +146,7 @@ static const char *rank_path(void)
 static bool find_program(const char *command, const struct ampi_info *info, char *path_out)
 {
     if (strchr(command, '/'))
-        return snprintf(path_out, PATH_MAX, "%s", command) < PATH_MAX && access(path_out, X_OK) == 0;
+        return snprintf(path_out, PATH_MAX, "%s", command) < PATH_MAX && is_program(path_out);
     return search(ampi_info_get(info, "path"), command, path_out) || search(rank_path(), command, path_out) ||
            search(".", command, path_out);
 }
