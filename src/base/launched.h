@@ -68,7 +68,8 @@ static inline void base_launched_control_address(int folder, struct sockaddr_un 
 }
 
 /* The data of a spawned process: the number of ranks at the job's start, the first process of its spawn, the number
- * of the spawn, the ranks and processes of each program, and the parents' port: "8,66,1,4x1,8x8;heddle-port:..." */
+ * of the spawn, the ranks and processes of each program, a digit for the initial error handler of each, and the parents' port:
+ * "8,66,1,4x1,8x8;00!heddle-port:..." */
 #define BASE_LAUNCHED_SPAWN_ENV "HEDDLE_SPAWN"
 
 /* The processes of a job, or of a universe: a file in the job's folder (PMIX_SERVER_TMPDIR), which all of them map. Their
@@ -116,6 +117,9 @@ struct base_launched_table {
 
 /* The memory allocation kinds that mpirun's -memory-alloc-kinds requests. */
 #define BASE_MEMORY_KINDS_ENV "HEDDLE_MEMORY_ALLOC_KINDS"
+
+/* The initial error handler of ranks that are not spawned (mpirun -initial-errhandler): a name as in MPI_Comm_spawn. */
+#define BASE_INITIAL_ERRHANDLER_ENV "HEDDLE_INITIAL_ERRHANDLER"
 
 /* Folders of single processes are named heddle-UID-, this, and a random suffix. */
 #define BASE_LAUNCHED_ROOM "ucx-"

@@ -36,8 +36,9 @@ enum effect {
     ONE_PER_NODE, /* -pernode */
     BIND,
     TAG_OUTPUT,
-    OUTPUT_AS,    /* --output tag */
-    MEMORY_KINDS, /* MPI 5.0, section 11.4.3 */
+    OUTPUT_AS,          /* --output tag */
+    MEMORY_KINDS,       /* MPI 5.0, section 11.4.3 */
+    INITIAL_ERRHANDLER, /* section 11.5 */
     KEEP_GOING,
     IN_ONE_PROCESS,
     IN_UNIVERSE,
@@ -89,6 +90,8 @@ static const struct option options[] = {
     {"--one-process", "", IN_ONE_PROCESS, "run the ranks of all programs (':') in one process"},
     {"-memory-alloc-kinds --memory-alloc-kinds", "LIST", MEMORY_KINDS,
      "request these kinds of memory: system,mpi,cuda:device"},
+    {"-initial-errhandler --initial-errhandler", "mpi_errors_...", INITIAL_ERRHANDLER,
+     "abort, are_fatal or return: the error handler of MPI_COMM_WORLD"},
     {"--nvtx", "", SHOW_CALLS, "NVTX ranges for the calls of each rank, which nsys profile shows"},
     {"--progress", "", SHOW_PROGRESS, "show what each rank does, in the terminal's last lines"},
     {"--debug -debug", "", DEBUG, "run the job in gdb, which attaches to all of its processes"},
@@ -221,11 +224,11 @@ static double read_seconds(const char *option, const char *text)
     return value;
 }
 
-/* Appends a word to a blank-separated list. */
-static void append_word(char **list_inout, const char *word, size_t word_len)
+/* Appends a word to a list. */
+static void append_word(char **list_inout, const char *separator, const char *word, size_t word_len)
 {
     char *list;
-    int len = asprintf(&list, "%s%s%.*s", *list_inout ? *list_inout : "", *list_inout ? " " : "",
+    int len = asprintf(&list, "%s%s%.*s", *list_inout ? *list_inout : "", *list_inout ? separator : "",
                        (int)word_len, word);
     if (len < 0)
         launch_fail(1, "out of memory");
@@ -240,7 +243,7 @@ static void set_variable(struct launch_command *command, const char *option, con
     if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option, name);
     free(copy);
-    append_word(&command->exported, name, name_len);
+    append_word(&command->exported, " ", name, name_len);
 }
 
 static void export_variable(struct launch_command *command, const char *option, const char *text)
@@ -251,7 +254,7 @@ static void export_variable(struct launch_command *command, const char *option, 
     else if (text[0] == '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "%s '': not a valid name of an environment variable", option);
     else if (getenv(text) != NULL)
-        append_word(&command->exported, text, strlen(text));
+        append_word(&command->exported, " ", text, strlen(text));
     else if (!command->is_quiet)
         launch_say("%s %s: no such environment variable", option, text);
 }
@@ -271,17 +274,6 @@ static void export_list(struct launch_command *command, const char *option, cons
     }
 }
 
-/* Hosts of several options are one list. */
-static void add_hosts(struct launch_command *command, const char *list)
-{
-    char *longer;
-    if (asprintf(&longer, "%s%s%s", command->hosts ? command->hosts : "", command->hosts ? "," : "", list) <
-        0)
-        launch_fail(1, "out of memory");
-    free(command->hosts);
-    command->hosts = longer;
-}
-
 static void change_dir(const char *option, const char *dir)
 {
     if (chdir(dir) != 0)
@@ -297,7 +289,7 @@ static void add_rank_option(struct launch_command *command, const char *word)
 {
     if (word[strcspn(word, " \t\n")] != '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot contain blanks", word);
-    append_word(&command->rank_options, word, strlen(word));
+    append_word(&command->rank_options, " ", word, strlen(word));
 }
 
 /* Reads an option of the library at argv[i]; returns the index of its last word. The library reads its value. */
@@ -348,7 +340,7 @@ static void apply_place(struct launch_command *command, enum effect effect, cons
         launch_set_ranks_per_node(command, name, 1);
         break;
     case SET_HOSTS:
-        add_hosts(command, value);
+        append_word(&command->hosts, ",", value, strlen(value)); /* of several options */
         break;
     case SET_HOSTFILE:
         if (command->hostfile != NULL)
@@ -388,6 +380,10 @@ static void apply_environment(struct launch_command *command, enum effect effect
         break;
     case MEMORY_KINDS:
         set_variable(command, name, BASE_MEMORY_KINDS_ENV, strlen(BASE_MEMORY_KINDS_ENV), values[0]);
+        break;
+    case INITIAL_ERRHANDLER:
+        set_variable(command, name, BASE_INITIAL_ERRHANDLER_ENV, strlen(BASE_INITIAL_ERRHANDLER_ENV),
+                     values[0]);
         break;
     case CHANGE_DIR:
         change_dir(name, values[0]);

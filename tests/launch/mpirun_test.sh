@@ -164,6 +164,7 @@ for words in "--map-by :OVERSUBSCRIBE" "--map-by :PE=1,span" "--rank-by :span" "
     expect "only modifiers: $words" 0 'options=\[\+vp 2\]' '' "$mpirun" $words -n 2 ./app
 done
 expect "-genvlist" 0 'color=\[red\]' '^mpirun: -genvlist NO_SUCH: no such' env COLOR=red "$mpirun" -genvlist COLOR,NO_SUCH -n 2 ./app
+expect "-initial-errhandler" 0 '^mpi_errors_return $' '*' "$mpirun" -initial-errhandler mpi_errors_return -n 1 printenv HEDDLE_INITIAL_ERRHANDLER
 expect "-memory-alloc-kinds" 0 '^system,cuda $' '*' "$mpirun" -memory-alloc-kinds system,cuda -n 1 printenv HEDDLE_MEMORY_ALLOC_KINDS
 expect "-q: not even once" 0 'options' '' "$mpirun" -q --mca btl self -n 2 ./app
 expect "-x VAR=VALUE" 0 'color=\[light blue\]' '' "$mpirun" -x 'COLOR=light blue' -n 2 ./app

@@ -43,6 +43,15 @@ static void check_env(char **argv)
     check_info("maxprocs", argv[4]);
 }
 
+/* Only the command of spawn_soft has an info key for it. */
+static void check_errhandler(MPI_Comm parent, int is_soft)
+{
+    MPI_Errhandler wanted = is_soft ? MPI_ERRORS_ABORT : MPI_ERRORS_ARE_FATAL, handler;
+
+    MTEST_OK(MPI_Comm_get_errhandler(parent, &handler));
+    MTEST_CHECK(handler == wanted, "the parent's initial error handler");
+}
+
 /* A spawned rank: "child NUMBER SIZE MAXPROCS". */
 static int be_child(MPI_Comm parent, int argc, char **argv)
 {
@@ -61,6 +70,7 @@ static int be_child(MPI_Comm parent, int argc, char **argv)
                 "the environment says rank %s of %s", getenv("OMPI_COMM_WORLD_RANK"),
                 getenv("OMPI_COMM_WORLD_SIZE"));
     check_env(argv);
+    check_errhandler(parent, strcmp(argv[4], "4") == 0);
     MTEST_OK(MPI_Comm_get_name(parent, name, &length));
     MTEST_CHECK(strcmp(name, "MPI_COMM_PARENT") == 0, "the parent is named \"%s\"", name);
     send_back(parent, number);
@@ -131,6 +141,7 @@ static void spawn_soft(const char *program)
 
     MTEST_OK(MPI_Info_create(&info));
     MTEST_OK(MPI_Info_set(info, "soft", "9,2147483647:5:-1,1:3:2,-2147483648:2147483647:5"));
+    MTEST_OK(MPI_Info_set(info, "mpi_initial_errhandler", "MPI_errors_abort"));
     MTEST_OK(MPI_Info_set(info, "wdir", "."));
     MTEST_OK(MPI_Comm_spawn(program, args, 4, info, 0, MPI_COMM_WORLD, &inter, codes));
     MTEST_CHECK(codes[2] == MPI_SUCCESS && codes[3] == MPI_ERR_SPAWN, "error codes %d, %d", codes[2],
@@ -180,6 +191,10 @@ static void fail(const char *program)
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_SPAWN);
     MTEST_OK(MPI_Info_set(info, "host", "localhost"));
+    MTEST_OK(MPI_Info_set(info, "mpi_initial_errhandler", "none"));
+    MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
+                MPI_ERR_INFO_VALUE);
+    MTEST_OK(MPI_Info_delete(info, "mpi_initial_errhandler"));
     MTEST_OK(MPI_Info_set(info, "soft", "1,"));
     MTEST_CLASS(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, info, 0, MPI_COMM_WORLD, &inter, codes),
                 MPI_ERR_INFO_VALUE);

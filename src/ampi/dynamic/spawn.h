@@ -35,6 +35,7 @@ struct ampi_spawn_part {
     char *const *argv; /* the arguments after it, NULL-terminated; NULL: none */
     int n_ranks;
     int max_ranks;       /* the requested ones */
+    int initial_errors;  /* see struct ampi_rank */
     char *path;          /* its file, absolute; malloc'ed */
     char *dir;           /* its folder, absolute; malloc'ed */
     char *line;          /* of a script: its first line, which command and argv use; malloc'ed */

@@ -18,6 +18,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/dynamic/registry.h"
 #include "ampi/dynamic/spawn.h"
+#include "ampi/object/errhandler.h"
 #include "ampi/object/info.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/procs/procs.h"
@@ -253,7 +254,7 @@ static int read_command(struct outcome *outcome, const char *command, const stru
                         int max_ranks, struct ampi_spawn_part *part)
 {
     const char *soft = ampi_info_get(info, "soft"), *wdir = ampi_info_get(info, "wdir");
-    const char *host = ampi_info_get(info, "host");
+    const char *host = ampi_info_get(info, "host"), *errors = ampi_info_get(info, "mpi_initial_errhandler");
     struct stat folder;
     bool is_valid;
 
@@ -271,6 +272,10 @@ static int read_command(struct outcome *outcome, const char *command, const stru
                     "the host %.200s is not this one (%s), where ranks can be spawned", host, ampi_job.host);
     part->command = command;
     part->n_ranks = part->max_ranks = max_ranks;
+    part->initial_errors = errors ? ampi_errhandler_find(errors) : 0;
+    if (part->initial_errors < 0)
+        return fail(outcome, MPI_ERR_INFO_VALUE,
+                    "the info key mpi_initial_errhandler is %.200s, not a predefined error handler", errors);
     if (soft) {
         part->n_ranks = choose_soft(soft, max_ranks, &is_valid);
         if (!is_valid)

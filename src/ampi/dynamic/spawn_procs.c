@@ -146,14 +146,28 @@ static void ask_launcher(const struct packet *packet, char *answer, size_t answe
         close(fd);
 }
 
+/* The word with the port: before it, a digit for the error handler of each program, and "!"; malloc'ed. */
+static char *describe_port(const struct ampi_spawn_part *parts, int n_parts, const char *port)
+{
+    char *word = base_malloc((size_t)n_parts + strlen(port) + 2, "MPI_Comm_spawn");
+
+    for (int i = 0; i < n_parts; i++)
+        word[i] = (char)('0' + parts[i].initial_errors);
+    word[n_parts] = '!';
+    strcpy(word + n_parts + 1, port);
+    return word;
+}
+
 /* Returns true if the processes were started: which ones. */
 static bool start_by_mpirun(const struct ampi_spawn_part *parts, int n_parts, struct children *children,
                             char *text, size_t text_bytes)
 {
     struct packet packet = {.bytes = base_malloc(BASE_LAUNCHED_REQUEST_MAX, "MPI_Comm_spawn")};
+    char *port = describe_port(parts, n_parts, children->port);
 
     put_int(&packet, ampi_job.n_ranks);
-    put(&packet, children->port);
+    put(&packet, port);
+    free(port);
     put_int(&packet, n_parts);
     for (int i = 0; i < n_parts; i++)
         put_part(&packet, &parts[i]);
@@ -175,13 +189,14 @@ static int count_procs(const struct ampi_spawn_part *part)
 static char *describe(const struct ampi_spawn_part *parts, int n_parts, const char *port)
 {
     static _Atomic int n_spawns;
-    size_t room = 64 + MPI_MAX_PORT_NAME + (size_t)n_parts * 24, n;
-    char *text = base_malloc(room, "MPI_Comm_spawn");
+    size_t room = 64 + MPI_MAX_PORT_NAME + (size_t)n_parts * 25, n;
+    char *text = base_malloc(room, "MPI_Comm_spawn"), *word = describe_port(parts, n_parts, port);
 
     n = (size_t)snprintf(text, room, BASE_LAUNCHED_SPAWN_ENV "=1,0,%d", atomic_fetch_add(&n_spawns, 1) + 1);
     for (int i = 0; i < n_parts; i++)
         n += (size_t)snprintf(text + n, room - n, ",%dx%d", parts[i].n_ranks, count_procs(&parts[i]));
-    snprintf(text + n, room - n, ";%s", port);
+    snprintf(text + n, room - n, ";%s", word);
+    free(word);
     return text;
 }
 

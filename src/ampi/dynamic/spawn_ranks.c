@@ -84,6 +84,7 @@ static int prepare_all(struct ampi_rank *ranks, const struct ampi_spawned *group
             ranks[i].app_num = part;
             ranks[i].program = parts[part].program;
             ranks[i].max_ranks = parts[part].max_ranks;
+            ranks[i].initial_errors = parts[part].initial_errors;
             ranks[i].argv = make_argv(&parts[part]);
             if (!ampi_spawn_job->prepare(&ranks[i]))
                 return errno;

@@ -3,18 +3,22 @@
  * init.c: MPI_Init, MPI_Finalize, MPI_Abort and related functions (MPI 5.0, sections 11.2 to 11.4).
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ampi/object/attr.h"
 #include "ampi/coll/engine/coll.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/handlers/handlers.h"
 #include "ampi/work/work.h"
+#include "ampi/object/errhandler.h"
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
 #include "ampi/job/job.h"
 #include "ampi/job/leaks.h"
 #include "ampi/tool/stats.h"
 #include "ampi/tool/trace.h"
+#include "base/launched.h"
+#include "base/log.h"
 #include "gpu/nccl/nccl.h"
 
 /* Why the caller cannot start MPI for its rank (NULL: unknown). */
@@ -27,9 +31,26 @@ static BASE_COLD const char *refusal(const struct ampi_rank *rank)
     return rank->world_state == AMPI_RANK_INITIALIZED ? "called twice" : "called after MPI_Finalize";
 }
 
+/* Sets the initial error handler that mpirun, or the info of the rank's spawn, names. */
+static void set_initial_errors(struct ampi_rank *self)
+{
+    const char *name = ampi_rank_spawn(self) > 0 ? NULL : secure_getenv(BASE_INITIAL_ERRHANDLER_ENV);
+    int number = name ? ampi_errhandler_find(name) : self->initial_errors;
+    struct ampi_comm *comms[] = {self->world, ampi_comm_self(self), self->parent};
+
+    if (number < 0)
+        base_fatal(1, BASE_INITIAL_ERRHANDLER_ENV "=%s: not the name of an error handler", name);
+    for (size_t i = 0; number > 0 && i < BASE_COUNT(comms); i++)
+        if (comms[i])
+            (void)ampi_errhandler_set(&comms[i]->errhandler, ampi_errhandler_numbered(number),
+                                      AMPI_ERRHANDLER_COMM);
+}
+
 /* self: NULL: the caller has not entered as a rank. */
 static int init_rank(struct ampi_rank *self, const char *call, int required, int *provided, const void *from)
 {
+    int error = MPI_SUCCESS;
+
     if (!self || self->world_state >= AMPI_RANK_INITIALIZED) {
         if (self)
             ult_self()->call = call;
@@ -45,9 +66,10 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
     ampi_thread_start_progress();
     ampi_stats_begin(self);
     ampi_trace_begin(self);
-    return self->spawned && self->spawned == ampi_job.spawned && *ampi_job.parent_port
-               ? ampi_spawn_meet_parents(self)
-               : MPI_SUCCESS;
+    if (self->spawned && self->spawned == ampi_job.spawned && *ampi_job.parent_port)
+        error = ampi_spawn_meet_parents(self);
+    set_initial_errors(self);
+    return error;
 }
 
 /* The calling thread becomes the rank's main thread. */

@@ -311,6 +311,7 @@ void ampi_job_create(int n_local, int n_pes, bool is_virtual, const struct ult_h
         rank->state = AMPI_RANK_STARTED;
         rank->world_rank = ampi_job.first_rank + i;
         rank->spawned = ampi_job.spawned;
+        rank->initial_errors = ampi_job.initial_errors;
         rank->ult.world_rank = ampi_rank_number(rank);
         rank->ult.owner = rank;
         rank->app_num = ampi_job.app_num;

@@ -7,6 +7,8 @@
  */
 #include "ampi/object/errhandler.h"
 
+#include <strings.h>
+
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
@@ -35,6 +37,27 @@ struct ampi_errhandler *ampi_errhandler_of(MPI_Errhandler handle)
 static MPI_Errhandler handle_of(struct ampi_errhandler *errhandler)
 {
     return is_predefined(errhandler) ? errhandler->predefined : (MPI_Errhandler)errhandler;
+}
+
+/* By number. */
+static const struct initial {
+    const char *name;
+    MPI_Errhandler handle;
+} initial[] = {{"mpi_errors_are_fatal", MPI_ERRORS_ARE_FATAL},
+               {"mpi_errors_abort", MPI_ERRORS_ABORT},
+               {"mpi_errors_return", MPI_ERRORS_RETURN}};
+
+int ampi_errhandler_find(const char *name)
+{
+    for (int i = 0; i < (int)BASE_COUNT(initial); i++)
+        if (strcasecmp(name, initial[i].name) == 0)
+            return i;
+    return -1;
+}
+
+MPI_Errhandler ampi_errhandler_numbered(int number)
+{
+    return initial[number].handle;
 }
 
 void ampi_errhandler_ref(struct ampi_errhandler *errhandler)

@@ -50,6 +50,11 @@ int ampi_errhandler_set(struct ampi_errhandler **slot, MPI_Errhandler handle, en
  * processes from then on. */
 void ampi_errhandler_chosen(const struct ampi_errhandler *errhandler);
 
+/* The number of the error handler with this name (MPI 5.0, section 12.3.4: mpi_initial_errhandler); -1: there is none. */
+int ampi_errhandler_find(const char *name);
+/* Its handle. */
+MPI_Errhandler ampi_errhandler_numbered(int number);
+
 /* The handle for MPI_*_get_errhandler: adds a reference, which MPI_Errhandler_free drops. when_null:
  * meaning of NULL in the slot. */
 int ampi_errhandler_get(struct ampi_errhandler *const *slot, struct ampi_errhandler *when_null,

@@ -101,9 +101,10 @@ struct ampi_rank {
     char *arguments;                    /* of a spawned one, or of another program: as ampi_job's */
     struct image_program *program;      /* what it runs; NULL: the process's program */
     struct image *image;                /* its copy of the program; NULL: it runs on the prototype */
-    int exit_code;                      /* once ENDED, or the code to end with: job.c */
-    char **argv;                        /* arguments of its main; NULL: it runs on the prototype */
-} BASE_CACHE_ALIGNED;                   /* neighbours may run on different PEs */
+    int initial_errors; /* the error handler at MPI_Init: ampi_errhandler_find; 0: the default */
+    int exit_code;      /* once ENDED, or the code to end with: job.c */
+    char **argv;        /* arguments of its main; NULL: it runs on the prototype */
+} BASE_CACHE_ALIGNED;   /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) are independent: a rank is INITIALIZED while it has
  * either. These functions update `state`; the last one is for MPI_Initialized and MPI_Finalized, which
@@ -160,6 +161,7 @@ struct ampi_job {
     const struct ampi_spawned *spawned; /* the world of its first ranks; NULL: the job's */
     int *world_ranks;                   /* its members' world ranks */
     const char *parent_port;            /* where the parents of a spawned process accept; "": it has none */
+    int initial_errors;                 /* of a spawned process's ranks: see struct ampi_rank */
     int spawn_room;                     /* number of ranks that this process can spawn; 0: none */
     _Atomic int n_present; /* entries of ranks that are in use: n_local, and those of spawned ranks */
     int universe_size;     /* MPI_UNIVERSE_SIZE */

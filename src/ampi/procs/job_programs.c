@@ -52,7 +52,8 @@ char *ampi_procs_describe_start(long n_ranks, int n_procs)
 void ampi_procs_read_spawn(const char *text, const struct machine_place *place)
 {
     struct ampi_spawned *spawned = base_calloc(1, sizeof *spawned, "a spawned process");
-    int proc_id, n_ranks, n_procs, n_read = 0, app_num = 0;
+    int proc_id, n_ranks, n_procs, n_read = 0, app_num = 0, own_app = 0;
+    const char *port;
 
     if (sscanf(text, "%*d,%d,%d%n", &proc_id, &spawned->number, &n_read) != 2)
         base_fatal(1, "mpirun describes this spawned process wrongly: %s", text);
@@ -73,6 +74,7 @@ void ampi_procs_read_spawn(const char *text, const struct machine_place *place)
                 ampi_job.first_rank = spawned->first_rank = first;
                 ampi_job.n_local = n;
                 ampi_job.n_program = n_ranks;
+                own_app = app_num;
                 ampi_job.app_num = spawned->number ? app_num : ampi_job.app_num + app_num;
                 spawned->first_number = spawned->n_ranks;
             }
@@ -82,7 +84,10 @@ void ampi_procs_read_spawn(const char *text, const struct machine_place *place)
     }
     if (*text != ';' || ampi_job.n_local == 0)
         base_fatal(1, "mpirun describes this spawned process wrongly: %s", text);
-    ampi_job.parent_port = text + 1;
+    port = strchr(text, '!');
+    if (port)
+        ampi_job.initial_errors = text[1 + own_app] - '0';
+    ampi_job.parent_port = port ? port + 1 : text + 1;
     ampi_job.spawned = spawned;
 }
 
