@@ -240,6 +240,8 @@ static void set_variable(struct launch_command *command, const char *option, con
                          size_t name_len, const char *value)
 {
     char *copy = strndup(name, name_len);
+    if (copy != NULL)
+        launch_programs_check_variable(command, option, copy, value);
     if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
         launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option, name);
     free(copy);

@@ -142,6 +142,10 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
  * and what *program says for all of them. Exits if one of them cannot be run. */
 void launch_programs_read(struct launch_command *command, struct launch_program *program);
 
+/* Exits if an option of an earlier program has set the variable to another value. */
+void launch_programs_check_variable(const struct launch_command *command, const char *option,
+                                    const char *name, const char *value);
+
 /* ---- python.c ---- */
 
 /* Prepares a command that may run a Python interpreter: the interpreter will become the ranks. May set the kind of the

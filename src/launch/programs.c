@@ -86,6 +86,21 @@ static void join(struct launch_command *command)
     command->num_procs = 0;
 }
 
+void launch_programs_check_variable(const struct launch_command *command, const char *option,
+                                    const char *name, const char *value)
+{
+    const char *list = command->num_parts > 0 && command->exported ? command->exported : "";
+    size_t len = strlen(name);
+    for (const char *at = list; len > 0 && (at = strstr(at, name)) != NULL; at += len) {
+        bool is_word = (at == list || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0');
+        const char *before = is_word ? getenv(name) : NULL;
+        if (before != NULL && strcmp(before, value) != 0)
+            launch_fail(LAUNCH_EXIT_USAGE,
+                        "%s %s: all programs have one environment, in which an earlier option sets %s=%s",
+                        option, name, name, before);
+    }
+}
+
 void launch_programs_read(struct launch_command *command, struct launch_program *program)
 {
     if (command->rest == NULL)

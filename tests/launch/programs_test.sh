@@ -28,6 +28,9 @@ expect "the ranks of a failed process" 1 '' 'mpirun: process 1 of 2 \(ranks 1 to
 expect "in one process" 0 '^12 ranks $' '' "$mpirun" --one-process -n 4 ./programs 0 0 4 : -n 7 ./other 1 4 7 : ./programs 2 11 1
 expect "in one process: a failure" 1 '*' 'MPI_APPNUM is 1, not 7' "$mpirun" --one-process -n 1 ./programs 0 0 1 : -n 2 ./other 7 1 2
 expect "in one process: a folder" 2 '' 'all programs run in one folder' "$mpirun" --one-process -n 1 ./programs 0 0 1 : -wd / "$work/other" 1 1 1
+expect "a variable of both" 0 '^2 ranks $' '' "$mpirun" -n 1 -x A=1 ./programs 0 0 1 : -n 1 -env A 1 ./other 1 1 1
+expect "a variable with two values" 2 '' '-env A: all programs have one environment, in which an earlier option sets A=1' \
+    "$mpirun" -n 1 -x AA=2 -x A=1 ./programs 0 0 1 : -n 1 -env A 2 ./other 1 1 1
 expect "no second program" 2 '' 'no program to run' "$mpirun" -n 1 ./programs 0 0 1 :
 expect "a second program that does not exist" 127 '' 'nosuch: no such program' "$mpirun" -n 1 ./programs 0 0 1 : nosuch
 expect "a second program without MPI" 126 '' 'true: not an MPI program' "$mpirun" -n 1 ./programs 0 0 1 : true
