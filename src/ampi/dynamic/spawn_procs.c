@@ -149,12 +149,13 @@ static void ask_launcher(const struct packet *packet, char *answer, size_t answe
 /* The word with the port: before it, a digit for the error handler of each program, and "!"; malloc'ed. */
 static char *describe_port(const struct ampi_spawn_part *parts, int n_parts, const char *port)
 {
-    char *word = base_malloc((size_t)n_parts + strlen(port) + 2, "MPI_Comm_spawn");
+    size_t n_bytes = strlen(port) + 1;
+    char *word = base_malloc((size_t)n_parts + 1 + n_bytes, "MPI_Comm_spawn");
 
     for (int i = 0; i < n_parts; i++)
         word[i] = (char)('0' + parts[i].initial_errors);
     word[n_parts] = '!';
-    strcpy(word + n_parts + 1, port);
+    memcpy(word + n_parts + 1, port, n_bytes);
     return word;
 }
 
