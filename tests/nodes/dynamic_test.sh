@@ -15,6 +15,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
 work=$(cd "$expect_dir" && pwd -P)
 "$mpicc" -O1 -o "$work/spawn" "$here/../launch/spawn.c" && "$mpicc" -O1 -fno-pie -no-pie -o "$work/fixed" "$here/../launch/spawn.c" &&
+    "$mpicc" -O1 -fno-pie -no-pie -o "$work/fixed_job" "$here/../launch/universe.c" &&
     "$mpicc" -O1 -o "$work/job" "$here/../launch/universe.c" || exit 1
 cp "$work/spawn" "$work/other"
 mkdir "$work/folder"
@@ -70,6 +71,14 @@ if command -v mpirun.openmpi >/dev/null; then
     expect "five ranks in two processes" 0 'child: 2 ranks, 7 in all' '' "${run[@]}" ./fixed 2 +vp 5
     expect "a file that is no program" 0 'spawn: MPI_ERR_SPAWN' '*' "${run[@]}" ./text 2
     expect "a program without MPI" 0 'spawn: MPI_ERR_SPAWN' '' "${run[@]}" /bin/true 2
+    "${open[@]}" -np 1 ./fixed_job create there await go spawn 1 >full 2>&1 </dev/null &
+    job=$!
+    await test -e there
+    printf '\0\20\0\0' | dd of="$folder/processes" bs=1 seek=8 conv=notrunc status=none # the number after the last used one: 4096
+    : >go
+    wait $job
+    expect "no number is left in the universe" 0 'wrong: spawn' '' cat full
+    expect "... as the spawned process says" 0 'was spawned, but cannot join the universe' '' cat full
     expect "MPI_Abort of a child" 9 '*' 'spawn 1, rank 0 of 1 .*: MPI_Abort was called with error code 9' "${run[@]}" ./fixed 1 '' abort
     HEDDLE_UNIVERSE=none
     expect "without a universe" 0 'spawn: MPI_ERR_SPAWN' '*' "${run[@]}" ./fixed 2

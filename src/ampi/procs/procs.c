@@ -15,6 +15,7 @@
 #include "base/settings.h"
 #include "ampi/procs/launcher_env.h"
 #include "ampi/object/sanitizer.h"
+#include "base/launched.h"
 #include "base/log.h"
 #include "gpu/nccl/nccl.h"
 #include "image/image.h"
@@ -104,6 +105,17 @@ static BASE_NORETURN void refuse_few_ranks(const struct machine *machine, long n
     _exit(is_first ? 2 : 0);
 }
 
+/* A process that was spawned must not run as a job of its own. The parents notice its end: MPI_ERR_SPAWN. */
+static BASE_NORETURN void refuse_spawn(const struct machine *machine)
+{
+    base_log(
+        "this process was spawned, but cannot join the universe of its parents, which has numbers for %d "
+        "processes in its life",
+        BASE_LAUNCHED_UNIVERSE_MAX - 1);
+    machine->close(10);
+    _exit(0);
+}
+
 bool ampi_procs_streams_wait(void)
 {
     return image_process_refers_to("mpix_stream_create") || image_process_refers_to("mpix_prequest_create") ||
@@ -123,6 +135,8 @@ void ampi_procs_attach(long n_ranks)
     if (!machine->attach(&place, &error))
         base_fatal(1, "the launcher does not answer: %s", error);
     ampi_launched_withdraw();
+    if (spawn && place.max_procs == place.n_procs)
+        refuse_spawn(machine);
     if (place.max_procs == 1) {
         machine->close(0);
         return;
