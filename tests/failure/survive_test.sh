@@ -117,6 +117,15 @@ for call in flush large_request; do
         env UCX_TLS=tcp HEDDLE_UCX_RMA=y "$mpirun" --procs 4 -n 4 +p 1 "$survive_rma" "$call"
 done
 
+# Small collectives of two ranks, each in a process of its own.
+survive_pair=$expect_dir/survive_pair
+"$mpicc" -O1 -o "$survive_pair" "$here/survive_pair.c" -lpthread || exit 1
+for mode in wait early stream; do
+    expect "a pair, $mode" 137 "$(survivors 1)" \
+        '^mpirun: process 1 of 2 \(rank 1\) was ended by signal 9 \(Killed\)(; the others continue)? $' \
+        "$mpirun" --procs 2 -n 2 +p 1 "$survive_pair" "$mode"
+done
+
 # What UCX has to say of a loss is silenced.
 "$mpicc" -O1 -o "$expect_dir/noise" "$here/noise.c" -ldl || exit 1
 expect "UCX is silent after a loss" 137 '' \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small collectives of two ranks: any mix of types with and without gaps, of data that fits into one cache line or not, of
- * blocking and pending operations, and of roots that run ahead of the other rank. */
+ * blocking and pending operations, of roots that run ahead of the other rank, and of communicators that are freed at once. */
 #include "mtest.h"
 
 #define ROUNDS 60
@@ -86,6 +86,41 @@ static void run_pending(int n)
     }
 }
 
+/* The leaf of gathers runs ahead by many operations, and has started the next collectives when the other rank comes. */
+static void run_ahead(MPI_Comm comm, int leaf)
+{
+    enum { GATHERS = 30 };
+    int blocks[2], sum = mtest_rank + 1, value = mtest_rank == leaf ? 77 : 0;
+    MPI_Request requests[2];
+
+    for (int i = 0; i < GATHERS; i++) {
+        MPI_Gather(&i, 1, MPI_INT, blocks, 1, MPI_INT, !leaf, comm);
+        MTEST_CHECK(mtest_rank == leaf || (blocks[0] == i && blocks[1] == i), "gather %d: %d and %d", i,
+                    blocks[0], blocks[1]);
+    }
+    MPI_Iallreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+    MPI_Ibcast(&value, 1, MPI_INT, leaf, comm, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MTEST_CHECK(sum == 3 && value == 77, "sum %d, value %d", sum, value);
+}
+
+/* The last operation on the communicator is a broadcast, whose root may leave and free it before the other rank comes. */
+static void run_freed(int round)
+{
+    MPI_Comm comm;
+    int n = 1 + round % 3 * 4, step = step_of(round), root = round % 2, values[20 * 2];
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (round % 5 == 0)
+        run_ahead(comm, round / 5 % 2);
+    for (int i = 0; i < round % 4; i++) {
+        fill(values, n, step, mtest_rank == root ? i : -1);
+        MPI_Bcast(values, n, type_of(round), root, comm);
+        check("bcast before free", round, values, n, step, i);
+    }
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = {0, 1, 2, 5, 6, 7, 16, 17, MAX};
@@ -97,6 +132,8 @@ int main(int argc, char **argv)
         run_round(round, sizes[round % (sizeof sizes / sizeof *sizes)]);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         run_pending(sizes[i]);
+    for (int round = 0; round < ROUNDS; round++)
+        run_freed(round);
     MPI_Type_free(&gaps);
     return mtest_end();
 }

@@ -22,6 +22,7 @@
  *      AMPI_AM_NODE_MEMORY  location of node memory        procs/node_memory.c
  *      AMPI_AM_FILE   shared file pointer                  io/shared_pointer.c
  *      AMPI_AM_COLL_COPIED  data was copied from here      coll/between/exchange_direct.c
+ *      AMPI_AM_PAIR   a small collective of two members   coll/between/pair_procs.c
  *      AMPI_AM_REGISTRY  ports and published names         dynamic/registry.c
  *
  * In a job of one process ampi_machine is NULL, and of this folder only launcher_env.h is used.
@@ -51,6 +52,7 @@ enum ampi_am_kind {
     AMPI_AM_COLL_COPIED,
     AMPI_AM_REGISTRY,
     AMPI_AM_FILE,
+    AMPI_AM_PAIR,
     AMPI_AM_KINDS,
 };
 

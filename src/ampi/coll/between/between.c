@@ -11,6 +11,7 @@
 #include "ampi/coll/between/reduction.h"
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/pair_procs.h"
 #include "ampi/coll/between/parts.h"
 #include "ampi/coll/engine/series.h"
 #include "ampi/coll/engine/usage.h"
@@ -287,6 +288,7 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id)
 
     if (!remote || ult_pe_id(remote->leader) != pe_id)
         return;
+    ampi_pair_fail(state);
     ampi_exchange_drop_arrived(remote);
     for (int i = 0; i < AMPI_COLL_SLOTS; i++)
         if (remote->slots[i].is_active)
@@ -446,7 +448,13 @@ void ampi_coll_between_handle(const struct ampi_am_header *am, void *bytes, size
             make_orphan(am, bytes, n_bytes);
         return;
     }
+    if (am->kind == AMPI_AM_PAIR) {
+        ampi_pair_handle(shared, am);
+        return;
+    }
     ampi_exchange_handle(shared->coll->remote, message_of(shared->coll->remote, am, bytes, n_bytes));
+    if (shared->coll->is_pair && !am->source)
+        ampi_pair_note_exchange(shared->coll, am->seq);
     if (BASE_UNLIKELY(ampi_comm_has_failed(shared)))
         ampi_exchange_drop_arrived(shared->coll->remote);
 }
@@ -464,6 +472,8 @@ bool ampi_coll_between_handle_away(const struct ampi_am_header *am, const struct
     message = message_of(shared->coll->remote, am, NULL, data->n_bytes);
     message->token = data->token;
     ampi_exchange_handle(shared->coll->remote, message);
+    if (shared->coll->is_pair && !am->source)
+        ampi_pair_note_exchange(shared->coll, am->seq);
     return true;
 }
 

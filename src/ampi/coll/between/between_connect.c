@@ -5,6 +5,7 @@
 #include "ampi/coll/between/between.h"
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/pair_procs.h"
 
 /* ---- The engine's table ---- */
 
@@ -30,6 +31,7 @@ static const struct ampi_coll_between_ops ops = {
     .slots_init = ampi_coll_between_slots_init,
     .slots_fini = slots_fini,
     .arrived = ampi_coll_remote_arrived,
+    .pair_arrive = ampi_pair_arrive,
     .release = ampi_coll_remote_release,
     .fail = ampi_coll_between_handle_failure,
     .n_members_in = ampi_remote_n_members,
@@ -53,6 +55,13 @@ static bool handle(int pe_id, const struct ampi_am_header *am, const void *heade
     return ampi_procs_take(pe_id, am, data, ampi_coll_between_handle);
 }
 
+static bool handle_pair(int pe_id, const struct ampi_am_header *am, const void *header,
+                        const struct machine_data *data)
+{
+    ampi_coll_between_handle(am, NULL, 0);
+    return false;
+}
+
 static bool handle_usage(int pe_id, const struct ampi_am_header *am, const void *header,
                          const struct machine_data *data)
 {
@@ -66,6 +75,7 @@ void ampi_coll_between_connect(void)
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_COLL, handle);
+    ampi_procs_set_handler(AMPI_AM_PAIR, handle_pair);
     ampi_exchange_direct_connect();
     ampi_procs_set_handler(AMPI_AM_USAGE, handle_usage);
 }

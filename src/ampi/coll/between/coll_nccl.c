@@ -135,14 +135,16 @@ static void serve(struct ampi_coll_remote *remote)
     }
 }
 
+void ampi_coll_nccl_pass_number(struct ampi_coll_remote *remote, uint32_t seq)
+{
+    remote->turns.states[seq % AMPI_COLL_SLOTS] = AMPI_COLL_TURN_PAST;
+    serve(remote);
+}
+
 void ampi_coll_nccl_pass(struct ampi_exchange *x)
 {
-    struct ampi_coll_remote *remote = x->slot->state->remote;
-
-    if (x->series) /* these are in order anyway */
-        return;
-    remote->turns.states[x->seq % AMPI_COLL_SLOTS] = AMPI_COLL_TURN_PAST;
-    serve(remote);
+    if (!x->series) /* these are in order anyway */
+        ampi_coll_nccl_pass_number(x->slot->state->remote, x->seq);
 }
 
 static bool is_large_enough(const struct ampi_exchange *x, enum ampi_coll_kind *kind_out, size_t *n_bytes_out)
@@ -188,8 +190,7 @@ bool ampi_coll_nccl_ask(struct ampi_exchange *x)
     if (BASE_UNLIKELY(x->series))
         return ask_for_series(x);
     if (BASE_LIKELY(!is_large_enough(x, &kind, &n_bytes))) {
-        *state = AMPI_COLL_TURN_PAST;
-        serve(remote);
+        ampi_coll_nccl_pass_number(remote, x->seq);
         return false;
     }
     make_op(x, kind, n_bytes);

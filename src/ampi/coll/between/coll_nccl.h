@@ -115,6 +115,7 @@ struct gpu_nccl *ampi_coll_nccl_comm(const struct ampi_exchange *x);
 
 /* The operation is in the queue, or will never be: begins the next turn. */
 void ampi_coll_nccl_pass(struct ampi_exchange *x);
+void ampi_coll_nccl_pass_number(struct ampi_coll_remote *remote, uint32_t seq);
 
 /* Handles a failure of NCCL's communicator. */
 void ampi_coll_nccl_break(struct ampi_exchange *x);

@@ -12,6 +12,7 @@
 #define AMPI_COLL_REMOTE_H
 
 #include "ampi/coll/between/exchange.h"
+#include "ampi/coll/between/pair_procs.h"
 
 /* The order of the operations of a communicator that may be run by NCCL (coll_nccl.h). */
 enum ampi_coll_turn { AMPI_COLL_TURN_NOT_HERE, AMPI_COLL_TURN_WAITS, AMPI_COLL_TURN_PAST };
@@ -63,6 +64,7 @@ struct ampi_coll_remote {
     struct ampi_coll_nccl *nccl; /* NULL: no operation was worth a vote (coll_nccl.h) */
     struct ampi_coll_turns turns;
     struct ampi_exchange_table table;
+    struct ampi_pair_op pairs[AMPI_COLL_SLOTS]; /* if state->is_pair */
     struct ampi_between_slot slots[AMPI_COLL_SLOTS];
 };
 

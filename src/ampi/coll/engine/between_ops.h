@@ -10,6 +10,9 @@
 #ifndef AMPI_COLL_BETWEEN_OPS_H
 #define AMPI_COLL_BETWEEN_OPS_H
 
+#include <stdbool.h>
+
+struct ampi_coll_args;
 struct ampi_coll_nccl;
 struct ampi_coll_remote;
 struct ampi_coll_slot;
@@ -27,6 +30,9 @@ struct ampi_coll_between_ops {
     /* All local members have arrived; slot->last and slot->plan are set. The middle stage follows
      * automatically. */
     void (*arrived)(struct ampi_coll_slot *slot);
+
+    /* A pair of members in two processes: this one arrives. False: in the slot. */
+    bool (*pair_arrive)(struct ampi_coll_slot *slot, struct ampi_coll_args *args);
 
     /* The stand-ins are not needed any more. */
     void (*release)(struct ampi_coll_slot *slot);

@@ -426,7 +426,9 @@ static inline __attribute__((always_inline)) void arrive(struct ampi_coll_slot *
 {
     struct ampi_coll_pe *part = part_of(slot, args);
 
-    if (!slot->state->is_pair || slot->series || !ampi_coll_pair_arrive(part, args))
+    if (!slot->state->is_pair || slot->series ||
+        !(BASE_UNLIKELY(slot->state->remote != NULL) ? ampi_coll_between->pair_arrive(slot, args)
+                                                     : ampi_coll_pair_arrive(part, args)))
         arrive_in_slot(slot, part, args, is_own_call);
 }
 

@@ -260,7 +260,8 @@ struct ampi_coll_state {
     struct ampi_coll_remote *remote; /* NULL: all members are in this process; else: between.h */
     atomic_bool has_refused;         /* a call raised an error at some member, which did not take part */
     bool is_special;                 /* not all members are in this process, or +check usage is set */
-    bool is_pair;                    /* two members, on two PEs: pair.h */
+    bool is_pair;                    /* two members, on two PEs: pair.h; or in two processes:
+                                      * between/pair_procs.h */
     bool owns_tables;                /* an intercommunicator's tables, not shared with its layouts */
     struct ampi_coll_slots_memory memory;
     struct ampi_coll_series_table series;

@@ -146,8 +146,8 @@ static struct ampi_coll_state *create_state(struct ampi_comm_shared *shared)
     }
     ampi_coll_slots_init(state, state->slots, AMPI_COLL_SLOTS, &state->memory);
     state->remote = ampi_coll_between->create(state);
-    state->is_pair = !state->remote && !ampi_coll_usage_is_on() && !shared->is_inter &&
-                     state->n_members == 2 && state->n_parts == 2;
+    state->is_pair = !ampi_coll_usage_is_on() && !shared->is_inter && state->n_members == 2 &&
+                     (state->remote || state->n_parts == 2);
     state->is_special = state->remote || ampi_coll_usage_is_on();
     ampi_coll_series_table_init(&state->series);
     return state;
