@@ -16,7 +16,7 @@ static void handle_fence(struct ult_wakeup *wakeup)
         fence->arrived(fence);
         return;
     }
-    fence->is_last_round = atomic_load_explicit(&ult_job.n_backlogged, memory_order_acquire) == 0;
+    fence->is_last_round = atomic_load_explicit(&ult_job.n_backlogs, memory_order_acquire) == 0;
     ult_inbox_put_wakeup(&ult_self()->pe->inbox, wakeup);
 }
 

@@ -52,8 +52,10 @@
  * inbox is polled, so a wake-up that was read has been answered.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -119,20 +121,22 @@ void ult_progress_fully(void)
 static void append_to_backlog(struct ult_pe *self, struct ult_pe *dest, const struct ult_item *item)
 {
     struct ult_backlog *backlog = &self->backlogs[dest->pe_id];
-    struct ult_backlog_entry *entry = aligned_alloc(BASE_CACHE_LINE, sizeof *entry);
+    struct ult_backlog_entry *entry = malloc(sizeof *entry);
 
     if (!entry)
         base_fatal(1, "out of memory: PE %d does not read its messages and PE %d cannot store more of them",
                    dest->pe_id, self->pe_id);
-    entry->item = *item;
+    entry->handle = item->handle;
+    memcpy(entry->body, item->body, sizeof entry->body);
     entry->next = NULL;
-    if (backlog->last)
+    if (backlog->last) {
         backlog->last->next = entry;
-    else
+    } else {
         backlog->first = entry;
+        atomic_fetch_add_explicit(&ult_job.n_backlogs, 1, memory_order_relaxed);
+    }
     backlog->last = entry;
     self->n_backlogged++;
-    atomic_fetch_add_explicit(&ult_job.n_backlogged, 1, memory_order_relaxed);
 }
 
 /* A sender calls this between writing into a PE's ring and checking whether the PE is asleep. */
@@ -154,27 +158,57 @@ static bool fence_before_sleep(void)
     return true;
 }
 
-/* Moves items from the backlogs into inboxes that have room again. */
+static bool try_put_entry(struct ult_ring *ring, const struct ult_backlog_entry *entry)
+{
+    struct ult_item item = {.handle = entry->handle};
+
+    memcpy(item.body, entry->body, sizeof item.body);
+    return ult_ring_try_put(ring, &item);
+}
+
+/* Moves at most n_most items from a backlog into the inbox, if it has room again; returns their number. */
+static int flush_backlog(struct ult_pe *pe, struct ult_pe *dest, int n_most)
+{
+    struct ult_backlog *backlog = &pe->backlogs[dest->pe_id];
+    int n_moved = 0;
+
+    while (n_moved < n_most && backlog->first && try_put_entry(pe->rings_to[dest->pe_id], backlog->first)) {
+        struct ult_backlog_entry *entry = backlog->first;
+        backlog->first = entry->next;
+        free(entry);
+        n_moved++;
+    }
+    if (n_moved == 0)
+        return 0;
+    pe->n_backlogged -= n_moved;
+    if (!backlog->first) {
+        backlog->last = NULL;
+        atomic_fetch_sub_explicit(&ult_job.n_backlogs, 1, memory_order_release);
+    }
+    fence_before_wake();
+    ult_pe_wake(dest);
+    return n_moved;
+}
+
 static int flush_backlogs(struct ult_pe *pe)
 {
     int n_moved = 0;
 
-    for (int i = 0; i < ult_job.n_pes; i++) {
-        struct ult_backlog *backlog = &pe->backlogs[i];
-        while (backlog->first && ult_ring_try_put(pe->rings_to[i], &backlog->first->item)) {
-            struct ult_backlog_entry *entry = backlog->first;
-            backlog->first = entry->next;
-            if (!backlog->first)
-                backlog->last = NULL;
-            free(entry);
-            pe->n_backlogged--;
-            atomic_fetch_sub_explicit(&ult_job.n_backlogged, 1, memory_order_release);
-            n_moved++;
-            fence_before_wake();
-            ult_pe_wake(&ult_job.pes[i]);
-        }
-    }
+    for (int i = 0; i < ult_job.n_pes; i++)
+        n_moved += flush_backlog(pe, &ult_job.pes[i], INT_MAX);
     return n_moved;
+}
+
+/* More than one, so that the backlog becomes empty again. */
+#define MOVED_PER_POST 4
+
+/* Posts an item behind those of the backlog. A sender that does not poll for long also moves some of these: the receiver must not
+ * wait while its inbox has room. */
+static BASE_COLD void post_late(struct ult_pe *self, struct ult_pe *dest, const struct ult_item *item)
+{
+    append_to_backlog(self, dest, item);
+    if (flush_backlog(self, dest, MOVED_PER_POST) == 0)
+        ult_pe_wake(dest);
 }
 
 /* Announces a sender's new ring to the receiver. */
@@ -211,8 +245,7 @@ void ult_post_item(struct ult_pe *dest, const struct ult_item *item)
     if (BASE_UNLIKELY(!ring))
         ring = make_ring(self, dest);
     if (BASE_UNLIKELY(self->backlogs[dest->pe_id].first || !ult_ring_try_put(ring, item))) {
-        append_to_backlog(self, dest, item);
-        ult_pe_wake(dest);
+        post_late(self, dest, item);
         return;
     }
     fence_before_wake();

@@ -12,10 +12,11 @@
 #include "ult/pe_lock.h"
 #include "ult/ult.h"
 
-/* Items that did not fit into a full inbox, in order; malloc'ed. */
+/* Items that did not fit into a full inbox, in order; malloc'ed, unlike an item not aligned, which malloc does not do fast. */
 struct ult_backlog_entry {
-    struct ult_item item;
     struct ult_backlog_entry *next;
+    void (*handle)(const struct ult_item *);
+    unsigned char body[ULT_ITEM_BYTES];
 };
 struct ult_backlog {
     struct ult_backlog_entry *first;
@@ -110,7 +111,7 @@ struct ult_job {
     int node_n_procs;    /* number of these processes; 0: unspecified, one */
     int spin_polls;      /* polls of an idle PE before it sleeps */
     bool is_oversubscribed;    /* there are more PEs on this node than cores */
-    _Atomic int n_backlogged;  /* entries in the backlogs of all PEs */
+    _Atomic int n_backlogs;    /* backlogs of all PEs that are not empty */
     pthread_mutex_t idle_lock; /* guards n_asleep */
     int n_asleep;              /* PEs that sleep */
     _Atomic int n_threads;     /* OS threads that use PEs, if one is shared */

@@ -358,6 +358,36 @@ START_TEST(backlog_keeps_everything_in_order)
 }
 END_TEST
 
+static atomic_int n_counted;
+
+static void handle_counted(const struct ult_item *item)
+{
+    atomic_fetch_add(&n_counted, 1);
+}
+
+/* ULT 1 sends until much more than the inbox holds has arrived, and does not poll meanwhile. */
+static void send_without_polling(void *arg)
+{
+    struct ult_item item = {.handle = handle_counted};
+
+    if ((uintptr_t)arg == 0) {
+        while (atomic_load(&n_counted) < 4 * (int)ULT_RING_CELLS)
+            ult_yield();
+        return;
+    }
+    while (atomic_load(&n_counted) < 4 * (int)ULT_RING_CELLS) {
+        ult_post_item(ult_pe_get(0), &item);
+        sched_yield();
+    }
+}
+
+START_TEST(backlog_moves_while_its_sender_sends)
+{
+    ult_job_start(2, 2, send_without_polling);
+    ck_assert_int_ge(atomic_load(&n_counted), 4 * (int)ULT_RING_CELLS);
+}
+END_TEST
+
 static void add_tests(Suite *suite, const char *name, void (*setup)(void))
 {
     TCase *tcase = tcase_create(name);
@@ -373,6 +403,7 @@ static void add_tests(Suite *suite, const char *name, void (*setup)(void))
     tcase_add_test(tcase, source_that_must_be_polled);
     tcase_add_test(tcase, source_with_a_file_descriptor);
     tcase_add_test(tcase, backlog_keeps_everything_in_order);
+    tcase_add_test(tcase, backlog_moves_while_its_sender_sends);
     suite_add_tcase(suite, tcase);
 }
 
