@@ -36,6 +36,7 @@ static void start_all(MPI_Request *requests, int values[PENDING][4])
     MPI_Ibarrier(second, &requests[6]);
 }
 
+/* Request 2 is of the root of a broadcast, which need not wait. */
 static void wait_for_all(int may_succeed)
 {
     MPI_Request requests[PENDING];
@@ -44,8 +45,8 @@ static void wait_for_all(int may_succeed)
     start_all(requests, values);
     for (int i = 0; i < PENDING; i++) {
         int error = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-        MTEST_CHECK(is_lost(error) || (may_succeed && error == MPI_SUCCESS), "request %d: error %d", i,
-                    error);
+        MTEST_CHECK(is_lost(error) || ((may_succeed || i == 2) && error == MPI_SUCCESS),
+                    "request %d: error %d", i, error);
     }
 }
 

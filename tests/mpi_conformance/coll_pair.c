@@ -64,6 +64,53 @@ static void run_round(int round, int n)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Operations with a root, which has gaps in one of three rounds, or the other member has. */
+static void run_rooted(int round, int n, int root, MPI_Comm comm)
+{
+    int send[4 * MAX], recv[4 * MAX], step = step_of(round), other = !mtest_rank,
+                                      is_root = mtest_rank == root;
+    MPI_Datatype type = type_of(round);
+
+    fill(send, n, step, round + 1000 * mtest_rank);
+    MPI_Gather(send, n, type, recv, n, MPI_INT, root, comm);
+    if (is_root) {
+        check("gather", round, recv + other * n, n, 1, round + 1000 * other);
+        check("gather, own", round, recv + mtest_rank * n, n, 1, round + 1000 * mtest_rank);
+    }
+    fill(recv + mtest_rank * n, n, 1, round);
+    MPI_Gather(is_root ? MPI_IN_PLACE : send, n, type, recv, n, MPI_INT, root, comm);
+    if (is_root)
+        check("gather in place", round, recv + other * n, n, 1, round + 1000 * other);
+    fill(send, 2 * n, step, round);
+    MPI_Scatter(send, n, type, recv, n, MPI_INT, root, comm);
+    check("scatter", round, recv, n, 1, round + mtest_rank * n);
+    fill(recv, n, step, -1);
+    MPI_Scatter(send, n, type, is_root ? MPI_IN_PLACE : recv, n, type, root, comm);
+    if (!is_root)
+        check("scatter in place", round, recv, n, step, round + mtest_rank * n);
+    fill(send, n, 1, mtest_rank ? 5 : round);
+    MPI_Reduce(send, recv, n, MPI_INT, MPI_MAX, root, comm);
+    if (is_root)
+        check("reduce", round, recv, n, 1, round > 5 ? round : 5);
+    MPI_Reduce(is_root ? MPI_IN_PLACE : send, send, n, MPI_INT, MPI_MIN, root, comm);
+    if (is_root)
+        check("reduce in place", round, send, n, 1, round < 5 ? round : 5);
+}
+
+/* In the v forms one block may be small, and the other one not. */
+static void run_v(int round, int root)
+{
+    int counts[2] = {1 + round % 3, 1 + round * 7 % MAX}, displs[2] = {0, counts[0]};
+    int send[2 * MAX], recv[2 * MAX], n = counts[mtest_rank];
+
+    fill(send, 2 * MAX, 1, 100 * mtest_rank);
+    MPI_Gatherv(send, n, MPI_INT, recv, counts, displs, MPI_INT, root, MPI_COMM_WORLD);
+    for (int i = 0; i < 2 && mtest_rank == root; i++)
+        check("gatherv", round, recv + displs[i], counts[i], 1, 100 * i);
+    MPI_Scatterv(send, counts, displs, MPI_INT, recv, n, MPI_INT, root, MPI_COMM_WORLD);
+    check("scatterv", round, recv, n, 1, 100 * root + displs[mtest_rank]);
+}
+
 static void run_pending(int n)
 {
     static int values[PENDING][2 * MAX], sums[PENDING][MAX];
@@ -111,6 +158,7 @@ static void run_freed(int round)
     int n = 1 + round % 3 * 4, step = step_of(round), root = round % 2, values[20 * 2];
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    run_rooted(round, n, root, comm);
     if (round % 5 == 0)
         run_ahead(comm, round / 5 % 2);
     for (int i = 0; i < round % 4; i++) {
@@ -130,6 +178,10 @@ int main(int argc, char **argv)
     MPI_Type_commit(&gaps);
     for (int round = 0; round < ROUNDS; round++)
         run_round(round, sizes[round % (sizeof sizes / sizeof *sizes)]);
+    for (int round = 0; round < 3 * ROUNDS; round++) {
+        run_rooted(round, sizes[round % (sizeof sizes / sizeof *sizes)], round / 4 % 2, MPI_COMM_WORLD);
+        run_v(round, round / 2 % 2);
+    }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         run_pending(sizes[i]);
     for (int round = 0; round < ROUNDS; round++)

@@ -288,7 +288,6 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id)
 
     if (!remote || ult_pe_id(remote->leader) != pe_id)
         return;
-    ampi_pair_fail(state);
     ampi_exchange_drop_arrived(remote);
     for (int i = 0; i < AMPI_COLL_SLOTS; i++)
         if (remote->slots[i].is_active)
@@ -298,6 +297,7 @@ void ampi_coll_between_handle_failure(struct ampi_coll_state *state, int pe_id)
             next = series->next_active;
             ampi_exchange_fail(&series->x);
         }
+    ampi_pair_fail(state);
 }
 
 static void handle_begin(struct ult_wakeup *wakeup)

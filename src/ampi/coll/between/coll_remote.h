@@ -64,7 +64,7 @@ struct ampi_coll_remote {
     struct ampi_coll_nccl *nccl; /* NULL: no operation was worth a vote (coll_nccl.h) */
     struct ampi_coll_turns turns;
     struct ampi_exchange_table table;
-    struct ampi_pair_op pairs[AMPI_COLL_SLOTS]; /* if state->is_pair */
+    struct ampi_pair pair; /* if state->is_pair */
     struct ampi_between_slot slots[AMPI_COLL_SLOTS];
 };
 

@@ -8,21 +8,28 @@
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/coll.h"
-#include "ampi/comm/contexts.h"
 #include "ampi/procs/procs.h"
 
-static inline struct ampi_pair_op *op_of(struct ampi_coll_remote *remote, uint32_t seq)
+/* ---- Which operations ---- */
+
+/* True if one member sends and the other one receives. */
+static inline bool is_one_way(const struct ampi_coll_args *args)
 {
-    return &remote->pairs[seq % AMPI_COLL_SLOTS];
+    const uint32_t flows =
+        1u << AMPI_COLL_FLOW_BCAST | 1u << AMPI_COLL_FLOW_SCATTER | 1u << AMPI_COLL_FLOW_GATHER;
+
+    return args->plan->pair && (flows >> args->plan->flow & 1);
 }
 
-/* ---- Which operations ---- */
+static inline bool is_source(const struct ampi_coll_args *args)
+{
+    return ampi_coll_is_root(args) != (args->plan->flow == AMPI_COLL_FLOW_GATHER);
+}
 
 /* The size of the data that each member sends, equal at both by the rules of MPI; 0: not known to be equal, or no data. */
 static inline size_t matching_bytes(const struct ampi_coll_args *args)
 {
-    const struct ampi_coll_buf *buf =
-        args->plan->flow == AMPI_COLL_FLOW_ALLREDUCE ? &args->send : &args->recv;
+    const struct ampi_coll_buf *buf = args->op ? &args->send : &args->recv;
 
     if (buf->counts || buf->is_w || !buf->type || (args->op && !args->op->is_predefined) ||
         buf->count > AMPI_PAIR_BYTES)
@@ -33,31 +40,57 @@ static inline size_t matching_bytes(const struct ampi_coll_args *args)
 /* True if both members send an item; by arguments that are equal at both. */
 static inline bool is_eligible(const struct ampi_coll_args *args)
 {
+    if (args->plan->flow == AMPI_COLL_FLOW_REDUCE)
+        return false; /* the root's contribution may not be packed, and the other member shall not wait */
     return args->plan->pair ? matching_bytes(args) - 1 < AMPI_PAIR_BYTES : args->is_paired; /* or a barrier */
 }
 
-static inline bool is_bcast(const struct ampi_coll_args *args)
+static inline bool is_packed(const struct ampi_coll_args *args)
 {
-    return args->plan->flow == AMPI_COLL_FLOW_BCAST;
+    return args->is_paired && args->pack_bytes <= AMPI_PAIR_BYTES;
 }
 
 static inline struct ampi_pair_item item_of(const struct ampi_coll_args *args)
 {
-    struct ampi_pair_item item = {.what = (uint8_t)(args->plan->flow << 1 | (args->plan->pair != NULL)),
-                                  .root = is_bcast(args) ? (uint8_t)args->root : 0};
+    struct ampi_pair_item item = {.what = (uint8_t)(args->plan->flow << 1 | (args->plan->pair != NULL))};
 
-    if (BASE_UNLIKELY(!args->is_paired || args->pack_bytes > AMPI_PAIR_BYTES))
-        item.to_slot = true;
-    else
+    if (is_one_way(args))
+        item.root = (uint8_t)args->root;
+    if (BASE_UNLIKELY(!is_packed(args)))
+        item.to_slot = !is_one_way(args);
+    else if (!is_one_way(args) || is_source(args))
         item.n_bytes = (uint8_t)args->pack_bytes;
     return item;
 }
 
-static inline bool can_complete(const struct ampi_coll_args *args, const struct ampi_pair_item *own,
-                                const struct ampi_pair_item *others)
+static inline bool can_complete(const struct ampi_coll_args *args, const struct ampi_pair_item *others)
 {
-    return own->what == others->what && own->root == others->root && !own->to_slot && !others->to_slot &&
-           (own->n_bytes == others->n_bytes || is_bcast(args));
+    struct ampi_pair_item own = item_of(args);
+
+    return own.what == others->what && own.root == others->root && !own.to_slot && !others->to_slot &&
+           (own.n_bytes == others->n_bytes || is_one_way(args));
+}
+
+/* ---- Wrong programs ---- */
+
+static BASE_COLD void end_job(const struct ampi_coll_state *state, const struct ampi_coll_plan *plan)
+{
+    ampi_report(
+        ampi_coll_handle(state->shared, state->part_members[0])->owner,
+        "ranks of process %d call another collective on the communicator, or pass another root: here it is "
+        "%s: all ranks must call the same ones in the same order",
+        state->remote->proc_id[!state->remote->own], plan->name);
+    ampi_coll_end_job(state);
+}
+
+/* Both members must do the same. */
+static inline void check(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                         const struct ampi_pair_item *others)
+{
+    struct ampi_pair_item own = item_of(args);
+
+    if (BASE_UNLIKELY((own.what != others->what || own.root != others->root) && !others->to_slot))
+        end_job(slot->state, args->plan);
 }
 
 /* ---- Sending ---- */
@@ -69,7 +102,7 @@ static void sent(void *arg, int result)
 }
 
 /* Without data beside the header, so that it may leave later. */
-static inline void send(const struct ampi_coll_state *state, uint32_t seq, const struct ampi_pair_item *item,
+static inline void send(const struct ampi_coll_state *state, uint32_t seq, struct ampi_pair_item item,
                         const void *bytes)
 {
     struct ampi_coll_remote *remote = state->remote;
@@ -80,18 +113,21 @@ static inline void send(const struct ampi_coll_state *state, uint32_t seq, const
         remote->leader_pe[other] = ampi_procs_pe_of(remote->leader_rank[other]);
     if (BASE_UNLIKELY(remote->leader_pe[other] < 0)) /* the process has failed, which is handled elsewhere */
         return;
-    memcpy(&am.tag, item, sizeof am.tag);
-    if (item->n_bytes)
-        ampi_coll_copy_small((unsigned char *)&am + AMPI_PAIR_DATA_AT, bytes, item->n_bytes);
+    memcpy(&am.tag, &item, sizeof am.tag);
+    if (item.n_bytes)
+        ampi_coll_copy_small((unsigned char *)&am + AMPI_PAIR_DATA_AT, bytes, item.n_bytes);
     ampi_procs_send(remote->proc_id[other], remote->leader_pe[other], &am, NULL, 0, MACHINE_HOST, sent, NULL);
+}
+
+static inline void send_own(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args)
+{
+    send(slot->state, args->seq, item_of(args), args->pack_from);
 }
 
 /* The other member waits in the pair for an operation that is in the slot here. */
 static BASE_COLD void refuse(const struct ampi_coll_state *state, uint32_t seq)
 {
-    struct ampi_pair_item item = {.to_slot = true};
-
-    send(state, seq, &item, &item); /* no bytes of it */
+    send(state, seq, (struct ampi_pair_item){.to_slot = true}, &seq); /* no bytes of it */
 }
 
 /* ---- The end of an operation ---- */
@@ -102,7 +138,7 @@ static void end(struct ampi_coll_pe *part)
 }
 
 static inline void complete(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
-                            const struct ampi_pair_item *others, const unsigned char *bytes)
+                            const unsigned char *bytes, size_t n_bytes)
 {
     struct ampi_coll_pe *part = &slot->parts[0];
 
@@ -110,59 +146,93 @@ static inline void complete(struct ampi_coll_slot *slot, struct ampi_coll_args *
     part->paired = args;
     ampi_coll_stage_begin(part);
     if (args->plan->pair)
-        args->plan->pair(args, bytes, others->n_bytes);
+        args->plan->pair(args, bytes, n_bytes);
     ampi_coll_stage_end(part, end);
 }
 
+/* The other member's item is here. */
 static inline void decide(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                           const struct ampi_pair_item *others, const unsigned char *bytes)
 {
-    struct ampi_pair_item own = item_of(args);
-
-    if (BASE_LIKELY(can_complete(args, &own, others)))
-        complete(slot, args, others, bytes);
+    check(slot, args, others);
+    if (is_one_way(args) && !is_source(args))
+        send_own(slot, args);
+    if (BASE_LIKELY(can_complete(args, others)))
+        complete(slot, args, bytes, others->n_bytes);
     else
         ampi_coll_arrive_in_slot(slot, args);
 }
 
 /* ---- Arrival ---- */
 
-/* True if a message of the operation's exchange has come: the other member is in the slot, because its arguments do not
- * match. */
-static BASE_COLD bool has_exchange_begun(const struct ampi_coll_remote *remote, uint32_t seq)
+/* True if a message of the operation's exchange has come: the other member is in the slot. */
+static bool has_exchange_begun(const struct ampi_coll_remote *remote, uint32_t seq)
 {
-    const struct ampi_exchange_message *message = ampi_exchange_bucket(&remote->table, seq, 0)->arrived;
+    const struct ampi_exchange_message *message;
 
+    if (BASE_LIKELY(remote->table.n_entries == 0))
+        return false;
+    message = ampi_exchange_bucket(&remote->table, seq, 0)->arrived;
     while (message && (message->seq != seq || message->series))
         message = message->next;
     return message != NULL;
 }
 
+/* Takes the other member's item if it has come. */
+static inline bool take_early(struct ampi_pair *pair, uint32_t seq, struct ampi_pair_early *early_out)
+{
+    for (int i = 0; i < pair->n_early; i++)
+        if (pair->early[i].seq == seq) {
+            *early_out = pair->early[i];
+            pair->early[i] = pair->early[--pair->n_early];
+            return true;
+        }
+    return false;
+}
+
+static void arrive_as_source(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
+{
+    struct ampi_pair *pair = &slot->state->remote->pair;
+
+    send_own(slot, args);
+    if (pair->n_left == AMPI_PAIR_LEFT_MAX) {
+        pair->waiting[args->seq % AMPI_COLL_SLOTS] = args;
+        return;
+    }
+    if (pair->n_left == 0)
+        ampi_comm_shared_ref(slot->state->shared);
+    pair->left[pair->n_left++] = (struct ampi_pair_left){args->seq, item_of(args), args->plan};
+    complete(slot, args, NULL, 0);
+}
+
 bool ampi_pair_arrive(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     struct ampi_coll_remote *remote = slot->state->remote;
-    struct ampi_pair_op *op = op_of(remote, args->seq);
-    bool has_early = op->has_early && op->early_seq == args->seq;
-    struct ampi_pair_item own;
+    bool is_symmetric = !is_one_way(args);
+    struct ampi_pair_early early;
+    bool has_early;
 
-    if (!is_eligible(args)) {
+    slot->args[args->comm->rank] = args; /* for is_in_slot */
+    if (!is_symmetric && is_source(args) && is_packed(args)) {
+        arrive_as_source(slot, args);
+        return true;
+    }
+    has_early = take_early(&remote->pair, args->seq, &early);
+    if (is_symmetric ? !is_eligible(args) : is_source(args)) {
         if (BASE_UNLIKELY(has_early)) {
-            op->has_early = false;
+            check(slot, args, &early.item);
             refuse(slot->state, args->seq);
         }
         return false;
     }
-    slot->args[args->comm->rank] = args; /* for is_in_slot */
-    own = item_of(args);
-    send(slot->state, args->seq, &own, args->pack_from);
-    if (has_early) {
-        op->has_early = false;
-        decide(slot, args, &op->early, op->early_bytes);
-    } else if (BASE_UNLIKELY(remote->table.n_entries > 0) && has_exchange_begun(remote, args->seq)) {
+    if (is_symmetric)
+        send_own(slot, args);
+    if (has_early)
+        decide(slot, args, &early.item, early.bytes);
+    else if (BASE_UNLIKELY(has_exchange_begun(remote, args->seq)))
         return false;
-    } else {
-        op->waiting = args;
-    }
+    else
+        remote->pair.waiting[args->seq % AMPI_COLL_SLOTS] = args;
     return true;
 }
 
@@ -174,53 +244,80 @@ static bool is_in_slot(const struct ampi_comm *comm, const struct ampi_coll_slot
     return comm->coll_pending >> seq % AMPI_COLL_SLOTS & 1 && slot->args[comm->rank]->seq == seq;
 }
 
-static struct ampi_comm *member_of(const struct ampi_coll_state *state)
+static void add_early(struct ampi_pair *pair, uint32_t seq, const struct ampi_pair_item *item,
+                      const unsigned char *bytes)
 {
-    return ampi_coll_handle(state->shared, state->part_members[0]);
+    struct ampi_pair_early *early = &pair->early[pair->n_early];
+
+    BASE_ASSERT(pair->n_early < AMPI_PAIR_EARLY_MAX);
+    early->seq = seq;
+    early->item = *item;
+    memcpy(early->bytes, bytes, AMPI_PAIR_BYTES);
+    pair->n_early++;
+}
+
+/* True if it answers an operation that this member has left. Then the communicator may be destroyed. */
+static inline bool is_answer(struct ampi_pair *pair, struct ampi_comm_shared *shared, uint32_t seq,
+                             const struct ampi_pair_item *item)
+{
+    for (int i = 0; i < pair->n_left; i++)
+        if (pair->left[i].seq == seq) {
+            if (BASE_UNLIKELY(item->what != pair->left[i].item.what || item->root != pair->left[i].item.root))
+                end_job(shared->coll, pair->left[i].plan);
+            pair->left[i] = pair->left[--pair->n_left];
+            if (pair->n_left == 0)
+                ampi_comm_shared_unref(shared);
+            return true;
+        }
+    return false;
 }
 
 void ampi_pair_handle(struct ampi_comm_shared *shared, const struct ampi_am_header *am)
 {
     struct ampi_coll_state *state = shared->coll;
-    struct ampi_pair_op *op = op_of(state->remote, am->seq);
+    struct ampi_pair *pair = &state->remote->pair;
     struct ampi_coll_slot *slot = &state->slots[am->seq % AMPI_COLL_SLOTS];
+    struct ampi_coll_args *args = pair->waiting[am->seq % AMPI_COLL_SLOTS];
+    const struct ampi_comm *member = ampi_coll_handle(shared, state->part_members[0]);
     const unsigned char *bytes = (const unsigned char *)am + AMPI_PAIR_DATA_AT;
-    struct ampi_coll_args *args = op->waiting;
     struct ampi_pair_item item;
 
     memcpy(&item, &am->tag, sizeof item);
     if (BASE_LIKELY(args && args->seq == am->seq)) {
-        op->waiting = NULL;
+        pair->waiting[am->seq % AMPI_COLL_SLOTS] = NULL;
         decide(slot, args, &item, bytes);
-    } else if ((int32_t)(am->seq - member_of(state)->coll_seq) >= 0) {
-        op->has_early = true;
-        op->early_seq = am->seq;
-        op->early = item;
-        memcpy(op->early_bytes, bytes, AMPI_PAIR_BYTES);
-    } else if (!item.to_slot && is_in_slot(member_of(state), slot, am->seq)) {
+    } else if ((int32_t)(am->seq - member->coll_seq) >= 0) {
+        add_early(pair, am->seq, &item, bytes);
+    } else if (!is_answer(pair, shared, am->seq, &item) && !item.to_slot &&
+               is_in_slot(member, slot, am->seq)) {
+        check(slot, slot->args[member->rank], &item);
         refuse(state, am->seq);
     }
 }
 
 void ampi_pair_note_exchange(struct ampi_coll_state *state, uint32_t seq)
 {
-    struct ampi_pair_op *op = op_of(state->remote, seq);
-    struct ampi_coll_args *args = op->waiting;
+    struct ampi_coll_args **waiting = &state->remote->pair.waiting[seq % AMPI_COLL_SLOTS], *args = *waiting;
 
     if (!args || args->seq != seq)
         return;
-    op->waiting = NULL;
+    *waiting = NULL;
     ampi_coll_arrive_in_slot(&state->slots[seq % AMPI_COLL_SLOTS], args);
 }
 
 void ampi_pair_fail(struct ampi_coll_state *state)
 {
+    struct ampi_pair *pair = &state->remote->pair;
+
     for (int i = 0; i < AMPI_COLL_SLOTS; i++) {
-        struct ampi_coll_args *args = state->remote->pairs[i].waiting;
+        struct ampi_coll_args *args = pair->waiting[i];
         if (!args)
             continue;
-        state->remote->pairs[i].waiting = NULL;
+        pair->waiting[i] = NULL;
         args->error = MPI_ERR_PROC_ABORTED;
         ampi_coll_end_pair(&state->slots[i].parts[0], args);
     }
+    if (pair->n_left > 0)
+        ampi_comm_shared_unref(state->shared);
+    pair->n_left = 0;
 }

@@ -21,9 +21,10 @@ static inline uint32_t *known_of(const struct ampi_coll_pe *part)
     return &part->slot->state->slots[0].parts[part->index].pair_known;
 }
 
-static inline bool is_bcast(const struct ampi_coll_args *args)
+/* True if the root sends and the other member receives. */
+static inline bool is_from_root(const struct ampi_coll_args *args)
 {
-    return args->plan->flow == AMPI_COLL_FLOW_BCAST;
+    return args->plan->flow == AMPI_COLL_FLOW_BCAST || args->plan->flow == AMPI_COLL_FLOW_SCATTER;
 }
 
 static inline void send(const struct ampi_coll_pe *part, enum ampi_coll_pair_kind kind)
@@ -48,7 +49,7 @@ static inline void send(const struct ampi_coll_pe *part, enum ampi_coll_pair_kin
 static inline bool can_complete(const struct ampi_coll_args *args, const struct ampi_coll_pair_data *data)
 {
     return data->must_agree == args->must_agree && data->kind != AMPI_COLL_PAIR_REFUSAL &&
-           (is_bcast(args) || data->n_bytes == args->pack_bytes);
+           (is_from_root(args) || data->n_bytes == args->pack_bytes);
 }
 
 static void end(struct ampi_coll_pe *part)
@@ -92,9 +93,9 @@ static BASE_COLD void continue_in_slot(struct ampi_coll_pe *part, const struct a
 bool ampi_coll_pair_try(struct ampi_coll_pe *part, struct ampi_coll_args *args)
 {
     bool has_early = part->has_early;
-    bool is_root = is_bcast(args) && ampi_coll_is_root(args);
+    bool is_root = is_from_root(args) && ampi_coll_is_root(args);
     bool may_leave = is_root && !has_early && args->seq - *known_of(part) < AMPI_COLL_SLOTS / 2;
-    bool is_in_slot = !args->is_paired && (is_root || !is_bcast(args));
+    bool is_in_slot = !args->is_paired && (is_root || !is_from_root(args));
 
     /* Stores that change nothing would still take the line from the other PE if its prefetcher has read it. */
     if (part->paired != args || has_early || part->is_in_slot != is_in_slot) {
@@ -121,7 +122,7 @@ bool ampi_coll_pair_try(struct ampi_coll_pe *part, struct ampi_coll_args *args)
     return true;
 }
 
-/* The member has arrived in the slot, and the root of a broadcast has sent less data than this member receives, and has left. */
+/* The member has arrived in the slot, and the root has sent less data than this member receives, and has left. */
 static BASE_COLD void take_short(struct ampi_coll_pe *part, const struct ampi_coll_pair_data *data)
 {
     ampi_coll_withdraw(part->slot);
@@ -139,7 +140,7 @@ static BASE_COLD void take_in_slot(struct ampi_coll_pe *part, const struct ampi_
         continue_in_slot(part, data);
 }
 
-/* This member was the root of a broadcast and has left; the other one's item came later. */
+/* This member was the root and has left; the other one's item came later. */
 static BASE_COLD void check_left(struct ampi_coll_pe *part, struct ampi_comm *comm,
                                  const struct ampi_coll_pair_data *data)
 {

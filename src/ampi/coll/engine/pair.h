@@ -4,7 +4,7 @@
  *
  * In the slot the members write to the same cache lines in turn, so an operation takes several transfers between
  * cores. In a pair each member sends the other one line at arrival, an inbox item with its contribution. It is done when
- * the other's has come. The root of a broadcast does not even wait, if the other member is known to have arrived at one of
+ * the other's has come. The root of a broadcast or scatter does not even wait, if the other member is known to have arrived at one of
  * the last operations.
  *
  * A member that cannot take part (large data, a type with gaps, GPU memory) arrives in the slot. It refuses the other's

@@ -5,6 +5,7 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
@@ -97,6 +98,17 @@ static void gather_check(const struct ampi_coll_slot *slot)
     }
 }
 
+static void gather_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    int rank = args->comm->rank;
+
+    if (!ampi_coll_is_root(args))
+        return;
+    if (!ampi_coll_is_in_place(&args->send))
+        ampi_coll_move(args, ampi_coll_block(&args->recv, rank), ampi_coll_whole(&args->send));
+    ampi_coll_move(args, ampi_coll_block(&args->recv, !rank), ampi_coll_bytes(others, n_bytes));
+}
+
 static const struct ampi_coll_plan gather_plan = {
     .name = "gather",
     .flow = AMPI_COLL_FLOW_GATHER,
@@ -107,6 +119,7 @@ static const struct ampi_coll_plan gather_plan = {
     .middle = gather_middle,
     .share = gather_share,
     .deliver = gather_deliver,
+    .pair = gather_pair,
 };
 
 int ampi_coll_gather(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
@@ -133,6 +146,8 @@ int ampi_coll_gather(const struct ampi_coll_call *call, MPI_Comm comm, int root,
         struct ampi_coll_block own =
             is_in_place ? ampi_coll_block(&args->recv, args->comm->rank) : ampi_coll_whole(&args->send);
         ampi_coll_pack(args, AMPI_COLL_GATHER, own.buf, own.count, own.type);
+        if (!args->recv.n_blocks) /* their counts may differ */
+            ampi_coll_pair_small(args, args->pack_bytes);
     }
     return ampi_coll_begin(call, args);
 }

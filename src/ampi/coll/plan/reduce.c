@@ -185,6 +185,12 @@ static void reduce_deliver(struct ampi_coll_slot *slot, int part)
     ampi_coll_copy_result(&slot->args[result->root]->recv, result);
 }
 
+static void reduce_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    if (ampi_coll_is_root(args))
+        ampi_coll_fold_pair(args, others, n_bytes);
+}
+
 static const struct ampi_coll_plan reduce_plan = {
     .name = "reduce",
     .has_nccl = true,
@@ -194,6 +200,7 @@ static const struct ampi_coll_plan reduce_plan = {
     .middle = reduce_middle,
     .share = reduce_share,
     .deliver = reduce_deliver,
+    .pair = reduce_pair,
 };
 
 BASE_UNCHECKED_FRAME int ampi_coll_reduce(const struct ampi_coll_call *call, MPI_Comm comm, int root,
@@ -211,5 +218,6 @@ BASE_UNCHECKED_FRAME int ampi_coll_reduce(const struct ampi_coll_call *call, MPI
         return error;
     if (!args.comm->shared->is_inter)
         ampi_coll_pack_input(&args, AMPI_COLL_REDUCE);
+    ampi_coll_pair_small(&args, args.pack_bytes);
     return ampi_coll_begin(call, &args);
 }

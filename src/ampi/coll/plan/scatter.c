@@ -5,6 +5,7 @@
  */
 #include "ampi/coll/plan/coll_calls.h"
 
+#include "ampi/coll/engine/pair.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/coll/engine/items.h"
 
@@ -120,6 +121,32 @@ static void scatter_check(const struct ampi_coll_slot *slot)
     }
 }
 
+/* In a pair the root's packed contribution is the block for the other member. */
+static void pack_for_other(struct ampi_coll_args *args)
+{
+    struct ampi_coll_block block;
+
+    if (args->send.n_blocks)
+        return;
+    if (!ampi_coll_is_root(args)) {
+        ampi_coll_pair_small(args, (size_t)(args->recv.count * args->recv.type->size_bytes));
+        return;
+    }
+    if ((size_t)(args->send.count * args->send.type->size_bytes) > AMPI_COLL_PAIR_BYTES)
+        return;
+    block = ampi_coll_block(&args->send, !args->comm->rank);
+    ampi_coll_pack(args, AMPI_COLL_SCATTER, block.buf, block.count, block.type);
+    ampi_coll_pair_small(args, args->pack_bytes);
+}
+
+static void scatter_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    if (!ampi_coll_is_root(args))
+        ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_bytes(others, n_bytes));
+    else if (!ampi_coll_is_in_place(&args->recv))
+        ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_block(&args->send, args->comm->rank));
+}
+
 static const struct ampi_coll_plan scatter_plan = {
     .name = "scatter",
     .flow = AMPI_COLL_FLOW_SCATTER,
@@ -132,6 +159,7 @@ static const struct ampi_coll_plan scatter_plan = {
     .middle = scatter_middle,
     .share = scatter_share,
     .deliver = scatter_deliver,
+    .pair = scatter_pair,
 };
 
 int ampi_coll_scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root, struct ampi_coll_args *args)
@@ -154,5 +182,7 @@ int ampi_coll_scatter(const struct ampi_coll_call *call, MPI_Comm comm, int root
             return ampi_coll_raise_same(args);
         ampi_coll_check_own(args, own, ampi_coll_whole(&args->recv));
     }
+    if (args->comm->shared->coll->is_pair)
+        pack_for_other(args);
     return ampi_coll_begin(call, args);
 }
