@@ -88,16 +88,17 @@ class Rounds:
                     self.ratios[c.label, key].append(ratio(key, ours, best))
 
     def run_until(self, programs, end):
-        """Whole rounds, while there is time for one more."""
-        number, longest = 0, 0
+        """Whole rounds, while there is time for one more; for MIN_ROUNDS, twice the time."""
+        begin, number, longest = time.monotonic(), 0, 0
         while number < MIN_ROUNDS or time.monotonic() + longest < end:
-            begin = time.monotonic()
+            begin_round = time.monotonic()
+            if begin_round + longest > end + (end - begin):
+                raise lib.BenchError(f"only {number} rounds: the machine is too busy, or --minutes too few")
             for program in programs:
                 self.run(program, number)
             number += 1
-            longest = max(longest, time.monotonic() - begin)
+            longest = max(longest, time.monotonic() - begin_round)
             lib.say(f"[round {number}] {longest:.0f} s")
-        return number
 
 
 def load(path=HISTORY):
