@@ -78,9 +78,12 @@ const char *ucxm_launcher_attach(struct machine_place *place_out)
     struct ucxm_watchdog watch;
     const char *error;
     pmix_status_t status;
+    sigset_t signals;
 
     ucxm_watchdog_begin(&watch, "connecting to it (PMIx_Init)");
+    ucxm_signals_block(&signals);
     status = PMIx_Init(&launcher.self, NULL, 0);
+    ucxm_signals_allow(&signals);
     ucxm_watchdog_end(&watch);
     if (status != PMIX_SUCCESS)
         return failed("PMIx_Init", status);

@@ -128,11 +128,15 @@ static const char *publish(void)
 /* UCX's part of opening: the context and a worker for each port. */
 static const char *open_workers(int n_pes)
 {
-    const char *error = open_context(n_pes);
+    sigset_t signals;
+    const char *error;
 
+    ucxm_signals_block(&signals);
+    error = open_context(n_pes);
     memset(ucxm.ports, 0, (size_t)n_pes * sizeof *ucxm.ports);
     for (int i = 0; i < n_pes && !error; i++)
         error = open_port(&ucxm.ports[i], i);
+    ucxm_signals_allow(&signals);
     return error;
 }
 

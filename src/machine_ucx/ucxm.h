@@ -27,6 +27,7 @@
 #define UCXM_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <ucp/api/ucp.h>
 
@@ -254,6 +255,10 @@ int ucxm_watchdog_limit_s(void);
 int ucxm_watchdog_read(const char *variable, int preset_s);
 /* Starts a thread on which the program's signal handlers do not run; false: there is none. */
 bool ucxm_watchdog_thread(pthread_t *thread_out, void *(*function)(void *), void *arg);
+/* The same for threads that libraries start until signals are allowed again: a signal that all threads of the program block stays
+ * pending, and sigwait takes it. */
+void ucxm_signals_block(sigset_t *before_out);
+void ucxm_signals_allow(const sigset_t *before);
 
 /* ---- silence.c ---- */
 

@@ -43,15 +43,27 @@ int ucxm_watchdog_limit_s(void)
     return limit_s;
 }
 
-bool ucxm_watchdog_thread(pthread_t *thread_out, void *(*function)(void *), void *arg)
+void ucxm_signals_block(sigset_t *before_out)
 {
-    sigset_t all, before;
-    bool is_created;
+    sigset_t all;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, before_out);
+}
+
+void ucxm_signals_allow(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+bool ucxm_watchdog_thread(pthread_t *thread_out, void *(*function)(void *), void *arg)
+{
+    sigset_t before;
+    bool is_created;
+
+    ucxm_signals_block(&before);
     is_created = pthread_create(thread_out, NULL, function, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    ucxm_signals_allow(&before);
     return is_created;
 }
 

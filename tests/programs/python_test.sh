@@ -61,12 +61,17 @@ kill -INT $job
 wait $job
 code=$?
 cat begun.log
-exit $code' - "$mpirun" -n 2 $python -c "import time
-$4"
+exit $code' - "$mpirun" -n 2 $python -c "import signal, time
+$4" +p 2
     }
     interrupt "an interrupt" 130 '^(begun ){2}$' 'print("begun", flush=True); time.sleep(1000)'
     interrupt "a caught interrupt" 0 '^(begun ){2}(caught ){2}$' 'try: print("begun", flush=True); time.sleep(1000)
 except KeyboardInterrupt: print("caught", flush=True)'
+    interrupt "a handler in ranks that compute" 0 '^(begun ){2}(handled ){2}$' 'got = []
+signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
+print("begun", flush=True)
+while not got: sum(range(1000))
+print("handled", flush=True)'
     # As uv does it: the first interpreter is asked, and its output read.
     cp /bin/sh uv
     cat >uv.py <<END

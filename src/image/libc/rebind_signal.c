@@ -1,167 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_signal.c: fault handlers per rank.
+ * rebind_signal.c: handlers per rank of signals that are no faults.
  *
- * A signal caused by an instruction of a rank (SIGSEGV, SIGFPE, abort's SIGABRT, ...) concerns that rank,
- * and each rank's handler is code of its own copy. But a process has one handler per signal. So the kernel
- * gets a handler of this file, which calls the running rank's handler or, for a rank without one, the
- * handler installed before the ranks' (the crash report). Other signals (SIGTERM, SIGUSR1, timers) concern
- * the process: the handlers of all ranks run, one after the other, on the thread that the kernel has chosen. A function of this
- * file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then. A rank that asks for its action gets
- * its own, or that before any rank's: Python's does not handle SIGINT if something handles it already.
+ * Signals such as SIGTERM, SIGUSR1 and those of timers concern the process: the handlers of all ranks run, each on the OS thread
+ * of its rank's main thread, to which the thread that the kernel has chosen sends the signal: Python's handler does nothing at once
+ * on another. A function of this file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then. A rank that
+ * asks for its action gets its own, or that before any rank's: Python's does not handle SIGINT if something handles it already.
  *
  * Flags and mask of a handler are per process: those that a rank set last apply to all. SIG_IGN and SIG_DFL count if no rank
- * has a handler.
+ * has a handler. rebind_fault.c has the signals of faults, rebind_sigmask.c masks and waits for signals.
  */
 #include "image/copy/instantiate.h"
-#include "image/libc/rebind.h"
+#include "image/libc/rebind_signal.h"
 #include "image/libc/rebind_timer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "ult/arch/ult_arch.h"
+pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards actions of ranks */
 
-/* In the order of struct image_libc.fault_actions. */
-static struct {
-    int number;
-    atomic_bool is_ours;     /* on_fault is installed */
-    struct sigaction before; /* the action that it replaced */
-} faults[] = {{.number = SIGSEGV}, {.number = SIGBUS},  {.number = SIGFPE},
-              {.number = SIGILL},  {.number = SIGABRT}, {.number = SIGTRAP}};
-
-pthread_mutex_t image_signals_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards faults, except the fields that on_fault reads */
-
-static int index_of(int number)
-{
-    for (size_t i = 0; i < BASE_COUNT(faults); i++)
-        if (faults[i].number == number)
-            return (int)i;
-    return -1;
-}
-
-/* ---- A fault ---- */
-
-static void call(const struct sigaction *action, int number, siginfo_t *info, void *context)
-{
-    if (action->sa_flags & SA_SIGINFO)
-        action->sa_sigaction(number, info, context);
-    else
-        action->sa_handler(number);
-}
-
-/* For a fault that no rank handles. If nothing was installed before, the instruction is retried and ends
- * the process. */
-static void do_as_before(int index, siginfo_t *info, void *context)
-{
-    struct sigaction action = faults[index].before;
-
-    if (action.sa_handler == SIG_IGN)
-        return;
-    if (action.sa_handler != SIG_DFL) {
-        call(&action, faults[index].number, info, context);
-        return;
-    }
-    sigaction(faults[index].number, &action, NULL);
-    if (info->si_code <= 0)
-        raise(faults[index].number);
-}
-
-/* True if the kernel can write a handler's frame below this stack pointer. rt_sigprocmask reads the memory
- * before it rejects the call. */
-static bool has_room(const char *sp)
-{
-    enum { FRAME_BYTES = 4096 };
-
-    return syscall(SYS_rt_sigprocmask, -1, sp - FRAME_BYTES, NULL, 8) != 0 && errno != EFAULT;
-}
-
-/* on_fault has its own stack, so it also runs when the stack is full. The rank's handler would not have run
- * then unless it asked for that: Fortran's runtime installs one that does not. */
-static bool can_handle(const struct sigaction *action, void *context)
-{
-    int saved_errno = errno;
-    bool can = (action->sa_flags & SA_ONSTACK) || has_room(ult_arch_context_sp(context));
-
-    errno = saved_errno;
-    return can;
-}
-
-/* After a fault's handler: true if it has chosen the default action and raised the signal, which is still blocked, as
- * Fortran's runtime does after its backtrace. Takes the signal: the report must describe the fault, not the raise. */
-static bool has_raised_again(const struct sigaction *own, int number)
-{
-    static const struct timespec at_once = {0, 0};
-    int saved_errno = errno;
-    sigset_t set;
-    bool has;
-
-    if (own->sa_handler != SIG_DFL)
-        return false;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    has = sigtimedwait(&set, NULL, &at_once) == number;
-    errno = saved_errno;
-    return has;
-}
-
-/* The arguments of `call` for a rank's handler. */
-struct handler_call {
-    const struct sigaction *action;
-    int number;
-    siginfo_t *info;
-    void *context;
-};
-
-static void call_handler(void *arg)
-{
-    const struct handler_call *handler = arg;
-
-    call(handler->action, handler->number, handler->info, handler->context);
-}
-
-static void on_fault(int number, siginfo_t *info, void *context)
-{
-    struct image_libc *libc = image_libc_current();
-    int index = index_of(number);
-    struct sigaction *own = libc && libc->fault_actions ? &libc->fault_actions[index] : NULL;
-    struct sigaction action;
-
-    if (!own || own->sa_handler == SIG_DFL || (own->sa_handler == SIG_IGN && info->si_code > 0) ||
-        !can_handle(own, context)) {
-        do_as_before(index, info, context);
-        return;
-    }
-    action = *own;
-    if (action.sa_flags & (int)SA_RESETHAND)
-        own->sa_handler = SIG_DFL;
-    if (action.sa_handler != SIG_IGN && (action.sa_flags & SA_ONSTACK))
-        image_altstack_call(call_handler, &(struct handler_call){&action, number, info, context});
-    else if (action.sa_handler != SIG_IGN)
-        call(&action, number, info, context);
-    if (info->si_code > 0 && has_raised_again(own, number))
-        do_as_before(index, info, context);
-}
-
-/* ---- Other signals ---- */
-
-/* What a rank has set for signals other than faults. */
-struct image_signals {
-    int mark; /* in si_errno of a signal that a rank sends to itself; > 0 */
-    struct sigaction actions[NSIG];
-    bool is_set[NSIG];     /* else the rank has the process's action */
-    atomic_int n_running;  /* calls of its handlers that have not returned */
-    atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
-    struct image_libc *libc;
-    _Atomic(struct image_signals *) next; /* link of `ranks` */
-};
+/* In si_errno of a signal for the handlers that are queued for this OS thread. */
+enum { MARK_QUEUED = INT_MAX };
 
 static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
 
@@ -171,19 +36,44 @@ static struct {
     bool is_known;
 } initial[NSIG];
 
-static bool is_function(const struct sigaction *action)
+bool image_action_is_function(const struct sigaction *action)
 {
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-static bool has_function(const struct image_signals *rank, int number)
+struct image_signals *image_signals_first(void)
 {
-    return rank && rank->is_set[number] && is_function(&rank->actions[number]);
+    return atomic_load(&ranks);
+}
+
+bool image_signals_has_handler(const struct image_signals *rank, int number)
+{
+    return rank && rank->is_set[number] && image_action_is_function(&rank->actions[number]);
 }
 
 static bool does_ignore(const struct image_signals *rank, int number)
 {
     return rank->is_set[number] && rank->actions[number].sa_handler == SIG_IGN;
+}
+
+/* The rank whose handler runs on this OS thread in place of the running rank; NULL: none. */
+static __thread struct image_libc *handling __attribute__((tls_model("initial-exec")));
+
+/* Handlers compare it with that of their main thread. */
+static pthread_t image_libc_self(void)
+{
+    return handling ? handling->main_id : pthread_self();
+}
+IMAGE_REBINDS(image_libc_self, "pthread_self", "thrd_current");
+
+static void call_as(struct image_libc *libc, const struct sigaction *action, int number, siginfo_t *info,
+                    void *context)
+{
+    struct image_libc *before = handling;
+
+    handling = libc == image_libc_current() ? NULL : libc;
+    image_action_call(action, number, info, context);
+    handling = before;
 }
 
 /* Returns false if the rank has no handler. The call is counted before the look at the action: image_signals_have_ended. */
@@ -194,12 +84,12 @@ static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *i
     if (!rank)
         return false;
     atomic_fetch_add(&rank->n_running, 1);
-    is_handled = has_function(rank, number);
+    is_handled = image_signals_has_handler(rank, number);
     if (is_handled) {
         struct sigaction action = rank->actions[number];
         if (action.sa_flags & (int)SA_RESETHAND)
             rank->actions[number].sa_handler = SIG_DFL;
-        call(&action, number, info, context);
+        call_as(rank->libc, &action, number, info, context);
         atomic_fetch_add(&rank->libc->n_handled, 1);
         if (!(action.sa_flags & SA_RESTART))
             atomic_fetch_add(&rank->libc->n_interrupts, 1);
@@ -214,8 +104,8 @@ static void do_without(const struct image_signals *rank, int number, siginfo_t *
     struct sigaction action = rank && rank->is_set[number] ? rank->actions[number] : initial[number].action;
     bool is_harmless = number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 
-    if (is_function(&action)) {
-        call(&action, number, info, context);
+    if (image_action_is_function(&action)) {
+        image_action_call(&action, number, info, context);
     } else if (action.sa_handler == SIG_DFL && !is_harmless) {
         sigaction(number, &action, NULL);
         raise(number);
@@ -228,21 +118,29 @@ static bool is_of_call(int number, const siginfo_t *info)
     return (number == SIGPIPE || number == SIGXFSZ) && info->si_code == SI_USER && info->si_pid == getpid();
 }
 
+/* The rank with the signal's mark; NULL: none. Makes the information that of a signal without a mark. */
+static struct image_signals *take_mark(siginfo_t *info)
+{
+    struct image_signals *rank = info->si_code == SI_QUEUE && info->si_errno ? atomic_load(&ranks) : NULL;
+
+    while (rank && rank->mark != abs(info->si_errno))
+        rank = atomic_load(&rank->next);
+    if (!rank)
+        return NULL;
+    if (info->si_errno < 0)
+        info->si_code = SI_TKILL;
+    info->si_errno = 0;
+    return rank;
+}
+
 /* The rank that the signal is for: of the calling thread, or by its mark, because a main thread's signal may interrupt another
- * rank. NULL: all. Makes the information that of a signal without a mark. */
+ * rank. NULL: all. */
 static struct image_libc *target_of(int number, siginfo_t *info)
 {
-    int mark = info->si_code == SI_QUEUE ? abs(info->si_errno) : 0;
+    struct image_signals *marked = take_mark(info);
 
-    for (struct image_signals *rank = mark ? atomic_load(&ranks) : NULL; rank;
-         rank = atomic_load(&rank->next)) {
-        if (rank->mark != mark)
-            continue;
-        if (info->si_errno < 0)
-            info->si_code = SI_TKILL;
-        info->si_errno = 0;
-        return rank->libc;
-    }
+    if (marked)
+        return marked->libc;
     return info->si_code == SI_TKILL || is_of_call(number, info) || image_is_forked_child()
                ? image_libc_current()
                : NULL;
@@ -251,7 +149,7 @@ static struct image_libc *target_of(int number, siginfo_t *info)
 int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
 {
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
-    int mark = libc->signals && index_of(number) < 0 ? libc->signals->mark : 0;
+    int mark = libc->signals && image_fault_index(number) < 0 ? libc->signals->mark : 0;
 
     if (mark && atomic_load(&libc->signals->has_ended))
         return 0;
@@ -265,24 +163,103 @@ int image_signals_send(struct image_libc *libc, pid_t tid, int number, const uni
     return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
 }
 
+static pid_t main_tid_of(const struct image_signals *rank)
+{
+    return image_rebind_client.main_tid ? image_rebind_client.main_tid(rank->libc->main_thread.image) : 0;
+}
+
+bool image_signals_are_here(const struct image_signals *rank)
+{
+    return main_tid_of(rank) == gettid();
+}
+
+/* Has the rank's handler run on the OS thread of its main thread; false: here. The kernel merges equal signals to a thread, so
+ * one may be for several ranks. */
+static bool send_to_main(struct image_signals *rank, int number, const siginfo_t *info)
+{
+    siginfo_t sent = *info;
+    pid_t tid = main_tid_of(rank);
+
+    if (!tid || tid == gettid() || (atomic_load(&rank->blocked) & image_signal_bit(number)))
+        return false; /* the handler is for a thread that does not block it */
+    sent.si_errno = MARK_QUEUED;
+    atomic_fetch_or(&rank->queued, image_signal_bit(number));
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &sent) == 0)
+        return true;
+    atomic_fetch_and(&rank->queued, ~image_signal_bit(number));
+    return false;
+}
+
+/* Runs the handlers that are queued for this OS thread. Returns true if the signal was sent for that only. */
+static bool run_queued(int number, siginfo_t *info, void *context)
+{
+    uint64_t bit = image_signal_bit(number);
+    bool is_only = info->si_errno == MARK_QUEUED;
+
+    if (is_only)
+        info->si_errno = 0;
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        if ((atomic_load(&rank->queued) & bit) && image_signals_are_here(rank) &&
+            (atomic_fetch_and(&rank->queued, ~bit) & bit))
+            call_handler_of(rank, number, info, context);
+    return is_only;
+}
+
+/* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it. */
+static bool call_all(struct image_signals *except, int number, siginfo_t *info, void *context)
+{
+    bool is_handled = false;
+
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        if (rank != except)
+            is_handled |= image_mask_keeps(rank, number, info) ||
+                          (image_signals_has_handler(rank, number) && send_to_main(rank, number, info)) ||
+                          call_handler_of(rank, number, info, context) || does_ignore(rank, number);
+    return is_handled;
+}
+
+static void call_one(struct image_libc *target, int number, siginfo_t *info, void *context)
+{
+    if (target->signals && atomic_load(&target->signals->has_ended))
+        return;
+    if (!call_handler_of(target->signals, number, info, context))
+        do_without(target->signals, number, info, context);
+}
+
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
  * all ranks', as if each were a process. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-    struct image_libc *target = target_of(number, info);
-    bool is_handled = false;
+    struct image_libc *target;
 
-    if (target) {
-        if (target->signals && atomic_load(&target->signals->has_ended))
-            return;
-        if (!call_handler_of(target->signals, number, info, context))
-            do_without(target->signals, number, info, context);
+    if (run_queued(number, info, context))
         return;
-    }
-    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        is_handled |= call_handler_of(rank, number, info, context) || does_ignore(rank, number);
-    if (!is_handled && !image_timers_have_left(number, info))
+    target = target_of(number, info);
+    if (target)
+        call_one(target, number, info, context);
+    else if (!call_all(NULL, number, info, context) && !image_timers_have_left(number, info))
         do_without(NULL, number, info, context);
+}
+
+void image_signals_run(struct image_signals *rank, int number)
+{
+    siginfo_t info = {.si_signo = number, .si_code = SI_USER};
+
+    call_one(rank->libc, number, &info, NULL);
+}
+
+bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info)
+{
+    struct image_signals *marked;
+
+    if (run_queued(number, info, NULL))
+        return false;
+    marked = take_mark(info);
+    if (!marked && info->si_code != SI_TKILL)
+        call_all(taker, number, info, NULL);
+    else if (marked && marked != taker && !image_mask_keeps(marked, number, info))
+        call_one(marked->libc, number, info, NULL);
+    return !marked || marked == taker;
 }
 
 /* Finds or makes the rank's element of the list. With the lock held; NULL: no memory. */
@@ -297,19 +274,38 @@ static struct image_signals *signals_of(struct image_libc *libc)
     return libc->signals;
 }
 
+struct image_signals *image_signals_make(struct image_libc *libc)
+{
+    struct image_signals *made;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&image_signals_lock);
+    made = signals_of(libc);
+    pthread_mutex_unlock(&image_signals_lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return made;
+}
+
 void image_signals_forget(struct image_libc *libc)
 {
     if (!libc->signals)
         return;
     atomic_store(&libc->signals->has_ended, true);
+    atomic_store(&libc->signals->blocked, 0);
+    atomic_store(&libc->signals->awaited, 0);
+    atomic_store(&libc->signals->queued, 0);
     memset(libc->signals->is_set, 0,
            sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */
 }
 
 void image_signals_begin(struct image_libc *libc)
 {
-    if (libc->signals)
-        atomic_store(&libc->signals->has_ended, false);
+    if (!libc->signals)
+        return;
+    atomic_store(&libc->signals->pending, 0);
+    atomic_store(&libc->signals->has_ended, false);
 }
 
 bool image_signals_have_ended(const struct image_libc *libc)
@@ -323,12 +319,12 @@ static int set_process_action(int number, const struct sigaction *wanted)
 {
     struct sigaction ours = *wanted;
 
-    if (is_function(wanted)) {
+    if (image_action_is_function(wanted)) {
         ours.sa_sigaction = on_signal;
         ours.sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
     } else {
         for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-            if (has_function(rank, number))
+            if (image_signals_has_handler(rank, number))
                 return 0;
     }
     return sigaction(number, &ours, NULL);
@@ -357,7 +353,7 @@ static int set_counted(struct image_libc *libc, int number, const struct sigacti
         bool was_set = own->is_set[number];
         own->actions[number] = *wanted;
         own->is_set[number] = true;
-        if (is_function(wanted))
+        if (image_action_is_function(wanted))
             atomic_store(&libc->has_handlers, true);
         if (set_process_action(number, wanted) != 0) {
             own->actions[number] = old;
@@ -371,52 +367,6 @@ static int set_counted(struct image_libc *libc, int number, const struct sigacti
 }
 
 /* ---- Setting a handler ---- */
-
-/* Installs on_fault with the flags and mask that the rank asked for. */
-static int take_over(int index, const struct sigaction *wanted)
-{
-    struct sigaction ours = *wanted, now;
-
-    if (sigaction(faults[index].number, NULL, &now) != 0)
-        return -1;
-    if (now.sa_sigaction != on_fault)
-        faults[index].before = now;
-    ours.sa_sigaction = on_fault;
-    ours.sa_flags =
-        (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO | (faults[index].before.sa_flags & SA_ONSTACK);
-    if (sigaction(faults[index].number, &ours, NULL) != 0)
-        return -1;
-    atomic_store(&faults[index].is_ours, true);
-    return 0;
-}
-
-static int set_action(struct image_libc *libc, int index, const struct sigaction *wanted)
-{
-    if (!libc->fault_actions)
-        libc->fault_actions = calloc(BASE_COUNT(faults), sizeof *libc->fault_actions);
-    if (!libc->fault_actions) {
-        errno = ENOMEM;
-        return -1;
-    }
-    libc->fault_actions[index] = *wanted;
-    if (is_function(wanted) || (wanted->sa_handler == SIG_IGN && !atomic_load(&faults[index].is_ours)))
-        return take_over(index, wanted);
-    return 0;
-}
-
-static int set_fault(struct image_libc *libc, int index, const struct sigaction *wanted,
-                     struct sigaction *old_out)
-{
-    struct sigaction old = {.sa_handler = SIG_DFL};
-
-    if (libc->fault_actions)
-        old = libc->fault_actions[index];
-    if (wanted && set_action(libc, index, wanted) != 0)
-        return -1;
-    if (old_out)
-        *old_out = old;
-    return 0;
-}
 
 /* The rank of the calling code: a handler may interrupt another rank. NULL: not in a rank. */
 static struct image_libc *rank_of_code(const void *code)
@@ -438,8 +388,8 @@ static int set_in_child(struct image_libc *libc, int number, const struct sigact
     if (old.sa_sigaction == on_signal)
         old = libc->signals && libc->signals->is_set[number] ? libc->signals->actions[number]
                                                              : initial[number].action;
-    else if (old.sa_sigaction == on_fault)
-        old = libc->fault_actions ? libc->fault_actions[index_of(number)]
+    else if (old.sa_sigaction == image_on_fault)
+        old = libc->fault_actions ? libc->fault_actions[image_fault_index(number)]
                                   : (struct sigaction){.sa_handler = SIG_DFL};
     if (old_out)
         *old_out = old;
@@ -449,7 +399,7 @@ static int set_in_child(struct image_libc *libc, int number, const struct sigact
 static int set_of(struct image_libc *libc, int number, const struct sigaction *wanted,
                   struct sigaction *old_out)
 {
-    int index = libc ? index_of(number) : -1, result;
+    int index = libc ? image_fault_index(number) : -1, result;
     sigset_t all, before;
 
     if (!libc || number <= 0 || number >= NSIG)
@@ -459,7 +409,8 @@ static int set_of(struct image_libc *libc, int number, const struct sigaction *w
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&image_signals_lock);
-    result = index < 0 ? set_counted(libc, number, wanted, old_out) : set_fault(libc, index, wanted, old_out);
+    result = index < 0 ? set_counted(libc, number, wanted, old_out)
+                       : image_fault_set(libc, index, wanted, old_out);
     pthread_mutex_unlock(&image_signals_lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
@@ -500,11 +451,3 @@ static image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handle
     return set_handler(libc, number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }
 IMAGE_REBINDS(image_libc_sysv_signal, "__sysv_signal", "sysv_signal");
-
-bool image_has_fault_handler(int number)
-{
-    const struct image_libc *libc = image_libc_current();
-    int index = index_of(number);
-
-    return libc && libc->fault_actions && index >= 0 && libc->fault_actions[index].sa_handler != SIG_DFL;
-}

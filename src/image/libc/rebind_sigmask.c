@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_sigmask.c: a rank's mask of signals, and its waits for signals, during which other ranks run.
+ *
+ * The kernel has a mask per OS thread, which ranks share. So it is the union of the masks of the ranks with main threads there,
+ * and each rank's own is recorded. A signal to the process is for each rank: whoever takes it from the kernel, a handler or a wait,
+ * delivers it to all (rebind_signal.c); it stays pending for a rank that blocks it. A main thread that waits asks the kernel again
+ * and again. Other threads of ranks have masks of their own; if one waits in sigwait, it is sent the rank's signals.
+ */
+#include "image/libc/rebind_signal.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S 1000000000
+
+static uint64_t to_bits(const sigset_t *set)
+{
+    uint64_t bits = 0;
+
+    for (int number = 1; number < NSIG; number++)
+        if (sigismember(set, number) == 1)
+            bits |= image_signal_bit(number);
+    return bits;
+}
+
+static void to_set(uint64_t bits, sigset_t *set_out)
+{
+    sigemptyset(set_out);
+    for (int number = 1; number < NSIG; number++)
+        if (bits & image_signal_bit(number))
+            sigaddset(set_out, number);
+}
+
+/* A signal of the set; 0: it is empty. */
+static int first_of(uint64_t bits)
+{
+    return bits ? __builtin_ctzll(bits) + 1 : 0;
+}
+
+/* Takes a pending signal of the set from the rank; 0: there is none. */
+static int take_pending(struct image_signals *rank, uint64_t set)
+{
+    for (;;) {
+        int number = first_of(atomic_load(&rank->pending) & set);
+        if (!number ||
+            (atomic_fetch_and(&rank->pending, ~image_signal_bit(number)) & image_signal_bit(number)))
+            return number;
+    }
+}
+
+static void run_pending(struct image_signals *rank)
+{
+    int number;
+
+    while ((number = take_pending(rank, ~atomic_load(&rank->blocked))))
+        image_signals_run(rank, number);
+}
+
+/* ---- Masks ---- */
+
+/* What other ranks of this OS thread block. */
+static uint64_t blocked_by_others(const struct image_signals *rank)
+{
+    uint64_t bits = 0;
+
+    for (struct image_signals *other = image_signals_first(); other; other = atomic_load(&other->next))
+        if (other != rank && atomic_load(&other->blocked) && image_signals_are_here(other))
+            bits |= atomic_load(&other->blocked);
+    return bits;
+}
+
+/* Makes new_bits the mask of the rank; returns that before. What the kernel blocks, but no rank, is not recorded: in a handler, its
+ * signal. */
+static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
+{
+    uint64_t own = atomic_load(&rank->blocked), others = blocked_by_others(rank), unknown, old, wanted;
+    sigset_t set;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    unknown = to_bits(&set) & ~(own | others);
+    old = own | unknown;
+    wanted = how == SIG_BLOCK ? old | bits : how == SIG_UNBLOCK ? old & ~bits : bits;
+    atomic_store(&rank->blocked, wanted & ~unknown);
+    to_set(wanted | others, &set);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    run_pending(rank);
+    return old;
+}
+
+/* The signals of a main thread; NULL: the caller is none, or blocks nothing so far, and does not begin to. */
+static struct image_signals *signals_of_main(bool will_block)
+{
+    struct image_libc *libc = image_is_forked_child() || !image_is_on_rank() ? NULL : image_libc_current();
+
+    if (!libc)
+        return NULL;
+    return libc->signals || !will_block ? libc->signals : image_signals_make(libc);
+}
+
+static int image_libc_sigmask(int how, const sigset_t *set, sigset_t *old_out)
+{
+    bool is_known = how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK;
+    struct image_signals *rank = signals_of_main(set && how != SIG_UNBLOCK);
+    uint64_t old;
+
+    if (!rank || (set && !is_known))
+        return pthread_sigmask(how, set, old_out);
+    old = set_mask(rank, set ? how : SIG_BLOCK, set ? to_bits(set) : 0);
+    if (old_out)
+        to_set(old, old_out);
+    return 0;
+}
+IMAGE_REBINDS(image_libc_sigmask, "pthread_sigmask"); /* ranks of an OS thread have masks of their own */
+
+static int image_libc_sigprocmask(int how, const sigset_t *set, sigset_t *old_out)
+{
+    int error = image_libc_sigmask(how, set, old_out);
+
+    if (error)
+        errno = error;
+    return error ? -1 : 0;
+}
+IMAGE_REBINDS(image_libc_sigprocmask, "sigprocmask"); /* the same */
+
+static int image_libc_sigpending(sigset_t *set_out)
+{
+    struct image_signals *rank = signals_of_main(false);
+    int result = sigpending(set_out);
+
+    if (rank && result == 0)
+        to_set((to_bits(set_out) & ~blocked_by_others(rank)) | atomic_load(&rank->pending), set_out);
+    return result;
+}
+IMAGE_REBINDS(image_libc_sigpending, "sigpending"); /* some wait in the rank's record */
+
+bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info)
+{
+    uint64_t bit = image_signal_bit(number);
+    pid_t waiter = atomic_load(&rank->waiter);
+    bool is_awaited = atomic_load(&rank->awaited) & bit;
+    siginfo_t sent = *info;
+
+    if (atomic_load(&rank->has_ended))
+        return false;
+    sent.si_code = SI_QUEUE;
+    sent.si_errno = info->si_code == SI_QUEUE ? rank->mark : -rank->mark;
+    if (is_awaited && waiter && syscall(SYS_rt_tgsigqueueinfo, getpid(), waiter, number, &sent) == 0)
+        return true;
+    /* The handler may be for one of its other threads. */
+    if (!is_awaited && (!(atomic_load(&rank->blocked) & bit) ||
+                        (image_signals_has_handler(rank, number) && atomic_load(&rank->libc->has_threads))))
+        return false;
+    atomic_fetch_or(&rank->pending, bit);
+    return true;
+}
+
+static int image_libc_raise(int number)
+{
+    struct image_signals *rank = signals_of_main(false);
+
+    if (!rank || number <= 0 || number >= NSIG || image_fault_index(number) >= 0 ||
+        !(atomic_load(&rank->blocked) & image_signal_bit(number)))
+        return raise(number);
+    atomic_fetch_or(&rank->pending, image_signal_bit(number));
+    return 0;
+}
+IMAGE_REBINDS(image_libc_raise, "raise", "gsignal"); /* another rank of the OS thread would get it */
+
+/* ---- Waits ---- */
+
+/* Delivers what the OS thread's kernel mask holds back though this rank does not block it. */
+static void deliver_held(struct image_signals *rank)
+{
+    static const struct timespec at_once;
+    sigset_t held;
+    siginfo_t info;
+    int number;
+
+    to_set(blocked_by_others(rank) & ~atomic_load(&rank->blocked), &held);
+    while ((number = sigtimedwait(&held, &info, &at_once)) > 0)
+        if (image_signals_pass_on(rank, number, &info))
+            image_signals_run(rank, number);
+}
+
+/* Waits until a handler has run while the rank has this mask. */
+static int suspend(struct image_signals *rank, uint64_t mask)
+{
+    struct image_wait wait = {.n_pauses = 1, .handled = image_handled_now()};
+    uint64_t before = set_mask(rank, SIG_SETMASK, mask);
+
+    for (;;) {
+        deliver_held(rank);
+        if (image_wait_is_interrupted(&wait, false))
+            break;
+        image_cancel_point();
+        image_wait_pause(&wait);
+    }
+    set_mask(rank, SIG_SETMASK, before);
+    errno = EINTR;
+    return -1;
+}
+
+static struct image_signals *signals_of_waiter(void)
+{
+    return image_can_wait() ? image_signals_make(image_libc_current()) : NULL;
+}
+
+static int image_libc_sigsuspend(const sigset_t *set)
+{
+    struct image_signals *rank = signals_of_waiter();
+
+    return rank ? suspend(rank, to_bits(set)) : sigsuspend(set);
+}
+IMAGE_REBINDS(image_libc_sigsuspend, "sigsuspend", "__sigsuspend");
+
+static int image_libc_pause(void)
+{
+    struct image_signals *rank = signals_of_waiter();
+
+    return rank ? suspend(rank, set_mask(rank, SIG_BLOCK, 0)) : pause();
+}
+IMAGE_REBINDS(image_libc_pause, "pause");
+
+/* The end of a wait for a signal of `set`: its number, 0: no signal so far, -1: an error. */
+static int take_from_kernel(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
+                            const struct timespec *limit)
+{
+    int number = sigtimedwait(set, info_out, limit);
+
+    if (number > 0)
+        return image_signals_pass_on(rank, number, info_out) ? number : 0;
+    return errno == EAGAIN && limit ? 0 : -1;
+}
+
+static int take(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
+                const struct timespec *limit)
+{
+    int number = take_pending(rank, to_bits(set));
+
+    *info_out = (siginfo_t){.si_signo = number, .si_code = SI_USER};
+    return number ? number : take_from_kernel(rank, set, info_out, limit);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* sigtimedwait of a main thread. end_ns 0: without a limit. */
+static int wait_on_main(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out, uint64_t end_ns)
+{
+    static const struct timespec at_once;
+    struct image_wait wait = {0};
+    int number;
+
+    atomic_fetch_or(&rank->awaited, to_bits(set));
+    while ((number = take(rank, set, info_out, &at_once)) == 0 || (number < 0 && errno == EINTR)) {
+        uint64_t now = end_ns ? now_ns() : 0;
+        if (end_ns && now >= end_ns) {
+            errno = EAGAIN;
+            return -1;
+        }
+        if (image_wait_is_interrupted(&wait, false))
+            return -1;
+        image_cancel_point();
+        wait.limit_ns = end_ns - now;
+        image_wait_pause(&wait);
+    }
+    return number;
+}
+
+static void end_waiting(void *rank)
+{
+    atomic_store(&((struct image_signals *)rank)->waiter, 0);
+}
+
+/* sigtimedwait of another thread of the rank. */
+static int wait_on_thread(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
+                          uint64_t end_ns)
+{
+    struct timespec left;
+    int number;
+
+    pthread_cleanup_push(end_waiting, rank);
+    atomic_fetch_or(&rank->awaited, to_bits(set));
+    atomic_store(&rank->waiter, gettid());
+    do {
+        uint64_t now = end_ns ? now_ns() : 0, left_ns = end_ns > now ? end_ns - now : 0;
+        left = (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+        number = take(rank, set, info_out, end_ns ? &left : NULL);
+    } while (number == 0 && (!end_ns || now_ns() < end_ns));
+    pthread_cleanup_pop(1);
+    if (number == 0)
+        errno = EAGAIN;
+    return number > 0 ? number : -1;
+}
+
+static int image_libc_sigtimedwait(const sigset_t *set, siginfo_t *info_out, const struct timespec *limit)
+{
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+    struct image_signals *rank = libc ? image_signals_make(libc) : NULL;
+    uint64_t end_ns = 0;
+    siginfo_t info;
+    int number;
+
+    if (!rank || (limit && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= NS_PER_S)))
+        return sigtimedwait(set, info_out, limit);
+    if (limit)
+        end_ns = now_ns() +
+                 (limit->tv_sec < 1 << 30 ? (uint64_t)limit->tv_sec * NS_PER_S : UINT64_C(1) << 60) +
+                 (uint64_t)limit->tv_nsec;
+    number =
+        image_can_wait() ? wait_on_main(rank, set, &info, end_ns) : wait_on_thread(rank, set, &info, end_ns);
+    if (number > 0 && info_out)
+        *info_out = info;
+    return number;
+}
+IMAGE_REBINDS(image_libc_sigtimedwait, "sigtimedwait");
+
+static int image_libc_sigwaitinfo(const sigset_t *set, siginfo_t *info_out)
+{
+    return image_libc_sigtimedwait(set, info_out, NULL);
+}
+IMAGE_REBINDS(image_libc_sigwaitinfo, "sigwaitinfo");
+
+static int image_libc_sigwait(const sigset_t *set, int *number_out)
+{
+    int number;
+
+    do
+        number = image_libc_sigtimedwait(set, NULL, NULL);
+    while (number < 0 && errno == EINTR);
+    if (number < 0)
+        return errno;
+    *number_out = number;
+    return 0;
+}
+IMAGE_REBINDS(image_libc_sigwait, "sigwait");

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rebind_signal.h: what a rank has set for signals, and how they are delivered. Between rebind_signal.c (actions, delivery),
+ * rebind_fault.c (the same for faults) and rebind_sigmask.c (masks, waits for signals).
+ */
+#ifndef IMAGE_REBIND_SIGNAL_H
+#define IMAGE_REBIND_SIGNAL_H
+
+#include "image/libc/rebind.h"
+
+#include <signal.h>
+
+/* Sets of signals have bit N - 1 for signal N. */
+static inline uint64_t image_signal_bit(int number)
+{
+    return UINT64_C(1) << (number - 1);
+}
+
+/* Calls the action's function. */
+void image_action_call(const struct sigaction *action, int number, siginfo_t *info, void *context);
+bool image_action_is_function(const struct sigaction *action);
+
+/* ---- Faults ---- */
+
+/* The signal's place in struct image_libc.fault_actions; -1: it is no fault. */
+int image_fault_index(int number);
+
+/* sigaction for the fault of that place. With image_signals_lock held. */
+int image_fault_set(struct image_libc *libc, int index, const struct sigaction *wanted,
+                    struct sigaction *old_out);
+
+/* The process's handler of faults. */
+void image_on_fault(int number, siginfo_t *info, void *context);
+
+/* ---- Other signals ---- */
+
+/* What a rank has set for them. */
+struct image_signals {
+    int mark; /* in si_errno of a signal that is for this rank alone; > 0 */
+    struct sigaction actions[NSIG];
+    bool is_set[NSIG];     /* else the rank has the process's action */
+    atomic_int n_running;  /* calls of its handlers that have not returned */
+    atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
+    _Atomic uint64_t
+        queued; /* its handlers have to run for these on the OS thread of its main thread, which has been sent one */
+    _Atomic uint64_t blocked; /* by its main thread */
+    _Atomic uint64_t pending; /* of these: they have come to the process, or to the rank */
+    _Atomic uint64_t awaited; /* one of its threads waits, or has waited, for these in sigwait */
+    _Atomic pid_t
+        waiter; /* the kernel's id of the thread that waits, unless it is the main thread; 0: none */
+    struct image_libc *libc;
+    _Atomic(struct image_signals *) next; /* link of the list of all */
+};
+
+/* The first of all ranks that have set an action or a mask. */
+struct image_signals *image_signals_first(void);
+
+/* The rank's, which is made if there is none; NULL: no memory. Takes image_signals_lock. */
+struct image_signals *image_signals_make(struct image_libc *libc);
+
+/* True if a function of the rank handles the signal. */
+bool image_signals_has_handler(const struct image_signals *rank, int number);
+
+/* True if the running OS thread is that of the rank's main thread. */
+bool image_signals_are_here(const struct image_signals *rank);
+
+/* Runs the rank's handler, or the default action, for a signal that was pending. */
+void image_signals_run(struct image_signals *rank, int number);
+
+/* Delivers a signal that a thread has taken from the kernel, and that is not for `taker`, as if each other rank were a process.
+ * Returns true if it is for `taker`, too: `info` has become that of a signal without a mark. Never switches. */
+bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info);
+
+/* True if a signal to the rank has been kept until the rank unblocks it or waits for it (rebind_sigmask.c). Never switches; may
+ * be called in a signal handler. */
+bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info);
+
+#endif
