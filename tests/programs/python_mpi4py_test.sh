@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that mpi4py works in ranks of one process: examples/heat_python, spawned pools and pools on ranks, and heddle.channel
-# with its example; and the exit code after an exception while other ranks wait. Building mpi4py takes minutes:
+# with its example; random numbers; and the exit code after an exception while other ranks wait. Building mpi4py takes minutes:
 # HEDDLE_MPI4PY_PYTHON is an interpreter with numpy and an mpi4py that was built with this mpicc (docs/python.md); without it
 # the test is skipped. Usage: python_mpi4py_test.sh BUILD
 set -u
@@ -35,6 +35,10 @@ for options in "-n 9" "--procs 2 -n 4"; do
     # shellcheck disable=SC2086
     expect "a manager, $options" 0 '^[38] workers: 849666 steps $' '' "$mpirun" $options "$python" \
         "$here/../../examples/manager_python/manager.py"
+done
+for options in "-n 1" "-n 8 +p 2" "--procs 2 -n 4"; do
+    # shellcheck disable=SC2086
+    expect "random numbers, $options" 0 '^good [0-9] $' '' env PYTHONHASHSEED=3 "$mpirun" $options "$python" "$here/python/seeds.py"
 done
 # ---- An exception in rank 1 while the others wait for it: nobody may hang ----
 raises='from mpi4py import MPI; world = MPI.COMM_WORLD; world.rank == 1 and {}["key"]; '

@@ -88,6 +88,18 @@ END
             "$mpirun" --procs 2 -n 2 $python -c "$program"
     done
     expect "an exception" 1 '' 'ZeroDivisionError' "$mpirun" -n 2 $python -c '1/0'
+    # shellcheck disable=SC2016
+    for options in "-n 3" "--procs 2 -n 3"; do
+        # shellcheck disable=SC2086
+        expect "a traceback with its rank, $options" 1 '*' '\[1\]<stderr> Traceback .*\[1\]<stderr> ZeroDivisionError' "$mpirun" \
+            --tag-output $options $python -c 'import os; 1/(int(os.environ["OMPI_COMM_WORLD_RANK"]) - 1)'
+    done
+    expect "a crash" 139 '' 'Fatal Python error: Segmentation fault .*File "<string>", line 3 in fail .*rank 1 of 2 .*Segmentation' \
+        "$mpirun" -n 2 $python -X faulthandler -c 'import ctypes, os, time
+def fail():
+    ctypes.c_int.from_address(8).value = 1
+os.environ["OMPI_COMM_WORLD_RANK"] == "1" and fail()
+time.sleep(1000)'
 fi
 expect "a process for each rank" 0 "$(good 2 $python /usr '')" '' "$mpirun" --procs 2 -n 2 $python "$here/ranks.py"
 
