@@ -56,7 +56,7 @@ static bool does_ignore(const struct image_signals *rank, int number)
     return rank->is_set[number] && rank->actions[number].sa_handler == SIG_IGN;
 }
 
-/* The rank whose handler runs on this OS thread in place of the running rank; NULL: none. */
+/* The rank whose handler runs on this OS thread, unless that is a thread that the rank has started; NULL: none. */
 static __thread struct image_libc *handling __attribute__((tls_model("initial-exec")));
 
 /* Handlers compare it with that of their main thread. */
@@ -71,7 +71,8 @@ static void call_as(struct image_libc *libc, const struct sigaction *action, int
 {
     struct image_libc *before = handling;
 
-    handling = libc == image_libc_current() ? NULL : libc;
+    /* Also if it is the running rank: in the middle of a switch, pthread_self is still another one's. */
+    handling = libc == image_libc_current() && !image_is_on_rank() ? NULL : libc;
     image_action_call(action, number, info, context);
     handling = before;
 }
