@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows what faults of the system are: errors with their class at the rank that has them, of blocking calls and of requests,
- * through the file's handler; the job goes on. A full disk, a limit of the file's size, a file that shrinks, two wrong arguments.
+ * through the file's handler; the job goes on. A full disk, a limit of the file's size, a file that shrinks, two wrong arguments,
+ * an info object that is wrong at one rank.
  */
 #include <sys/resource.h>
 
@@ -130,6 +131,28 @@ static void two_wrong_arguments(const char *name)
     MTEST_OK(MPI_File_close(&file));
 }
 
+/* An info object that is wrong at one rank: an error at all, and no hint changes. */
+static void wrong_info(const char *name)
+{
+    char value[20] = "";
+    MPI_File file;
+    MPI_Info info, used;
+    int error, flag = 0, is_wrong = mtest_rank == mtest_size - 1;
+
+    MTEST_OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_ds_read", "disable");
+    error = MPI_File_set_info(file, is_wrong ? MPI_INFO_NULL : info);
+    MTEST_CHECK(mtest_class(error) == MPI_ERR_INFO, "set_info: class %d", mtest_class(error));
+    MPI_Info_free(&info);
+    MTEST_OK(MPI_File_get_info(file, &used));
+    MPI_Info_get(used, "romio_ds_read", 19, value, &flag);
+    MTEST_CHECK(flag && strcmp(value, "automatic") == 0, "a refused hint is in use: %s", value);
+    MPI_Info_free(&used);
+    MTEST_OK(MPI_File_sync(file));
+    MTEST_OK(MPI_File_close(&file));
+}
+
 int main(int argc, char **argv)
 {
     char name[64];
@@ -142,6 +165,7 @@ int main(int argc, char **argv)
         shrinking(name, i ? "enable" : "automatic");
     }
     two_wrong_arguments(name);
+    wrong_info(name);
     mio_delete(name);
     return mtest_end();
 }

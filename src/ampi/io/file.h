@@ -134,8 +134,9 @@ void ampi_file_set_hints(struct ampi_file *file, const struct ampi_info *info);
 MPI_Offset ampi_file_hints_fingerprint(const struct ampi_file *file, const struct ampi_info *info);
 void ampi_file_drop_hints(struct ampi_file *file);
 
-/* Collective: sets hints and drops them if they differ. Returns an error class, raised. May switch. */
-int ampi_file_change_hints(struct ampi_file *file, const struct ampi_info *info);
+/* Collective: sets hints and drops them if they differ. own_error: of the calling rank, raised; no rank's hints change.
+ * Returns an error class, raised. May switch. */
+int ampi_file_change_hints(struct ampi_file *file, int own_error, const struct ampi_info *info);
 
 /* ---- The file itself (size.c) ---- */
 

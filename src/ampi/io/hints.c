@@ -135,16 +135,17 @@ void ampi_file_drop_hints(struct ampi_file *file)
     file->hints.cb_write = usual.cb_write;
 }
 
-int ampi_file_change_hints(struct ampi_file *file, const struct ampi_info *info)
+int ampi_file_change_hints(struct ampi_file *file, int own_error, const struct ampi_info *info)
 {
-    int error;
+    int error = ampi_file_agree(file, own_error, ampi_file_hints_fingerprint(file, info));
 
-    ampi_file_set_hints(file, info);
-    error = ampi_file_agree(file, MPI_SUCCESS, ampi_file_hints_fingerprint(file, NULL));
-    if (error == MPI_ERR_NOT_SAME)
-        ampi_file_drop_hints(file);
-    else if (error)
+    if (own_error)
+        return own_error;
+    if (error && error != MPI_ERR_NOT_SAME)
         return ampi_file_raise(file, error, "the call failed at another rank");
+    ampi_file_set_hints(file, info);
+    if (error)
+        ampi_file_drop_hints(file);
     return MPI_SUCCESS;
 }
 
@@ -155,11 +156,12 @@ int PMPI_File_set_info(MPI_File fh, MPI_Info info)
     struct ampi_file *file;
     int error = ampi_file_enter(fh, &file);
 
-    if (error || (error = ampi_file_check_no_split(file)))
+    if (error)
         return error;
-    if (!ampi_info_of(self, info))
-        return ampi_file_raise(file, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
-    return ampi_file_change_hints(file, ampi_info_of(self, info));
+    error = ampi_file_check_no_split(file);
+    if (!error && !ampi_info_of(self, info))
+        error = ampi_file_raise(file, MPI_ERR_INFO, "%p is not a valid info object", (void *)info);
+    return ampi_file_change_hints(file, error, ampi_info_of(self, info));
 }
 
 AMPI_EXPORT(File_get_info);

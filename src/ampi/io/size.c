@@ -172,12 +172,11 @@ int PMPI_File_sync(MPI_File fh)
     int error, number;
 
     ampi_enter("MPI_File_sync");
-    if ((error = ampi_file_enter(fh, &file)) || (error = ampi_file_check_no_split(file)))
+    if ((error = ampi_file_enter(fh, &file)))
         return error;
-    if (file->shared->amode & MPI_MODE_RDONLY)
-        return ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "");
     /* The members of a process share one descriptor: all have written before one of them flushes. */
-    if ((error = ampi_file_agree_or_raise(file, MPI_SUCCESS, 0, "")))
+    error = ampi_file_agree_or_raise(file, ampi_file_check_no_split(file), 0, "");
+    if (error || (file->shared->amode & MPI_MODE_RDONLY))
         return error;
     number = ampi_file_flush(file);
     error = number ? ampi_file_raise_errno(file, number, "writing the data to the device") : MPI_SUCCESS;

@@ -109,7 +109,7 @@ int PMPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Dat
     file->pointer = 0;
     if (file->rank == 0)
         ampi_file_pointer_set(file, 0);
-    return ampi_file_change_hints(file, ampi_info_of(self, info));
+    return ampi_file_change_hints(file, MPI_SUCCESS, ampi_info_of(self, info));
 }
 
 /* A handle that the program frees, unless the type is predefined. It is committed, also if the program has freed its own. */
