@@ -97,6 +97,21 @@ static void wrong_overlap(void)
     }
 }
 
+/* Pending columns of a matrix, one of them twice. */
+static void wrong_column(void)
+{
+    enum { N = 3000 };
+    static int matrix[4][N];
+    static MPI_Request requests[N + 1];
+    MPI_Datatype column;
+
+    MPI_Type_vector(4, 1, N, MPI_INT, &column);
+    MPI_Type_commit(&column);
+    for (int i = 0; i < N; i++)
+        MPI_Irecv(&matrix[0][i], 1, column, rank, i, MPI_COMM_WORLD, &requests[i]);  /* irecv-column */
+    MPI_Irecv(&matrix[3][N - 1], 1, MPI_INT, rank, N, MPI_COMM_WORLD, &requests[N]); /* irecv-last */
+}
+
 /* ---- Pages: +check buffers ---- */
 
 static double pages[3][4096];
@@ -426,6 +441,8 @@ int main(int argc, char **argv)
         wrong_early();
     else if (is("changed"))
         wrong_buffer();
+    else if (is("overlap-column"))
+        wrong_column();
     else if (strncmp(kind, "overlap", 7) == 0)
         wrong_overlap();
     else if (strncmp(kind, "freed", 5) == 0)

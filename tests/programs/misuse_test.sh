@@ -36,6 +36,7 @@ wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived t
 wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
 wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
+wrong overlap-column "MPI_Irecv, $(at irecv-last): its receive buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-column)"
 freed='which has been freed by'
 expect "freed request" 0 '^end $' "MPI_Wait, $(at wait-again): wrong usage of a request, $freed MPI_Wait, $(at wait-first)" \
     "$mpirun" -n 1 ./misuse freed-request +check usage

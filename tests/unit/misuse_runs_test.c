@@ -81,6 +81,71 @@ START_TEST(runs_cover_a_datatype)
 }
 END_TEST
 
+static bool check_and_mark(const struct ampi_misuse_run *run, void *arg)
+{
+    ck_assert_uint_le(run->block_bytes, run->stride);
+    ck_assert_uint_eq((run->interval.end - run->interval.begin - run->block_bytes) % run->stride, 0);
+    return mark(run, arg);
+}
+
+static bool count(const struct ampi_misuse_run *run, void *arg)
+{
+    struct ampi_misuse_run *sum = arg;
+
+    sum->block_bytes = run->block_bytes;
+    sum->stride++;
+    return true;
+}
+
+/* The columns of a matrix, one after the other: its transposition. */
+START_TEST(columns_are_one_run)
+{
+    for (int width = 3; width <= 5; width++) {
+        struct ampi_misuse_run sum = {0};
+        unsigned char runs[N_BYTES] = {0};
+        MPI_Datatype column, placed;
+        ck_assert_int_eq(MPI_Type_vector(6, 2, 10, MPI_BYTE, &column), MPI_SUCCESS);
+        ck_assert_int_eq(MPI_Type_create_resized(column, 0, 2, &placed), MPI_SUCCESS);
+        ck_assert_int_eq(MPI_Type_commit(&placed), MPI_SUCCESS);
+        ampi_misuse_each_run((const void *)1, width, ampi_type_of(placed), mark, runs);
+        for (int i = 0; i < 60; i++)
+            ck_assert_int_eq(runs[1 + i], i % 10 < 2 * width);
+        ampi_misuse_each_run((const void *)1, width, ampi_type_of(placed), count, &sum);
+        ck_assert_int_eq(sum.stride, 1);
+        ck_assert_int_eq(sum.block_bytes, width < 5 ? 2 * width : 60);
+        MPI_Type_free(&column);
+        MPI_Type_free(&placed);
+    }
+}
+END_TEST
+
+/* Columns in any places, which may overlap, as those of a send may. */
+START_TEST(runs_cover_columns)
+{
+    for (int round = 0; round < 5000; round++) {
+        int n = 1 + (int)pick(4), stride = 1 + (int)pick(10), width = 1 + (int)pick((size_t)stride), at = 0;
+        unsigned char map[N_BYTES] = {0}, runs[N_BYTES] = {0};
+        MPI_Aint places[4];
+        int ones[4] = {1, 1, 1, 1};
+        MPI_Datatype column, type;
+        for (int i = 0; i < n; i++) {
+            places[i] = at;
+            for (int j = 0; j < 6 * width; j++)
+                map[1 + at + j / width * stride + j % width] = 1;
+            at += pick(3) ? width : (int)pick(30);
+        }
+        ck_assert_int_eq(MPI_Type_vector(6, width, stride, MPI_BYTE, &column), MPI_SUCCESS);
+        ck_assert_int_eq(MPI_Type_create_hindexed(n, ones, places, column, &type), MPI_SUCCESS);
+        ck_assert_int_eq(MPI_Type_commit(&type), MPI_SUCCESS);
+        ampi_misuse_each_run((const void *)1, 1, ampi_type_of(type), check_and_mark, runs);
+        for (int i = 0; i < N_BYTES; i++)
+            ck_assert_int_eq(runs[i] != 0, map[i]);
+        MPI_Type_free(&column);
+        MPI_Type_free(&type);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("misuse_runs");
@@ -92,6 +157,8 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_test(cases, overlaps_agree_with_a_map);
     tcase_add_test(cases, runs_cover_a_datatype);
+    tcase_add_test(cases, columns_are_one_run);
+    tcase_add_test(cases, runs_cover_columns);
     suite_add_tcase(suite, cases);
     srunner_run_all(runner, CK_NORMAL);
     n_failed = srunner_ntests_failed(runner);

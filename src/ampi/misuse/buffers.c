@@ -9,6 +9,8 @@
  */
 #include "ampi/misuse/runs.h"
 
+#include <limits.h>
+
 #include "ampi/datatype/buffer.h"
 #include "ampi/datatype/cursor.h"
 #include "ampi/p2p/p2p_watch.h"
@@ -16,6 +18,9 @@
 #include "base/text.h"
 
 #define RUNS_MAX 1024
+/* What the comparison of a new operation with pending runs may cost; a column of a matrix meets all other pending ones. */
+#define COST_MAX 16384
+#define COST_OF_SENDS 16 /* of a send with a send, which is never a conflict; of others 1 */
 
 /* ---- Data ---- */
 
@@ -255,15 +260,19 @@ struct check {
     struct ampi_rank *rank;
     const struct ampi_misuse_run *run; /* of it */
     uintptr_t begin, end;              /* bytes of another one */
+    int cost_left;                     /* of COST_MAX; 0 or less: it is over */
     bool is_recv;
 };
 
 static bool conflicts(const struct ampi_interval *run, const void *arg)
 {
     struct check *check = (struct check *)(uintptr_t)arg;
+    bool is_any_recv = ((const struct ampi_misuse_pending *)run->owner)->is_recv || check->is_recv;
 
-    return (((const struct ampi_misuse_pending *)run->owner)->is_recv || check->is_recv) &&
-           ampi_misuse_runs_overlap(ampi_misuse_run_of(run), check->run, &check->begin, &check->end);
+    check->cost_left -= is_any_recv ? 1 : COST_OF_SENDS;
+    return check->cost_left <= 0 ||
+           (is_any_recv &&
+            ampi_misuse_runs_overlap(ampi_misuse_run_of(run), check->run, &check->begin, &check->end));
 }
 
 static bool check_run(const struct ampi_misuse_run *run, void *arg)
@@ -280,9 +289,11 @@ static bool check_run(const struct ampi_misuse_run *run, void *arg)
         return false;
     check->run = run;
     found =
-        ampi_intervals_find(&own->memory, run->interval.begin, run->interval.end, conflicts, check, RUNS_MAX);
+        ampi_intervals_find(&own->memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
     if (BASE_LIKELY(!found))
         return true;
+    if (check->cost_left <= 0)
+        return false;
     op = found->owner;
     call = ampi_misuse_call();
     ampi_misuse_add_site(&site, op->call.from);
@@ -295,7 +306,7 @@ static bool check_run(const struct ampi_misuse_run *run, void *arg)
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
                               const struct ampi_type *type, bool is_recv)
 {
-    struct check check = {.rank = rank, .is_recv = is_recv};
+    struct check check = {.rank = rank, .cost_left = COST_MAX, .is_recv = is_recv};
 
     if (rank->misuse && rank->misuse->memory.root)
         ampi_misuse_each_run(buf, count, type, check_run, &check);

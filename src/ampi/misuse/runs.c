@@ -10,11 +10,47 @@
 /* ---- The runs of data ---- */
 
 struct collector {
-    struct ampi_misuse_run run; /* so far; end 0: none */
+    struct ampi_misuse_run run;     /* so far; end 0: none */
+    struct ampi_misuse_run columns; /* finished runs before it, which lie side by side; end 0: none */
     bool (*visit)(const struct ampi_misuse_run *run, void *arg);
     void *arg;
     bool is_over;
 };
+
+/* From the first block to the last one. */
+static size_t reach_of(const struct ampi_misuse_run *run)
+{
+    return run->interval.end - run->block_bytes - run->interval.begin;
+}
+
+/* Adds a run whose blocks begin where those of the other one end; false: they do not, or overlap. */
+static bool widen(struct ampi_misuse_run *columns, const struct ampi_misuse_run *run)
+{
+    if (run->interval.begin != columns->interval.begin + columns->block_bytes ||
+        run->stride != columns->stride || reach_of(run) != reach_of(columns) ||
+        columns->block_bytes + run->block_bytes > columns->stride)
+        return false;
+    columns->interval.end = run->interval.end;
+    columns->block_bytes += run->block_bytes;
+    if (columns->block_bytes == columns->stride)
+        columns->block_bytes = columns->stride = columns->interval.end - columns->interval.begin;
+    return true;
+}
+
+/* False if the visitor has had enough. */
+static bool finish_run(struct collector *collector)
+{
+    if (collector->columns.interval.end) {
+        if (widen(&collector->columns, &collector->run))
+            return true;
+        if (!collector->visit(&collector->columns, collector->arg)) {
+            collector->is_over = true;
+            return false;
+        }
+    }
+    collector->columns = collector->run;
+    return true;
+}
 
 static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
 {
@@ -28,10 +64,8 @@ static bool add_block(uintptr_t begin, size_t n_bytes, void *arg)
         run->interval.end = begin + n_bytes;
         return true;
     }
-    if (run->interval.end && !collector->visit(run, collector->arg)) {
-        collector->is_over = true;
+    if (run->interval.end && !finish_run(collector))
         return false;
-    }
     run->interval.begin = begin;
     run->interval.end = begin + n_bytes;
     run->block_bytes = run->stride = n_bytes;
@@ -44,8 +78,8 @@ void ampi_misuse_each_run(const void *buf, MPI_Count count, const struct ampi_ty
     struct collector collector = {.visit = visit, .arg = arg};
 
     ampi_misuse_each_block(buf, count, type, add_block, &collector);
-    if (collector.run.interval.end && !collector.is_over)
-        visit(&collector.run, arg);
+    if (collector.run.interval.end && !collector.is_over && finish_run(&collector))
+        visit(&collector.columns, arg);
 }
 
 /* ---- Overlaps ---- */
