@@ -131,6 +131,15 @@ static void wrong_early(void)
         memset(pages[0], 0, sizeof pages[0]);                                  /* memset-early */
         MPI_Send(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else if (is("early-other") && rank == 0) { /* of two sends with the same pages, one is complete */
+        MPI_Request other;
+        MPI_Issend(pages[0], 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request);
+        MPI_Issend(pages[0], 4096, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, &other); /* issend-other */
+        MPI_Recv(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        pages[0][2048] = 1;
+        MPI_Recv(heap, 4096, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&other, MPI_STATUS_IGNORE);
     } else if ((is("early-first") || is("early-last")) && rank == 0) {
         MPI_Datatype halves;
         MPI_Type_vector(3, 2048, 4096, MPI_DOUBLE, &halves);

@@ -83,6 +83,7 @@ early() {
 }
 early early-send isend-early 'a write into the send' 'last MPI call: MPI_Isend'
 early early-recv irecv-early 'it is in the receive' 'last MPI call: MPI_Irecv'
+early early-other issend-other 'a write into the send' 'last MPI call: MPI_Wait'
 early early-first irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
 early early-last irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
 early early-arrived irecv-arrived 'it is in the receive' 'last MPI call: MPI_Send'

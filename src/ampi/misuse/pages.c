@@ -18,6 +18,7 @@
 /* Guarded blocks of the process: each splits a mapping, of which Linux allows 65,530. */
 #define GUARDED_MAX 16384
 #define GUARDED_MIN 4096 /* bytes of a block that can have a whole page */
+#define LOOKS_MAX 64     /* at other pages that may cover some */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all */
 static struct ampi_intervals guarded;                    /* blocks of pages; owner: their operations */
@@ -34,6 +35,21 @@ static bool guard(const struct ampi_interval *pages)
                    ((const struct ampi_misuse_pending *)pages->owner)->is_recv ? PROT_NONE : PROT_READ);
 }
 
+static bool covers(const struct ampi_interval *other, const void *arg)
+{
+    const struct ampi_interval *pages = arg;
+
+    return other->begin <= pages->begin && other->end >= pages->end &&
+           ((const struct ampi_misuse_pending *)other->owner)->is_recv ==
+               ((const struct ampi_misuse_pending *)pages->owner)->is_recv;
+}
+
+/* With the lock. True if other pages protect these in the same way: many sends may have one buffer. */
+static bool is_covered(const struct ampi_interval *pages)
+{
+    return ampi_intervals_find(&guarded, pages->begin, pages->end, covers, pages, LOOKS_MAX) != NULL;
+}
+
 /* With the lock. The whole pages of a block. */
 static void guard_block(struct ampi_misuse_pending *op, uintptr_t begin, uintptr_t end)
 {
@@ -41,7 +57,7 @@ static void guard_block(struct ampi_misuse_pending *op, uintptr_t begin, uintptr
     struct ampi_interval pages = {.begin = (begin + page - 1) & -page, .end = end & -page, .owner = op};
     struct ampi_interval *made;
 
-    if (pages.begin >= pages.end || n_guarded >= GUARDED_MAX || !guard(&pages))
+    if (pages.begin >= pages.end || n_guarded >= GUARDED_MAX || (!is_covered(&pages) && !guard(&pages)))
         return;
     made = base_malloc(sizeof *made, "+check buffers");
     *made = pages;
@@ -82,8 +98,10 @@ static void open_pages(struct ampi_misuse_pending *op)
         with = pages->with;
         ampi_intervals_remove(&guarded, pages);
         n_guarded--;
-        protect(pages, PROT_READ | PROT_WRITE);
-        ampi_intervals_find(&guarded, pages->begin, pages->end, guard_again, NULL, n_guarded);
+        if (!is_covered(pages)) {
+            protect(pages, PROT_READ | PROT_WRITE);
+            ampi_intervals_find(&guarded, pages->begin, pages->end, guard_again, NULL, n_guarded);
+        }
         free(pages);
     }
     op->pages = NULL;
