@@ -257,10 +257,11 @@ static void read_name(struct mqd_program *program, uint64_t handle, char *name_o
         mqd_read_text(program, name, name_out + n, size_bytes - n);
     else
         snprintf(name_out + n, size_bytes - n, "%s",
-                 handle == mqd_u64(program, owner, MQD_RANK_WORLD)    ? "MPI_COMM_WORLD"
-                 : handle == mqd_u64(program, owner, MQD_RANK_PARENT) ? "MPI_COMM_PARENT"
-                 : handle == mqd_u64(program, owner, MQD_RANK_SELF)   ? "MPI_COMM_SELF"
-                                                                      : "(no name)");
+                 handle == mqd_u64(program, owner, MQD_RANK_WORLD)                     ? "MPI_COMM_WORLD"
+                 : handle == mqd_u64(program, owner, MQD_RANK_PARENT)                  ? "MPI_COMM_PARENT"
+                 : handle == mqd_u64(program, owner, MQD_RANK_SELF)                    ? "MPI_COMM_SELF"
+                 : mqd_read(program, mqd_field(program, handle, MQD_COMM_IS_FREED), 1) ? "(freed)"
+                                                                                       : "(no name)");
 }
 
 int mqs_get_communicator(mqs_process *process, mqs_communicator *out)

@@ -36,6 +36,8 @@
     X(COMM_PEER, ampi_comm, peer, 8)                   \
     X(COMM_OWNER, ampi_comm, owner, 8)                 \
     X(COMM_NAME, ampi_comm, name, 8)                   \
+    X(COMM_IS_FREED, ampi_comm, is_freed, 1)           \
+    X(COMM_N_PENDING, ampi_comm, n_pending, 4)         \
     X(COMM_POSTED, ampi_comm, match.posted, -1)        \
     X(COMM_BOUND, ampi_comm, match.bound, 8)           \
     X(COMM_ARRIVED, ampi_comm, match.first_arrived, 8) \

@@ -62,6 +62,16 @@ static int compare_handles(const void *a, const void *b)
     return left->at > right->at ? -1 : left->at < right->at;
 }
 
+/* True if the program has the communicator, or has freed it while operations are pending. */
+static bool is_in_use(struct mqd_program *program, uint64_t handle)
+{
+    if ((uint32_t)mqd_int(program, handle, MQD_COMM_MAGIC) == program->table.comm_magic)
+        return true;
+    return mqd_read(program, mqd_field(program, handle, MQD_COMM_IS_FREED), 1) != 0 &&
+           (mqd_int(program, handle, MQD_COMM_N_PENDING) != 0 ||
+            mqd_u64(program, handle, MQD_COMM_ARRIVED) != 0);
+}
+
 static int add_side(struct mqd_program *program, uint64_t shared, uint64_t side, int32_t at,
                     struct mqd_list *handles)
 {
@@ -75,8 +85,8 @@ static int add_side(struct mqd_program *program, uint64_t shared, uint64_t side,
         int32_t member = (int32_t)mqd_read(program, members + 4 * (uint64_t)i, 4);
         struct mqd_handle handle = {
             .addr = mqd_element(program, array, member, MQD_COMM_BYTES), .shared = shared, .at = at};
-        if ((uint32_t)mqd_int(program, handle.addr, MQD_COMM_MAGIC) != program->table.comm_magic)
-            continue; /* freed */
+        if (!is_in_use(program, handle.addr))
+            continue;
         handle.owner = mqd_int(program, mqd_u64(program, handle.addr, MQD_COMM_OWNER), MQD_RANK_WORLD_RANK);
         result = list_add(handles, &handle);
     }

@@ -30,6 +30,7 @@ shows() {
         "${prefix/\%/1}MPI_COMM_WORLD: rank 1 $world [^:]*send to 0/0 tag 43 bytes 12 at 1043 status 0 " \
         "${prefix/\%/1}MPI_COMM_WORLD: rank 1 $world [^:]*send to 2/[0-2] tag 44 bytes 1048576 at 1044 status 0 " \
         "${prefix/\%/2}halves: rank 0 $halves send to 1/0 tag 45 bytes 4 at 1045 status 0 " \
+        "${prefix/\%/2}\(freed\): rank 2 $world receive from 3/[0-3] tag 46 bytes 4 status 0 " \
         "${prefix/\%/3}MPI_COMM_WORLD: rank 3 $world receive from 2/[0-2] tag 6 bytes 4 status 0 " \
         "${prefix/\%/3}\(no name\): rank 3 $world (rank 3: )?halves: "; do
         expect "$name: $text" 0 "$text" '' cat out

@@ -11,6 +11,7 @@
 static int large[1 << 18];
 static MPI_Comm halves; /* even and odd ranks */
 static MPI_Comm wild;   /* without a name */
+static MPI_Comm freed;  /* with a receive that rank 2 waits for */
 static MPI_Request requests[4];
 
 static void post_0(void)
@@ -58,6 +59,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_dup(MPI_COMM_WORLD, &wild);
+    MPI_Comm_dup(MPI_COMM_WORLD, &freed);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &halves);
     MPI_Comm_set_name(halves, "halves");
     if (rank == 0)
@@ -68,6 +70,9 @@ int main(int argc, char **argv)
         post_persistent(rank);
     if (rank == 2)
         MPI_Probe(1, 44, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 2)
+        MPI_Irecv(&large[1], 1, MPI_INT, 3, 46, freed, &requests[1]);
+    MPI_Comm_free(&freed);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         MPI_Probe(0, 45, halves, MPI_STATUS_IGNORE); /* from rank 2 */
