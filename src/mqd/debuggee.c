@@ -98,38 +98,49 @@ int mqd_program_open(struct mqd_program *program, mqs_process *process,
     return program->is_damaged ? MQD_DAMAGED : mqs_ok;
 }
 
-int mqd_process_of(struct mqd_program *program, int32_t world_rank)
+void mqd_read_job(struct mqd_program *program)
 {
     uint64_t job = program->table.job;
-    int32_t n_ranks = mqd_int(program, job, MQD_JOB_N_RANKS);
-    int32_t n_procs = mqd_count(program, job, MQD_JOB_N_PROCS);
-    uint64_t first_ranks = mqd_u64(program, job, MQD_JOB_FIRST_RANKS);
-    int32_t low = 0;
 
-    if (world_rank < 0 || world_rank >= n_ranks || n_procs == 0)
+    program->n_ranks = mqd_int(program, job, MQD_JOB_N_RANKS);
+    program->n_procs = mqd_count(program, job, MQD_JOB_N_PROCS);
+    program->first_ranks = mqd_u64(program, job, MQD_JOB_FIRST_RANKS);
+    program->has_ranks = mqd_int(program, job, MQD_JOB_N_PRESENT) > 1 || program->n_ranks > program->n_procs;
+}
+
+int mqd_process_of(struct mqd_program *program, int32_t world_rank)
+{
+    int32_t low = 0, high = program->n_procs;
+
+    if (world_rank < 0 || world_rank >= program->n_ranks || high == 0)
         return MQS_INVALID_PROCESS;
-    if (!first_ranks)
-        return (int)((((int64_t)world_rank + 1) * n_procs - 1) / n_ranks);
-    while (n_procs - low > 1) { /* the last process that begins at the rank or before it */
-        int32_t middle = low + (n_procs - low) / 2;
-        if ((int32_t)mqd_read(program, first_ranks + 4 * (uint64_t)middle, 4) <= world_rank)
+    if (!program->first_ranks)
+        return (int)((((int64_t)world_rank + 1) * high - 1) / program->n_ranks);
+    while (high - low > 1) { /* the last process that begins at the rank or before it */
+        int32_t middle = low + (high - low) / 2;
+        if ((int32_t)mqd_read(program, program->first_ranks + 4 * (uint64_t)middle, 4) <= world_rank)
             low = middle;
         else
-            n_procs = middle;
+            high = middle;
     }
     return low;
 }
 
-int32_t mqd_member(struct mqd_program *program, uint64_t group, int32_t rank)
+struct mqd_group mqd_read_group(struct mqd_program *program, uint64_t group)
 {
-    uint64_t list = mqd_u64(program, group, MQD_GROUP_LIST);
+    return (struct mqd_group){.list = mqd_u64(program, group, MQD_GROUP_LIST),
+                              .n_ranks = mqd_count(program, group, MQD_GROUP_N_RANKS),
+                              .first = mqd_int(program, group, MQD_GROUP_FIRST),
+                              .stride = mqd_int(program, group, MQD_GROUP_STRIDE)};
+}
 
-    if (rank < 0 || rank >= mqd_int(program, group, MQD_GROUP_N_RANKS))
+int32_t mqd_member(struct mqd_program *program, const struct mqd_group *group, int32_t rank)
+{
+    if (rank < 0 || rank >= group->n_ranks)
         return -1;
-    if (list)
-        return (int32_t)mqd_read(program, list + 4 * (uint64_t)rank, 4);
-    return (int32_t)(mqd_int(program, group, MQD_GROUP_FIRST) +
-                     (int64_t)rank * mqd_int(program, group, MQD_GROUP_STRIDE));
+    if (group->list)
+        return (int32_t)mqd_read(program, group->list + 4 * (uint64_t)rank, 4);
+    return (int32_t)(group->first + (int64_t)rank * group->stride);
 }
 
 int32_t mqd_number(struct mqd_program *program, uint64_t rank)

@@ -26,13 +26,24 @@ enum mqd_result {
     MQD_NO_PROCESS
 };
 
+/* Members of a communicator, which are many: read once. */
+struct mqd_group {
+    uint64_t list; /* of world ranks; 0: they have equal distances */
+    int32_t n_ranks;
+    int32_t first;
+    int32_t stride;
+};
+
 struct mqd_program {
     mqs_process *process;
     const mqs_process_callbacks *callbacks;
     struct mqd_queue_table table; /* its addresses are the program's */
     uint32_t reads_left;
     bool is_damaged;
-    bool has_ranks; /* the job has processes with several ranks */
+    int32_t n_ranks;      /* of the job */
+    int32_t n_procs;      /* of the job */
+    uint64_t first_ranks; /* of its processes; 0: all have as many */
+    bool has_ranks;       /* the job has processes with several ranks */
 };
 
 /* Finds the table, and checks it. Returns mqs_ok or enum mqd_result. */
@@ -81,12 +92,17 @@ static inline uint64_t mqd_element(const struct mqd_program *program, uint64_t a
     return array + (uint64_t)at * program->table.fields[size];
 }
 
+/* Reads what the program has of the job. */
+void mqd_read_job(struct mqd_program *program);
+
 /* The number of the process of a rank, as in MPIR_proctable: where each has one rank, that of the rank. MQS_INVALID_PROCESS:
  * unknown (spawned ranks). */
 int mqd_process_of(struct mqd_program *program, int32_t world_rank);
 
+struct mqd_group mqd_read_group(struct mqd_program *program, uint64_t group);
+
 /* The world rank of a member of a group; -1: none. */
-int32_t mqd_member(struct mqd_program *program, uint64_t group, int32_t rank);
+int32_t mqd_member(struct mqd_program *program, const struct mqd_group *group, int32_t rank);
 
 /* The rank's number in its MPI_COMM_WORLD. */
 int32_t mqd_number(struct mqd_program *program, uint64_t rank);

@@ -21,16 +21,15 @@ struct _mqs_process_info {
     struct mqd_program program; /* open if is_open */
     bool is_open;
     struct mqd_list handles;
-    int32_t at;            /* the current communicator among them */
-    uint64_t group;        /* its owner's side ... */
-    uint64_t peers;        /* ... and the other one, or the same */
-    int32_t n_members;     /* of group */
-    int class;             /* of operations: mqs_op_class */
-    struct mqd_list sends; /* of all communicators */
-    bool has_sends;        /* they have been looked up */
-    struct mqd_list found; /* other operations of the current one */
-    int32_t next;          /* operation */
-    int32_t end;           /* of the operations */
+    int32_t at;             /* the current communicator among them */
+    struct mqd_group group; /* its owner's side ... */
+    struct mqd_group peers; /* ... and the other one, or the same */
+    int class;              /* of operations: mqs_op_class */
+    struct mqd_list sends;  /* of all communicators */
+    bool has_sends;         /* they have been looked up */
+    struct mqd_list found;  /* other operations of the current one */
+    int32_t next;           /* operation */
+    int32_t end;            /* of the operations */
 };
 
 static char text[200]; /* for the debugger, until the next call */
@@ -190,9 +189,7 @@ int mqs_update_communicator_list(mqs_process *process)
         return MQD_NO_PROCESS;
     forget(info);
     program = &info->program;
-    program->has_ranks = mqd_int(program, program->table.job, MQD_JOB_N_PRESENT) > 1 ||
-                         mqd_int(program, program->table.job, MQD_JOB_N_RANKS) >
-                             mqd_int(program, program->table.job, MQD_JOB_N_PROCS);
+    mqd_read_job(program);
     return mqd_find_handles(program, &info->handles);
 }
 
@@ -203,10 +200,11 @@ static const struct mqd_handle *current(const mqs_process_info *info)
                : NULL;
 }
 
-static uint64_t group_of(struct mqd_program *program, uint64_t handle, enum mqd_field side)
+static struct mqd_group read_side(struct mqd_program *program, uint64_t handle, enum mqd_field side)
 {
-    return mqd_u64(program, mqd_u64(program, mqd_u64(program, handle, side), MQD_SIDE_LAYOUT),
-                   MQD_LAYOUT_GROUP);
+    uint64_t layout = mqd_u64(program, mqd_u64(program, handle, side), MQD_SIDE_LAYOUT);
+
+    return mqd_read_group(program, mqd_u64(program, layout, MQD_LAYOUT_GROUP));
 }
 
 /* Reads what the operations of the current communicator need. */
@@ -215,12 +213,11 @@ static void enter_communicator(mqs_process_info *info)
     const struct mqd_handle *handle = current(info);
 
     info->next = info->end = 0;
-    info->n_members = 0;
+    info->group = info->peers = (struct mqd_group){0};
     if (!handle)
         return;
-    info->group = group_of(&info->program, handle->addr, MQD_COMM_LOCAL);
-    info->peers = group_of(&info->program, handle->addr, MQD_COMM_PEER);
-    info->n_members = mqd_count(&info->program, info->group, MQD_GROUP_N_RANKS);
+    info->group = read_side(&info->program, handle->addr, MQD_COMM_LOCAL);
+    info->peers = read_side(&info->program, handle->addr, MQD_COMM_PEER);
 }
 
 int mqs_setup_communicator_iterator(mqs_process *process)
@@ -280,7 +277,7 @@ int mqs_get_communicator(mqs_process *process, mqs_communicator *out)
         id ^= ((uint64_t)(uint32_t)handle->owner + 1) * 0x9e3779b97f4a7c15u;
     out->unique_id = id;
     out->local_rank = mqd_int(program, handle->addr, MQD_COMM_RANK);
-    out->size = info->n_members;
+    out->size = info->group.n_ranks;
     read_name(program, handle->addr, out->name, sizeof out->name);
     return program->is_damaged ? MQD_DAMAGED : mqs_ok;
 }
@@ -291,8 +288,8 @@ int mqs_get_comm_group(mqs_process *process, int *global_ranks_out)
 
     if (!current(info))
         return mqs_end_of_list;
-    for (int32_t i = 0; i < info->n_members; i++)
-        global_ranks_out[i] = mqd_process_of(&info->program, mqd_member(&info->program, info->group, i));
+    for (int32_t i = 0; i < info->group.n_ranks; i++)
+        global_ranks_out[i] = mqd_process_of(&info->program, mqd_member(&info->program, &info->group, i));
     return info->program.is_damaged ? MQD_DAMAGED : mqs_ok;
 }
 
@@ -347,7 +344,7 @@ int mqs_setup_operation_iterator(mqs_process *process, int class)
 static void fill(mqs_process_info *info, mqs_pending_operation *out, int32_t rank, int32_t tag,
                  int64_t n_bytes)
 {
-    int32_t world_rank = mqd_member(&info->program, info->peers, rank);
+    int32_t world_rank = mqd_member(&info->program, &info->peers, rank);
 
     out->desired_local_rank = rank < 0 ? -1 : rank;
     out->desired_global_rank = mqd_process_of(&info->program, world_rank);
