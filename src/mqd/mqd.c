@@ -295,25 +295,41 @@ int mqs_get_comm_group(mqs_process *process, int *global_ranks_out)
 
 /* ---- Operations ---- */
 
+/* Finds the sends of all communicators, once. */
+static int find_sends(mqs_process_info *info)
+{
+    int result;
+
+    if (info->has_sends)
+        return mqs_ok;
+    mqd_list_clear(&info->sends);
+    result = mqd_find_sends(&info->program, &info->sends);
+    info->has_sends = result == mqs_ok;
+    return result;
+}
+
 /* The part of the sends that is the communicator's. */
 static int setup_sends(mqs_process_info *info, uint64_t handle)
 {
-    const struct mqd_operation *sends;
-    int result = mqs_ok;
+    int result = find_sends(info);
+    const struct mqd_operation *sends = info->sends.items;
 
-    if (!info->has_sends) {
-        mqd_list_clear(&info->sends);
-        result = mqd_find_sends(&info->program, &info->sends);
-        info->has_sends = result == mqs_ok;
-    }
-    sends = info->sends.items;
     info->next = 0;
     while (info->next < info->sends.n_items && sends[info->next].handle < handle)
         info->next++;
     info->end = info->next;
-    while (info->end < info->sends.n_items && sends[info->end].handle == handle)
+    while (info->end < info->sends.n_items && sends[info->end].handle == handle && sends[info->end].seq == 0)
         info->end++;
     return result;
+}
+
+static int setup_receives(mqs_process_info *info, uint64_t handle)
+{
+    int result = mqd_find_receives(&info->program, handle, &info->found);
+
+    if (result == mqs_ok)
+        result = find_sends(info);
+    return result == mqs_ok ? mqd_add_partitioned(&info->sends, handle, &info->found) : result;
 }
 
 int mqs_setup_operation_iterator(mqs_process *process, int class)
@@ -329,8 +345,9 @@ int mqs_setup_operation_iterator(mqs_process *process, int class)
         result = setup_sends(info, handle->addr);
     } else if (class == mqs_pending_receives || class == mqs_unexpected_messages) {
         mqd_list_clear(&info->found);
-        result = (class == mqs_pending_receives ? mqd_find_receives : mqd_find_messages)(
-            &info->program, handle->addr, &info->found);
+        result = class == mqs_pending_receives
+                     ? setup_receives(info, handle->addr)
+                     : mqd_find_messages(&info->program, handle->addr, &info->found);
         info->next = 0;
         info->end = info->found.n_items;
     } else {
@@ -378,6 +395,17 @@ static void fill_request(mqs_process_info *info, uint64_t request, mqs_pending_o
              n_bytes);
 }
 
+static void fill_partitioned(mqs_process_info *info, uint64_t parts, mqs_pending_operation *out)
+{
+    struct mqd_program *program = &info->program;
+    uint64_t type = mqd_u64(program, parts, MQD_PARTS_TYPE);
+
+    out->status = mqs_st_pending;
+    out->buffer = mqd_u64(program, parts, MQD_PARTS_BUF);
+    fill(info, out, mqd_int(program, parts, MQD_PARTS_PEER), mqd_int(program, parts, MQD_PARTS_TAG),
+         (int64_t)(mqd_u64(program, parts, MQD_PARTS_COUNT) * mqd_u64(program, type, MQD_TYPE_SIZE)));
+}
+
 static void fill_message(mqs_process_info *info, uint64_t message, mqs_pending_operation *out)
 {
     struct mqd_program *program = &info->program;
@@ -408,6 +436,8 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *out)
     memset(out, 0, sizeof *out);
     if (info->class == mqs_unexpected_messages)
         fill_message(info, operation->addr, out);
+    else if (operation->parts)
+        fill_partitioned(info, operation->parts, out);
     else
         fill_request(info, operation->addr, out);
     return info->program.is_damaged ? MQD_DAMAGED : mqs_ok;

@@ -63,6 +63,13 @@
     X(REQUEST_TYPE, ampi_request, u.p2p.type, 8)       \
     X(REQUEST_PEER, ampi_request, u.p2p.peer_rank, 4)  \
     X(REQUEST_TAG, ampi_request, u.p2p.tag, 4)         \
+    X(REQUEST_EXTRA, ampi_request, u.extra, 8)         \
+    X(PARTS_IS_SEND, ampi_partitioned, is_send, 1)     \
+    X(PARTS_BUF, ampi_partitioned, buf, 8)             \
+    X(PARTS_COUNT, ampi_partitioned, count, 8)         \
+    X(PARTS_TYPE, ampi_partitioned, type, 8)           \
+    X(PARTS_PEER, ampi_partitioned, peer_rank, 4)      \
+    X(PARTS_TAG, ampi_partitioned, tag, 4)             \
     X(KIND_NAME, ampi_request_kind, name, 8)           \
     X(TYPE_SIZE, ampi_type, size_bytes, 8)             \
     X(SLAB_NEXT, ampi_request_slab, next, 8)           \

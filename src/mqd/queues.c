@@ -180,19 +180,36 @@ int mqd_find_messages(struct mqd_program *program, uint64_t handle, struct mqd_l
 
 /* ---- Sends ---- */
 
-/* Adds a request if it is a pending send. */
+/* Adds a request if it is a pending send or partitioned. */
 static int add_if_send(struct mqd_program *program, uint64_t request, struct mqd_list *found)
 {
-    char name[8];
+    struct mqd_operation operation = {.addr = request};
+    char name[24];
 
     if (!request || (uint32_t)mqd_int(program, request, MQD_REQUEST_MAGIC) != program->table.request_magic ||
         mqd_read(program, mqd_field(program, request, MQD_REQUEST_STATE), 1) != REQUEST_ACTIVE)
         return mqs_ok;
     mqd_read_text(program, mqd_u64(program, mqd_u64(program, request, MQD_REQUEST_KIND), MQD_KIND_NAME), name,
                   sizeof name);
-    if (strcmp(name, "send") != 0)
+    if (strcmp(name, "partitioned operation") == 0) {
+        operation.parts = mqd_u64(program, request, MQD_REQUEST_EXTRA);
+        operation.seq = !mqd_read(program, mqd_field(program, operation.parts, MQD_PARTS_IS_SEND), 1);
+    } else if (strcmp(name, "send") != 0) {
         return mqs_ok;
-    return add_operation(found, mqd_u64(program, request, MQD_REQUEST_COMM), 0, request);
+    }
+    operation.handle = mqd_u64(program, request, MQD_REQUEST_COMM);
+    return list_add(found, &operation);
+}
+
+int mqd_add_partitioned(const struct mqd_list *sends, uint64_t handle, struct mqd_list *found)
+{
+    const struct mqd_operation *operations = sends->items;
+    int result = mqs_ok;
+
+    for (int32_t i = 0; i < sends->n_items && result == mqs_ok; i++)
+        if (operations[i].handle == handle && operations[i].seq)
+            result = list_add(found, &operations[i]);
+    return result;
 }
 
 /* Those of a rank's pool. */

@@ -20,6 +20,7 @@ struct mqd_operation {
     uint64_t handle; /* struct ampi_comm */
     uint64_t seq;    /* the order in the queue */
     uint64_t addr;   /* struct ampi_request, or struct ampi_message of unexpected messages */
+    uint64_t parts;  /* struct ampi_partitioned; 0: not such an operation */
 };
 
 /* An array that grows. */
@@ -40,11 +41,14 @@ void mqd_list_clear(struct mqd_list *list);
 /* All handles (struct mqd_handle), by rank, oldest communicator first. */
 int mqd_find_handles(struct mqd_program *program, struct mqd_list *handles);
 
-/* A handle's posted receives and unexpected messages, in their order (struct mqd_operation). */
+/* A handle's posted receives, without partitioned ones, and unexpected messages, in their order (struct mqd_operation). */
 int mqd_find_receives(struct mqd_program *program, uint64_t handle, struct mqd_list *found);
 int mqd_find_messages(struct mqd_program *program, uint64_t handle, struct mqd_list *found);
 
-/* The pending sends of all ranks, by handle. */
+/* The pending sends of all ranks, and partitioned receives, whose seq is 1; by handle. */
 int mqd_find_sends(struct mqd_program *program, struct mqd_list *found);
+
+/* Appends a handle's partitioned receives from a list of these. */
+int mqd_add_partitioned(const struct mqd_list *sends, uint64_t handle, struct mqd_list *found);
 
 #endif

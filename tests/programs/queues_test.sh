@@ -29,6 +29,8 @@ shows() {
         "${prefix/\%/0}halves: rank 1 $halves message from 0/[0-2] tag 45 bytes 4 (at 1045|copied -1) status 1 " \
         "${prefix/\%/1}MPI_COMM_WORLD: rank 1 $world [^:]*send to 0/0 tag 43 bytes 12 at 1043 status 0 " \
         "${prefix/\%/1}MPI_COMM_WORLD: rank 1 $world [^:]*send to 2/[0-2] tag 44 bytes 1048576 at 1044 status 0 " \
+        "${prefix/\%/0}MPI_COMM_WORLD: rank 0 $world [^:]*receive from 1/[01] tag 48 bytes 24 status 0 " \
+        "${prefix/\%/1}MPI_COMM_WORLD: rank 1 $world [^:]*send to 0/0 tag 47 bytes 24 at 1047 status 0 " \
         "${prefix/\%/2}halves: rank 0 $halves send to 1/0 tag 45 bytes 4 at 1045 status 0 " \
         "${prefix/\%/2}\(freed\): rank 2 $world receive from 3/[0-3] tag 46 bytes 4 status 0 " \
         "${prefix/\%/3}MPI_COMM_WORLD: rank 3 $world receive from 2/[0-2] tag 6 bytes 4 status 0 " \

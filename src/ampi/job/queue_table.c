@@ -10,6 +10,7 @@
 #include "ampi/job/job.h"
 #include "ampi/object/gate.h"
 #include "ampi/p2p/message.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "ampi/p2p/request.h"
 #include "base/place.h"
 #include "mqd/queue_table.h"

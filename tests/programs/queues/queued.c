@@ -12,7 +12,8 @@ static int large[1 << 18];
 static MPI_Comm halves; /* even and odd ranks */
 static MPI_Comm wild;   /* without a name */
 static MPI_Comm freed;  /* with a receive that rank 2 waits for */
-static MPI_Request requests[4];
+static MPI_Request requests[4], partitioned;
+static int parts[6];
 
 static void post_0(void)
 {
@@ -21,6 +22,8 @@ static void post_0(void)
     MPI_Irecv(wanted, 4, MPI_INT, 1, 5, MPI_COMM_WORLD, &requests[0]);
     MPI_Irecv(wanted, 1, MPI_INT, 1, 4, MPI_COMM_WORLD, &requests[1]);
     MPI_Irecv(any, 2, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, wild, &requests[2]);
+    MPI_Precv_init(parts, 2, 3, MPI_INT, 1, 48, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned);
+    MPI_Start(&partitioned);
     MPI_Probe(1, 42, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Probe(1, 43, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
@@ -30,6 +33,10 @@ static void post_1(void)
     static int eager[2] = {1042, 0}, sync[3] = {1043, 0, 0};
 
     large[0] = 1044;
+    parts[0] = 1047;
+    MPI_Psend_init(parts, 2, 3, MPI_INT, 0, 47, MPI_COMM_WORLD, MPI_INFO_NULL, &partitioned);
+    MPI_Start(&partitioned);
+    MPI_Pready(1, partitioned);
     MPI_Send(eager, 2, MPI_INT, 0, 42, MPI_COMM_WORLD);
     MPI_Issend(sync, 3, MPI_INT, 0, 43, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(large, 1 << 18, MPI_INT, 2, 44, MPI_COMM_WORLD, &requests[1]);
