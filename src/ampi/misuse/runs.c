@@ -23,14 +23,19 @@ static size_t reach_of(const struct ampi_misuse_run *run)
     return run->interval.end - run->block_bytes - run->interval.begin;
 }
 
-/* Adds a run whose blocks begin where those of the other one end; false: they do not, or overlap. */
+/* Adds a run whose blocks begin where those of the other one end, or the reverse; false: they do not, or overlap. */
 static bool widen(struct ampi_misuse_run *columns, const struct ampi_misuse_run *run)
 {
-    if (run->interval.begin != columns->interval.begin + columns->block_bytes ||
+    bool is_left = run->interval.begin + run->block_bytes == columns->interval.begin;
+
+    if ((!is_left && run->interval.begin != columns->interval.begin + columns->block_bytes) ||
         run->stride != columns->stride || reach_of(run) != reach_of(columns) ||
         columns->block_bytes + run->block_bytes > columns->stride)
         return false;
-    columns->interval.end = run->interval.end;
+    if (is_left)
+        columns->interval.begin = run->interval.begin;
+    else
+        columns->interval.end = run->interval.end;
     columns->block_bytes += run->block_bytes;
     if (columns->block_bytes == columns->stride)
         columns->block_bytes = columns->stride = columns->interval.end - columns->interval.begin;
