@@ -184,7 +184,8 @@ static bool must_not_wait(const struct deferred *what)
     const struct gpu_rank_streams *rank = gpu_streams_of_self();
 
     return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX &&
-           (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_graph_launches_are_pending());
+           (atomic_load(&gpu_streams_n_waiting) > 0 ||
+            gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL));
 }
 
 CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
@@ -193,11 +194,13 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
     struct deferred what;
     CUresult result = CUDA_SUCCESS;
+    bool is_known;
 
     if (BASE_LIKELY(!may_wait))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
-    gpu_wait_for_points(caller);
-    if (!find(kind, address, &what))
+    is_known = find(kind, address, &what);
+    gpu_wait_for_points(what.context, caller);
+    if (!is_known)
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (must_not_wait(&what)) {
         what.is_reusable = false;

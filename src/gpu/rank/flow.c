@@ -72,13 +72,9 @@ static void *key_of(const struct gpu_call *call)
 static void record(CUevent *event, const struct gpu_call *call)
 {
     CUstream stream = stream_of(call);
-    CUcontext context = NULL, before;
+    CUcontext context = gpu_stream_context(stream), before;
 
-    if (stream > CU_STREAM_PER_THREAD && gpu_stream_real.r_cuStreamGetCtx)
-        (void)gpu_stream_real.r_cuStreamGetCtx(stream, &context);
-    if (!context)
-        context = gpu_context_current();
-    if (gpu_context_enter(context, &before))
+    if (!context || gpu_context_enter(context, &before))
         return;
     if (*event || gpu_driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
         (void)gpu_driver.cuEventRecord(*event, stream); /* an event that failed to record counts as

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/waits.h"
 
 /* The latest launch in a stream. A later stream may have the same handle, and those of threads have. */
 struct launch {
@@ -16,15 +17,22 @@ struct launch {
     CUstream stream;
     pthread_t thread; /* whose stream it is; 0: it has a handle of its own */
     CUcontext context;
+    int device;
     CUevent event;   /* after it */
+    uint64_t number; /* that of the latest mark before it */
     int n_recording; /* threads that are about to record the event */
+    int n_in_row;    /* launches since its stream was last seen without one, at most */
     bool is_over;
 };
 
+/* The driver lets a call wait while its stream has this much work: a launch, with its event, is two. */
+#define IN_ROW_MAX 256
+
 _Atomic bool gpu_graphs_wait;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 static struct launch *list;
+static uint64_t n_marks;
 
 /* Lock held in these. */
 
@@ -35,26 +43,32 @@ static bool is_pending(struct launch *launch)
     return !launch->is_over;
 }
 
+/* Not one that somebody waits for, which would wait for the next launches, too. */
 static struct launch *find(CUstream stream, pthread_t thread, CUcontext context)
 {
     struct launch *found = list;
 
-    while (found && (found->stream != stream || found->thread != thread || found->context != context))
+    while (found && (found->stream != stream || found->thread != thread || found->context != context ||
+                     found->number != n_marks))
         found = found->next;
     return found;
 }
 
+/* The context is current. */
 static struct launch *create(CUcontext context)
 {
     struct launch *made = list;
     CUevent event;
+    CUdevice device;
 
     while (made && (made->context != context || is_pending(made)))
         made = made->next;
-    if (made || gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (made || gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return made;
     made = base_calloc(1, sizeof *made, "a launch of a graph");
     made->context = context;
+    made->device = device;
     made->event = event;
     made->next = list;
     list = made;
@@ -63,21 +77,29 @@ static struct launch *create(CUcontext context)
 
 /* ---- The functions ---- */
 
-void gpu_graph_launch_note(CUstream stream)
+static pthread_t thread_of(CUstream stream)
 {
-    pthread_t thread = stream == CU_STREAM_PER_THREAD ? pthread_self() : 0;
-    CUcontext context = gpu_context_current();
+    return stream == CU_STREAM_PER_THREAD ? pthread_self() : 0;
+}
+
+/* The context of the stream is current. */
+static void note(CUstream stream, CUcontext context)
+{
+    pthread_t thread = thread_of(stream);
     struct launch *launch;
 
-    if (!context || gpu_stream_is_captured(stream, NULL))
-        return;
     pthread_mutex_lock(&lock);
     launch = find(stream, thread, context);
-    if (!launch)
+    if (!launch) {
         launch = create(context);
+        if (launch)
+            launch->n_in_row = 0;
+    }
     if (launch) {
         launch->stream = stream;
         launch->thread = thread;
+        launch->number = n_marks;
+        launch->n_in_row++;
         launch->n_recording++;
         launch->is_over = false;
         pthread_mutex_unlock(&lock);
@@ -88,7 +110,57 @@ void gpu_graph_launch_note(CUstream stream)
     pthread_mutex_unlock(&lock);
 }
 
-bool gpu_graph_launches_are_pending(void)
+void gpu_graph_launch_note(CUstream stream)
+{
+    CUcontext context = gpu_stream_context(stream), before;
+
+    if (!context || gpu_stream_is_captured(stream, NULL) || gpu_context_enter(context, &before))
+        return;
+    note(stream, context);
+    gpu_context_leave(context, before);
+}
+
+/* True if the stream has no room for a launch. */
+static bool is_full(CUstream stream, CUcontext context)
+{
+    struct launch *launch;
+    bool is_so;
+
+    pthread_mutex_lock(&lock);
+    launch = find(stream, thread_of(stream), context);
+    is_so = launch && launch->n_in_row >= IN_ROW_MAX;
+    if (is_so && !is_pending(launch)) {
+        launch->n_in_row = 0;
+        is_so = false;
+    }
+    pthread_mutex_unlock(&lock);
+    return is_so;
+}
+
+void gpu_graph_launch_make_room(CUstream stream, const void *caller)
+{
+    CUcontext context;
+
+    if (!gpu_waits_are_of_all_code || !gpu_wait_may_lend_pe(caller))
+        return;
+    context = gpu_stream_context(stream);
+    while (is_full(stream, context))
+        gpu_wait_before_asking_again(caller);
+}
+
+uint64_t gpu_graph_launches_mark(void)
+{
+    uint64_t number;
+
+    if (BASE_LIKELY(!atomic_load_explicit(&gpu_graphs_wait, memory_order_relaxed)))
+        return 0;
+    pthread_mutex_lock(&lock);
+    number = n_marks++;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+bool gpu_graph_launches_are_pending(int device, uint64_t mark)
 {
     struct launch *launch;
 
@@ -96,7 +168,8 @@ bool gpu_graph_launches_are_pending(void)
         return false;
     pthread_mutex_lock(&lock);
     launch = list;
-    while (launch && !is_pending(launch))
+    while (launch &&
+           ((device >= 0 && launch->device != device) || launch->number > mark || !is_pending(launch)))
         launch = launch->next;
     pthread_mutex_unlock(&lock);
     return launch != NULL;

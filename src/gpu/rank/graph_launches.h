@@ -17,13 +17,21 @@
 /* True once an operation of MPI has been captured. */
 extern _Atomic bool gpu_graphs_wait;
 
-/* Notes a launch in a stream of the current context. Never switches. */
+/* Notes a launch. Never switches. */
 void gpu_graph_launch_note(CUstream stream);
 
-/* True if one of them is not over. Any context may be current. Never switches. */
-bool gpu_graph_launches_are_pending(void);
+/* Before a launch, in a process with one rank: lets the PE make progress until the driver has room for it. May switch. */
+void gpu_graph_launch_make_room(CUstream stream, const void *caller);
 
-/* Forgets those in a context that has been lost. */
+/* A mark behind the launches so far. Never switches. */
+uint64_t gpu_graph_launches_mark(void);
+
+/* True if a launch before the mark on this device is not over. Any context may be current. Never switches. */
+#define GPU_DEVICES_ALL (-1)
+#define GPU_LAUNCHES_ALL UINT64_MAX
+bool gpu_graph_launches_are_pending(int device, uint64_t mark);
+
+/* Forgets those in a context that is lost. */
 void gpu_graph_launches_forget(CUcontext context);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
@@ -249,8 +250,10 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
     bool may_end = gpu_driver.cuCtxGetCurrent && context && !gpu_rank_is_primary(context);
     CUresult result;
 
-    if (may_end)
+    if (may_end) {
         gpu_context_ends(context);
+        gpu_graph_launches_forget(context);
+    }
     result = is_detach ? real.detach(context) : destroy_beside(before, context, caller);
     if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
         gpu_context_begins(context, true);

@@ -151,7 +151,7 @@ static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr re
     early->written = written;
     early->read = read;
     early->is_dependent = atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0 ||
-                          gpu_graph_launches_are_pending();
+                          gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL);
     pthread_mutex_lock(&lock);
     early->next = *to;
     *to = early;

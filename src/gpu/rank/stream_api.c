@@ -85,6 +85,9 @@ static inline bool launches_graph(const char *name)
     return strncmp(name, launch, sizeof launch - 1) == 0;
 }
 
+/* The stream of a call, where NULL is the legacy default stream. */
+#define LAUNCH_STREAM(twin) (!call.stream && (twin) ? CU_STREAM_PER_THREAD : call.stream)
+
 #define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends)     \
     static CUresult CUDAAPI call_##name parameters                                            \
     {                                                                                         \
@@ -103,10 +106,12 @@ static inline bool launches_graph(const char *name)
             return result;                                                                    \
         if ((bytes) > 0 && gpu_waits_suspend)                                                 \
             gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);               \
+        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                           \
+            gpu_graph_launch_make_room(LAUNCH_STREAM(twin), GPU_CALLER);                      \
         gpu_submit_begin(GPU_CALLER);                                                         \
         result = real.r_##name arguments;                                                     \
-        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                           \
-            gpu_graph_launch_note(!call.stream && twin ? CU_STREAM_PER_THREAD : call.stream); \
+        if (launches_graph(#name) && result == CUDA_SUCCESS && atomic_load(&gpu_graphs_wait)) \
+            gpu_graph_launch_note(LAUNCH_STREAM(twin));                                       \
         gpu_submit_end();                                                                     \
         gpu_call_end(&call);                                                                  \
         if (waits_for_event(#name))                                                           \

@@ -150,6 +150,15 @@ struct gpu_stream *gpu_streams_find(struct gpu_rank_streams *rank, CUstream stre
 
 /* ---- Order ---- */
 
+CUcontext gpu_stream_context(CUstream stream)
+{
+    CUcontext context = NULL;
+
+    if (stream <= CU_STREAM_PER_THREAD || !gpu_stream_real.r_cuStreamGetCtx)
+        return gpu_context_current();
+    return gpu_stream_real.r_cuStreamGetCtx(stream, &context) == CUDA_SUCCESS ? context : NULL;
+}
+
 bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -553,12 +562,12 @@ void gpu_streams_forget(CUcontext context)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
 
+    gpu_early_forget(context);
+    gpu_graph_launches_forget(context);
     if (!rank)
         return;
     gpu_launches_forget();
     gpu_flow_forget_all();
-    gpu_early_forget(context);
-    gpu_graph_launches_forget(context);
     pthread_mutex_lock(&rank->lock);
     for (struct gpu_face **link = &rank->faces; *link;) {
         struct gpu_face *face = *link;

@@ -276,6 +276,9 @@ void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to);
 /* The context has been reset. */
 void gpu_early_forget(CUcontext context);
 
+/* The context of a stream, of default streams the current one; NULL: none. */
+CUcontext gpu_stream_context(CUstream stream);
+
 /* True if the stream is being captured. Also outputs its capture's id if id_out is not NULL. */
 bool gpu_stream_is_captured(CUstream stream, cuuint64_t *id_out);
 

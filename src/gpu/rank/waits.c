@@ -25,7 +25,7 @@
 bool gpu_waits_suspend;
 bool gpu_waits_are_of_all_code;
 _Atomic bool gpu_streams_wait_for_pes;
-_Atomic int gpu_streams_n_waiting;
+_Atomic int gpu_streams_n_waiting, gpu_streams_n_waiting_on[GPU_DEVICES_MAX];
 bool (*gpu_is_code_of_rank)(const void *address);
 void (*gpu_expect_thread)(void);
 bool (*gpu_has_no_messages)(void);
@@ -285,10 +285,34 @@ static bool record_all(CUcontext context, CUevent *event_out)
     return result == CUDA_SUCCESS;
 }
 
-void gpu_wait_for_points(const void *caller)
+/* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
+static int device_of(CUcontext context)
 {
-    while (gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller) &&
-           (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_graph_launches_are_pending()))
+    CUcontext before = NULL;
+    CUdevice device = GPU_DEVICES_ALL;
+    bool is_entered = context && context != gpu_context_current();
+
+    if (is_entered && gpu_context_enter(context, &before))
+        return GPU_DEVICES_ALL;
+    if (gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= GPU_DEVICES_MAX)
+        device = GPU_DEVICES_ALL;
+    if (is_entered)
+        gpu_context_leave(context, before);
+    return device;
+}
+
+void gpu_wait_for_points(CUcontext context, const void *caller)
+{
+    const _Atomic int *n_waiting;
+    uint64_t mark;
+    int device;
+
+    if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
+        return;
+    device = device_of(context);
+    n_waiting = device < 0 ? &gpu_streams_n_waiting : &gpu_streams_n_waiting_on[device];
+    mark = gpu_graph_launches_mark();
+    while (atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device, mark))
         gpu_wait_before_asking_again(caller);
 }
 
@@ -302,5 +326,5 @@ void gpu_wait_for_all(CUcontext context, const void *caller)
         gpu_wait_for_mark(event, caller);
         gpu_driver.cuEventDestroy(event);
     }
-    gpu_wait_for_points(caller);
+    gpu_wait_for_points(context, caller);
 }

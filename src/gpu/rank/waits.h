@@ -34,6 +34,9 @@ extern _Atomic bool gpu_streams_wait_for_pes;
  * except in graphs. */
 extern _Atomic int gpu_streams_n_waiting;
 
+/* The same on each device. */
+extern _Atomic int gpu_streams_n_waiting_on[];
+
 /* True if a call from this code may suspend. */
 bool gpu_wait_may_suspend(const void *caller);
 
@@ -70,9 +73,10 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
-/* Called before a call of the driver that waits for the GPU: in a process with one rank, lets the PE make progress until no
- * stream waits for it, and launches of graphs that may are over. May switch. */
-void gpu_wait_for_points(const void *caller);
+/* Called before a call of the driver that waits for the GPU of a context (NULL: the current one): in a process with one rank,
+ * lets the PE make progress until no stream there waits for it, and launches of graphs that may are over, those so far. May
+ * switch. */
+void gpu_wait_for_points(CUcontext context, const void *caller);
 
 /* Called before a call of the driver that waits for all work of a context (NULL: the current one): in a process with one
  * rank, lets the PE make progress until that is done, graphs included. Ends captures, as such a call does. May switch. */

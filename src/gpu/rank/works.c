@@ -28,17 +28,6 @@ static void add(struct gpu_work *work, CUevent event)
     gpu_wait_ask(&work->question);
 }
 
-/* The context of a stream; NULL: the current one. */
-static CUcontext context_of(CUstream stream)
-{
-    CUcontext context = NULL;
-
-    if (stream > CU_STREAM_PER_THREAD && gpu_stream_real.r_cuStreamGetCtx &&
-        gpu_stream_real.r_cuStreamGetCtx(stream, &context) != CUDA_SUCCESS)
-        return NULL;
-    return context;
-}
-
 /* The stream's context is current. */
 static int record(struct gpu_work *work, CUstream stream)
 {
@@ -57,7 +46,7 @@ static int record(struct gpu_work *work, CUstream stream)
 
 static int record_in_context(struct gpu_work *work, CUstream stream)
 {
-    CUcontext context = context_of(stream), before;
+    CUcontext context = gpu_stream_context(stream), before;
     int error;
 
     if (gpu_stream_is_captured(stream, NULL))

@@ -202,11 +202,17 @@ CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigne
     return op;
 }
 
+static void count(const struct gpu_sync *sync, int by)
+{
+    atomic_fetch_add_explicit(&gpu_streams_n_waiting, by, memory_order_relaxed);
+    atomic_fetch_add_explicit(&gpu_streams_n_waiting_on[sync->device], by, memory_order_relaxed);
+}
+
 /* A point or a hold has got an operation in the stream. */
 static void count_one(struct gpu_sync *sync)
 {
     sync->n_waiting++;
-    atomic_fetch_add_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+    count(sync, 1);
 }
 
 /* The last late point before a hold gets an operation in the stream, which is that of all of them. hold NULL: the last of
@@ -472,7 +478,7 @@ void gpu_sync_make_room(struct gpu_sync *sync)
 /* The operation of a point or a hold is over. */
 static void drop_one(struct gpu_sync *sync)
 {
-    atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+    count(sync, -1);
     if (BASE_LIKELY(--sync->n_waiting > SYNC_MAX / 2))
         return;
     while (sync->room_waiters) {
@@ -486,7 +492,7 @@ static void drop_one(struct gpu_sync *sync)
 
 static BASE_COLD void pass_kept(struct gpu_sync *sync)
 {
-    atomic_fetch_sub_explicit(&gpu_streams_n_waiting, 1, memory_order_relaxed);
+    count(sync, -1);
     if (--sync->n_kept == 0)
         gpu_kept_remove(&sync->kept);
     else
