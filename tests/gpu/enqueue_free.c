@@ -18,6 +18,7 @@ static void *free_and_reuse(void *unused)
     (void)unused;
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
     GTEST_CU(cuMemFree(memory));
+    MTEST_CHECK(cuMemFree(memory) == CUDA_ERROR_INVALID_VALUE, "memory is freed twice");
     GTEST_CU(cuMemAlloc(&first, N_BYTES));
     GTEST_CU(cuMemAlloc(&second, N_BYTES));
     MTEST_CHECK(first != second, "the same memory twice");

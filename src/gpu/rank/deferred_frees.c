@@ -169,6 +169,20 @@ static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred
     return found->context != NULL;
 }
 
+static bool is_deferred(const void *memory)
+{
+    const struct deferred *found;
+
+    if (n_deferred_bytes == 0)
+        return false;
+    pthread_mutex_lock(&lock);
+    found = list;
+    while (found && found->memory != memory)
+        found = found->next;
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
+}
+
 /* Waits for the rank's own work as the call would. *result_out: its result if the free may be deferred (true). */
 static bool wait_for_own(const struct deferred *what, const void *caller, CUresult *result_out)
 {
@@ -202,6 +216,8 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     gpu_wait_for_points(what.context, caller);
     if (!is_known)
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    if (is_deferred(what.memory))
+        return CUDA_ERROR_INVALID_VALUE; /* it has been freed */
     if (must_not_wait(&what)) {
         what.is_reusable = false;
         add(what);
