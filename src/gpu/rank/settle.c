@@ -13,7 +13,8 @@
  * a PE that asks sets the attribute before it looks into the list: one of them waits.
  *
  * Behind a stream that waits for a message, such a call may never end while this PE waits. CUDA itself does not wait for
- * cudaMemset, and copies from pageable memory do not return early there. So MPI waits for those calls for a short time only.
+ * cudaMemset, and copies from pageable memory do not return early there. So MPI waits for those calls for a short time only. Most
+ * launches of graphs do not wait for messages: behind those the time is longer.
  */
 #include "gpu/rank/streams.h"
 
@@ -26,8 +27,9 @@
 #define CU_CTX_SYNC_MEMOPS 0x80
 #endif
 
-/* For so long MPI waits for calls that may be behind waits for messages. */
+/* For so long MPI waits for calls that may be behind waits for messages in streams, and in graphs. */
 #define DEPENDENT_NS 2000000
+#define DEPENDENT_ON_GRAPHS_NS 200000000
 
 /* The list is searched for calls that are done when it has become twice as long, and from this length on. */
 #define LENGTH_MIN 16
@@ -38,7 +40,7 @@ struct early {
     CUcontext context;
     CUevent event;             /* after its work */
     CUdeviceptr written, read; /* 0: none */
-    bool is_dependent;         /* streams waited for messages at the time: its own may, too */
+    uint64_t limit_ns; /* streams or graphs waited for messages at the time: its own may, too; 0: none did */
 };
 
 static _Atomic bool calls_wait;
@@ -133,6 +135,13 @@ static bool may_return(CUdeviceptr written, CUdeviceptr read)
            (!read || gpu_memory_may_be_late(read));
 }
 
+static uint64_t limit_now(void)
+{
+    if (atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
+        return DEPENDENT_NS;
+    return gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL) ? DEPENDENT_ON_GRAPHS_NS : 0;
+}
+
 /* The driver may block in cuEventRecord. False: it refuses. */
 static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read)
 {
@@ -150,8 +159,7 @@ static bool add(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr re
     to = is_recorded ? &list : &spare;
     early->written = written;
     early->read = read;
-    early->is_dependent = atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0 ||
-                          gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL);
+    early->limit_ns = limit_now();
     pthread_mutex_lock(&lock);
     early->next = *to;
     *to = early;
@@ -210,20 +218,20 @@ static const struct early *find(CUdeviceptr from, CUdeviceptr to)
 }
 
 /* Its context is current. False: the context is broken, or a dependent call is not done at this time. */
-static bool wait_for(const struct early *early, uint64_t until_ns)
+static bool wait_for(const struct early *early, uint64_t since_ns)
 {
     CUresult result;
 
-    if (!early->is_dependent)
+    if (early->limit_ns == 0)
         return gpu_driver.cuEventSynchronize(early->event) == CUDA_SUCCESS;
     while ((result = gpu_driver.cuEventQuery(early->event)) == CUDA_ERROR_NOT_READY &&
-           ult_now_ns() < until_ns)
+           ult_now_ns() - since_ns < early->limit_ns)
         continue;
     return result == CUDA_SUCCESS;
 }
 
 /* Waits for the event of one such call, and takes it off the list. False: there is none. */
-static bool settle_one(CUdeviceptr from, CUdeviceptr to, uint64_t until_ns)
+static bool settle_one(CUdeviceptr from, CUdeviceptr to, uint64_t since_ns)
 {
     const struct early *found;
     struct early early;
@@ -241,7 +249,7 @@ static bool settle_one(CUdeviceptr from, CUdeviceptr to, uint64_t until_ns)
         gpu_early_forget(early.context);
         return true;
     }
-    is_done = wait_for(&early, until_ns);
+    is_done = wait_for(&early, since_ns);
     pthread_mutex_lock(&lock);
     if (is_done)
         drop_done(early.context);
@@ -254,7 +262,7 @@ static bool settle_one(CUdeviceptr from, CUdeviceptr to, uint64_t until_ns)
 
 void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to)
 {
-    uint64_t until_ns;
+    uint64_t since_ns;
 
     if (is_refused) {
         atomic_store(&calls_wait, true);
@@ -264,7 +272,7 @@ void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to)
     }
     if (atomic_load(&n_early) == 0)
         return;
-    until_ns = ult_now_ns() + DEPENDENT_NS;
-    while (atomic_load(&n_early) > 0 && settle_one(from, to, until_ns))
+    since_ns = ult_now_ns();
+    while (atomic_load(&n_early) > 0 && settle_one(from, to, since_ns))
         continue;
 }
