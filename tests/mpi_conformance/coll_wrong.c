@@ -24,6 +24,19 @@ static void call_late(int is_odd, MPI_Comm comm)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* The last rank waits in a broadcast before rank 0 calls one; if is_odd, in a large one, as its root. */
+static void call_early(int is_odd, MPI_Comm comm)
+{
+    MPI_Request request;
+
+    if (mtest_rank == 0)
+        MPI_Recv(in, 1, MPI_INT, mtest_size - 1, 0, comm, MPI_STATUS_IGNORE);
+    MPI_Ibcast(large, is_odd ? LARGE : 1, MPI_INT, is_odd ? mtest_size - 1 : 0, comm, &request);
+    if (mtest_rank == mtest_size - 1)
+        MPI_Send(in, 1, MPI_INT, 0, 0, comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void call(const char *what, int is_odd, MPI_Comm comm)
 {
     int counts[64], displs[64];
@@ -44,6 +57,8 @@ static void call(const char *what, int is_odd, MPI_Comm comm)
         MPI_Bcast(out, 1, MPI_INT, 0, comm);
     else if (strcmp(what, "late") == 0)
         call_late(is_odd, comm);
+    else if (strcmp(what, "early-root") == 0)
+        call_early(is_odd, comm);
     else if (strcmp(what, "op") == 0)
         MPI_Allreduce(in, out, 1, MPI_INT, is_odd ? MPI_MAX : MPI_SUM, comm);
     else if (strcmp(what, "type") == 0)

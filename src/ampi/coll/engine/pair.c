@@ -132,12 +132,12 @@ static BASE_COLD void take_short(struct ampi_coll_pe *part, const struct ampi_co
 
 static BASE_COLD void take_in_slot(struct ampi_coll_pe *part, const struct ampi_coll_pair_data *data)
 {
-    if (data->kind != AMPI_COLL_PAIR_LEFT)
-        send(part, AMPI_COLL_PAIR_REFUSAL);
-    else if (data->must_agree == part->paired->must_agree)
+    if (data->kind == AMPI_COLL_PAIR_LEFT && data->must_agree == part->paired->must_agree) {
         take_short(part, data);
-    else
-        continue_in_slot(part, data);
+        return;
+    }
+    check_plan(part->paired, data);
+    send(part, AMPI_COLL_PAIR_REFUSAL); /* a root that has left reports that this member's is another one */
 }
 
 /* This member was the root and has left; the other one's item came later. */
