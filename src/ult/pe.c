@@ -379,8 +379,10 @@ void ult_end(void)
     struct ult_pe *pe = self->pe;
 
     self->state = ULT_ENDED;
-    pe->ended = self;
-    pe->n_before_end = pe->n_switches;
+    if (!ult_is_bound(self)) { /* its stack is not the carrier's, which may still wait on that of another one */
+        pe->ended = self;
+        pe->n_before_end = pe->n_switches;
+    }
     pe->n_live--;
     count_one_less();
     if (pe->n_live == 0)

@@ -71,7 +71,7 @@ struct ult_pe {
     uint64_t n_switches;        /* switches between ULTs */
     uint64_t n_waits;           /* waits for a ready ULT */
     uint64_t n_sleeps;          /* sleeps for lack of a ready ULT */
-    struct ult *ended;          /* the last one that ended; NULL: none */
+    struct ult *ended;          /* the last one that ended, except bound ones; NULL: none */
     uint64_t n_before_end;      /* n_switches at that time */
     int *errno_addr;            /* this thread's errno */
     void **cxa_globals;         /* this thread's exception state, two words; NULL: no libstdc++ */
