@@ -94,6 +94,8 @@ struct machine_client {
     void (*failed)(int proc_id, const char *why);
     /* The process that a message comes from, for the traffic counters. NULL: not needed. */
     int (*source)(const void *header);
+    /* Called in close, again and again, when all that has arrived is handled and nothing is fetched. NULL: not needed. */
+    void (*idle)(void);
 };
 
 /* How the memory of another process can be accessed without help of that process. */
@@ -188,7 +190,7 @@ struct machine {
     bool (*is_started)(int proc_id);
     bool (*is_present)(int proc_id);
 
-    /* True if a process has called close, sends nothing more, and waits for the others. Any thread. NULL: not known. */
+    /* True if a process has called close, only answers messages, and waits for the others. Any thread. NULL: not known. */
     bool (*is_parting)(int proc_id);
 
     /* True if a process has failed since this one was attached. If it is of the same job, client.failed was called or

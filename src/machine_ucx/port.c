@@ -296,6 +296,18 @@ static void progress_all(void)
             ;
 }
 
+/* Answers the processes that still work. */
+static void serve(void)
+{
+    bool is_fetching = false;
+
+    progress_all();
+    for (int i = 0; i < ucxm.n_pes; i++)
+        is_fetching = is_fetching || ucxm.ports[i].n_fetching > 0;
+    if (!is_fetching && ucxm.client.idle)
+        ucxm.client.idle();
+}
+
 /* Time limit for the last control messages to leave; the receivers are waiting for them. */
 #define PARTING_S 2
 
@@ -334,11 +346,11 @@ bool ucxm_ports_flush(double limit_s)
         return false;
     if (ucxm_members_may_grow()) {
         ucxm_members_set(BASE_LAUNCHED_PARTING);
-        if (ucxm_members_await(BASE_LAUNCHED_PARTING, progress_all, until_s) == ucxm_launcher_is_late)
+        if (ucxm_members_await(BASE_LAUNCHED_PARTING, serve, until_s) == ucxm_launcher_is_late)
             return false;
         (void)flush(ucxm_now_s() + PARTING_S);
         ucxm_members_set(BASE_LAUNCHED_PARTED);
-        return ucxm_members_await(BASE_LAUNCHED_PARTED, progress_all, until_s) != ucxm_launcher_is_late;
+        return ucxm_members_await(BASE_LAUNCHED_PARTED, serve, until_s) != ucxm_launcher_is_late;
     }
     if (!ucxm_shutdown(progress_all, until_s))
         return false;

@@ -379,7 +379,7 @@ void ult_end(void)
     struct ult_pe *pe = self->pe;
 
     self->state = ULT_ENDED;
-    if (!ult_is_bound(self)) { /* its stack is not the carrier's, which may still wait on that of another one */
+    if (!ult_is_bound(self)) { /* otherwise the carrier may still wait on the stack of another one */
         pe->ended = self;
         pe->n_before_end = pe->n_switches;
     }

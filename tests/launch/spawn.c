@@ -26,6 +26,32 @@ static int talk(MPI_Comm inter, int is_child)
     return sum == n * (n - 1) / 2 ? n : -1;
 }
 
+/* Rank 0 of the parents is in MPI_Finalize, where it still answers, after it has been stopped for 3 s. */
+static int ask_late(MPI_Comm parent)
+{
+    static char bytes[1 << 23], port[MPI_MAX_PORT_NAME], found[MPI_MAX_PORT_NAME];
+    char command[64];
+    int pid, is_cancelled, error;
+    MPI_Request request;
+    MPI_Status status;
+
+    MPI_Recv(&pid, 1, MPI_INT, 0, 6, parent, MPI_STATUS_IGNORE);
+    usleep(500000);
+    snprintf(command, sizeof command, "kill -STOP %d; (sleep 3; kill -CONT %d) &", pid, pid);
+    error = system(command);
+    MPI_Isend(bytes, sizeof bytes, MPI_BYTE, 0, 9, parent, &request);
+    MPI_Cancel(&request);
+    MPI_Wait(&request, &status);
+    MPI_Test_cancelled(&status, &is_cancelled);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    error = error || MPI_Open_port(MPI_INFO_NULL, port) || MPI_Publish_name("late", MPI_INFO_NULL, port) ||
+            MPI_Lookup_name("late", MPI_INFO_NULL, found) ||
+            MPI_Unpublish_name("late", MPI_INFO_NULL, port) || strcmp(found, port) != 0;
+    printf("late: %s, %s\n", is_cancelled ? "cancelled" : "not cancelled", error ? "no name" : "a name");
+    MPI_Finalize();
+    return 0;
+}
+
 static int be_child(MPI_Comm parent, char **argv)
 {
     char folder[PATH_MAX], *end = argv[1];
@@ -35,6 +61,8 @@ static int be_child(MPI_Comm parent, char **argv)
         kill(getpid(), SIGKILL);
     if (rank == 0 && strcmp(end, "abort") == 0)
         MPI_Abort(MPI_COMM_WORLD, 9);
+    if (strcmp(end, "late") == 0)
+        return ask_late(parent);
     if (strcmp(end, "wait") == 0 || strcmp(end, "left") == 0)
         MPI_Recv(NULL, 0, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE);
     n = talk(parent, 1);
@@ -99,6 +127,10 @@ int main(int argc, char **argv)
             error = MPI_Recv(NULL, 0, MPI_INT, 0, 8, children, MPI_STATUS_IGNORE);
             report("receive", error);
             MPI_Comm_free(&children);
+        } else if (argc > 4 && strcmp(argv[4], "late") == 0) {
+            int pid = getpid();
+            if (rank == 0)
+                MPI_Send(&pid, 1, MPI_INT, 0, 6, children);
         } else if (argc <= 4 || strcmp(argv[4], "left") != 0) {
             n = talk(children, 0);
             if (rank == 0)

@@ -47,6 +47,7 @@ expect "a child that is killed" 137 'receive: MPI_ERR_PROC_ABORTED' 'process 2 o
 expect "a deadlock of parents and children" 1 '' 'deadlock.*rank [0-3] of 4.*MPI_Recv' "${run[@]}" ./fixed 1 '' wait
 expect "children wait for parents that have called MPI_Finalize" 1 '' \
     'deadlock.*2 connected processes have called MPI_Finalize.*spawn 1, rank [01] of 2.*MPI_Recv' "${run[@]}" ./fixed 2 '' left
+expect "... but a child uses what the parents still answer" 0 'late: cancelled, a name' '' "${run[@]}" ./fixed 1 '' late
 
 left_over() { ls "$TMPDIR"; pgrep -f "$work/fixed" || true; }
 expect_nothing_left "all jobs" 50

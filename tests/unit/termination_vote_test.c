@@ -20,6 +20,8 @@
 #define QUESTION 1
 #define VERDICT 2
 #define PRINTED 4
+#define CALL 8
+#define ECHO 16
 
 static struct {
     uint64_t now_ns;
@@ -230,6 +232,16 @@ static const struct ampi_am_header *last_sent(void)
 {
     ck_assert_int_gt(sim.n_sent, 0);
     return &sim.sent[sim.n_sent - 1];
+}
+
+static const struct ampi_am_header *last_to(int to)
+{
+    int i = sim.n_sent - 1;
+
+    while (i >= 0 && sim.sent_to[i] != to)
+        i--;
+    ck_assert_int_ge(i, 0);
+    return &sim.sent[i];
 }
 
 /* ---- As process 0, which collects ---- */
@@ -572,6 +584,8 @@ END_TEST
 /* Process 0 has called MPI_Finalize and waits for the others, one of which waits for its message. */
 START_TEST(a_process_in_finalize_takes_no_part)
 {
+    uint32_t round;
+
     become(1);
     work_with(0, 4, 3);
     work_with(2, 5, 4);
@@ -579,15 +593,68 @@ START_TEST(a_process_in_finalize_takes_no_part)
     sim.is_parting[0] = true;
     wait_a_second();
     wait_a_second();
+    ck_assert_int_eq(count_sent(0, CALL), 1);
+    hear(0, ECHO, last_sent()->seq, 0, 0);
     failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
     hear(2, 0, 0, 4, 5);
-    ck_assert_int_eq(count_sent(2, QUESTION), 1);
-    hear(2, 0, last_sent()->seq, 4, 5);
-    hear(2, 0, last_sent()->seq, 4, 5);
+    for (int i = 1; i <= 2; i++) { /* questions */
+        ck_assert_int_eq(count_sent(2, QUESTION), i);
+        round = last_to(2)->seq;
+        ck_assert_int_eq(count_sent(0, CALL), 1 + i);
+        hear(2, 0, round, 4, 5);
+        hear(0, ECHO, last_to(0)->seq, 0, 0);
+    }
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(0, VERDICT), 0);
     hear(2, PRINTED, 0, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* Process 1 is in MPI_Finalize, and slow: this one reports after the echo to its last call. */
+START_TEST(a_process_in_finalize_echoes_before_the_report)
+{
+    uint32_t call;
+
+    become(2);
+    work_with(1, 4, 3);
+    sim.is_parting[1] = true;
+    wait_a_second();
+    wait_a_second();
+    ck_assert_int_eq(count_sent(1, CALL), 1);
+    call = last_sent()->seq;
+    sim.taken_count[1]++; /* an answer, which no rank waits for */
+    wait_a_second();
+    ck_assert_int_eq(count_sent(1, CALL), 2);
+    hear(1, ECHO, call, 0, 0);
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 0);
+    hear(1, ECHO, call + 1, 0, 0);
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    sim.sent_count[1]++;
+    sleep_again();
+    wait_a_second();
+    ck_assert_int_eq(count_sent(1, CALL), 3);
+    ck_assert_int_eq(count_sent(0, 0), 1);
+    sim.is_parting[1] = false; /* it ends */
+    sim.has_ended[1] = true;
+    sim.is_handled[1] = true;
+    wait_a_second();
+    wait_a_second();
+    ck_assert_int_eq(count_sent(0, 0), 2);
+}
+END_TEST
+
+/* This process is in MPI_Finalize, and is called. */
+START_TEST(an_echo_comes_when_there_is_nothing_to_do)
+{
+    become(0);
+    hear(2, CALL, 7, 0, 0);
+    ck_assert_int_eq(count_sent(2, ECHO), 0);
+    ampi_procs_echo();
+    ampi_procs_echo();
+    ck_assert_int_eq(count_sent(2, ECHO), 1);
+    ck_assert_uint_eq(last_sent()->seq, 7);
 }
 END_TEST
 
@@ -634,6 +701,8 @@ int main(void)
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
     tcase_add_exit_test(tests, a_process_in_finalize_takes_no_part, ABORTED);
     tcase_add_test(tests, a_process_in_finalize_gives_no_verdict);
+    tcase_add_test(tests, a_process_in_finalize_echoes_before_the_report);
+    tcase_add_test(tests, an_echo_comes_when_there_is_nothing_to_do);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);
     n_failed = srunner_ntests_failed(runner);

@@ -279,9 +279,16 @@ static int proc_of_port(const char *port)
                : -1;
 }
 
+/* No rank accepts or connects at a port of the process any more. */
 static bool has_ended(int proc_id)
 {
-    return ampi_machine ? !ampi_procs_is_present(proc_id) : proc_id > 0;
+    return ampi_machine ? !ampi_procs_may_begin(proc_id) : proc_id > 0;
+}
+
+/* The call gets no answer: process 0 keeps the published names also while it is in MPI_Finalize. */
+static bool is_lost(const struct ampi_registry_call *call, int home)
+{
+    return call->op >= AMPI_REGISTRY_PUBLISH && ampi_machine ? !ampi_procs_is_present(home) : has_ended(home);
 }
 
 bool ampi_registry_is_alive(const char *port)
@@ -307,7 +314,7 @@ static int home_of(const struct ampi_registry_call *call)
 {
     int proc_id = call->op >= AMPI_REGISTRY_PUBLISH ? 0 : proc_of_port(call->port);
 
-    if (proc_id < 0 || !has_ended(proc_id))
+    if (proc_id < 0 || !is_lost(call, proc_id))
         return proc_id;
     /* of this job: the call says that it was lost */
     return ampi_machine && ampi_procs_is_own(proc_id) && ampi_procs_is_started(proc_id) ? proc_id : -1;
@@ -400,7 +407,7 @@ int ampi_registry_run(struct ampi_registry_call *call)
                                NULL);
     if (call->home != ampi_job.proc_id) {
         struct ampi_registry_call **list = &awaited[self->pe_id];
-        if (ampi_failed_is(call->home) || has_ended(call->home))
+        if (ampi_failed_is(call->home) || is_lost(call, call->home))
             return MPI_ERR_PROC_ABORTED;
         call->next = *list;
         *list = call;

@@ -112,10 +112,15 @@ static void find_set(void)
         for (int i = 0; i < ampi_job.max_procs; i++)
             if (own.found[i] && !own.is_read[i]) {
                 own.is_read[i] = has_read = true;
-                if (ampi_procs_is_present(i))
+                if (ampi_procs_may_begin(i))
                     add_links_of(i);
             }
     }
+}
+
+bool ampi_procs_are_direct(int proc_id)
+{
+    return ampi_procs_is_own(proc_id) || own.direct[proc_id];
 }
 
 bool ampi_procs_find_connected(bool *is_connected)

@@ -295,7 +295,7 @@ static void say_machine(void)
 void ampi_procs_open(void)
 {
     static const struct machine_client client = {
-        .handle = handle, .failed = ampi_failed_record, .source = source_of};
+        .handle = handle, .failed = ampi_failed_record, .source = source_of, .idle = ampi_procs_echo};
     struct machine_source *sources;
     const char *error = NULL;
 

@@ -128,17 +128,22 @@ static inline bool ampi_procs_is_started(int proc_id)
     return !ampi_machine->is_started || ampi_machine->is_started(proc_id);
 }
 
-/* True if all ranks of a process have called MPI_Finalize, and it waits for connected processes: it sends nothing more. */
+/* True if a process has been started, and has not ended. */
+static inline bool ampi_procs_is_present(int proc_id)
+{
+    return !ampi_machine->is_present || ampi_machine->is_present(proc_id);
+}
+
+/* True if all ranks of a process have called MPI_Finalize, and it waits for connected processes: it only answers them. */
 static inline bool ampi_procs_is_parting(int proc_id)
 {
     return ampi_machine->is_parting && ampi_machine->is_parting(proc_id);
 }
 
-/* True if a process has been started, and may still send. */
-static inline bool ampi_procs_is_present(int proc_id)
+/* True if a process has been started, and its ranks may still communicate. */
+static inline bool ampi_procs_may_begin(int proc_id)
 {
-    return (!ampi_machine->is_present || ampi_machine->is_present(proc_id)) &&
-           !ampi_procs_is_parting(proc_id);
+    return ampi_procs_is_present(proc_id) && !ampi_procs_is_parting(proc_id);
 }
 
 /* True if a process has failed, and that was or will be announced (ampi_failed_record). */
@@ -293,6 +298,12 @@ bool ampi_procs_is_spawned_alone(const char *text);
 /* Sets is_connected (by process) of this job's processes, and in a universe of those of all jobs that are connected to it,
  * directly or through others. False: ranks of any job may come. While the process is quiet. (connected.c) */
 bool ampi_procs_find_connected(bool *is_connected) BASE_MUST_CHECK;
+
+/* True if a process was in that set without the help of others: of this job, or it shares a communicator with this process. */
+bool ampi_procs_are_direct(int proc_id);
+
+/* This process is in MPI_Finalize, and has done all that the others want now: tells those that have asked. (termination.c) */
+void ampi_procs_echo(void);
 
 /* AMPI_AM_TERMINATION (termination.c). */
 void ampi_procs_handle_termination(const struct ampi_am_header *am);

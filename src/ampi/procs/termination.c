@@ -18,8 +18,10 @@
  * numbering, and the fingerprint of those that do not take part shows that they mean the same set. A process is not quiet
  * while ranks of any job may come to it: it accepts, or connects. Each job prints its own ranks, and ends.
  *
- * A process whose ranks have called MPI_Finalize takes no part: it waits for all connected processes and sends nothing more.
- * What it sent before has arrived when the others arm UCX.
+ * A process whose ranks have called MPI_Finalize takes no part: it waits for all connected processes, and only answers them: it
+ * fetches data, grants locks of windows. So a process reports only when those that it may have sent something to have echoed:
+ * they have handled it, and their answers are on the way, or here. It starts again when more comes from them. They echo before
+ * each answer, too: UCX may have to connect the processes before it sends what waits.
  *
  * Some messages are internal to UCX (the notification of a sender that its data was fetched): they are not
  * counted, and both ends handle them only when a PE polls. UCX can be armed only when it has handled and sent
@@ -29,6 +31,7 @@
  *      report     to the collector     sent, received; round 0, or that of the question
  *      question   from the collector
  *      verdict    from the collector: print the blocked ranks
+ *      call       to those in MPI_Finalize; they echo it when they have nothing to do
  *      (questions between the others, for what they print, and their answers: ask_for_report)
  *      printed    to the lowest process of the own job, which then ends the job
  *
@@ -53,11 +56,14 @@
 #define FLAG_QUESTION 1
 #define FLAG_VERDICT 2
 #define FLAG_PRINTED 4
+#define FLAG_CALL 8
+#define FLAG_ECHO 16
 
 /* Messages of a process, without those exchanged with processes that take no part. */
 struct counters {
     uint64_t n_sent; /* messages, except those of this file */
     uint64_t n_taken;
+    uint64_t n_beside;  /* messages exchanged with processes in MPI_Finalize */
     uint64_t n_resumed; /* times that a rank went on */
     uint64_t out;       /* fingerprint of is_out; 64 bits: compared with memcmp, so no padding */
 };
@@ -80,11 +86,18 @@ static struct {
     struct words *words;      /* by process */
     bool *is_connected;       /* by process: of the own job, or of one that is connected to it */
     bool *is_out;             /* by process, at the last poll: takes no part */
-    int collector;            /* the lowest process that took part then */
-    bool is_judged;           /* there is a deadlock */
-    int judge;                /* the lowest process of this job: ends it when all have printed */
-    int n_unanswered;         /* questions for the report that have no answer yet */
-    uint64_t out;             /* fingerprint of is_out when they were asked */
+    bool *is_beside;          /* by process, at the last poll: it is in MPI_Finalize, and serves this one */
+    bool must_call;           /* those, before the next report or answer */
+    struct counters called;   /* at the last call */
+    uint32_t n_calls;
+    uint32_t *echoed; /* by process: its last echo */
+    uint32_t *owed;   /* by process: its last call, while this one is in MPI_Finalize; 0: none, or echoed */
+    bool owes;        /* there is one */
+    int collector;    /* the lowest process that took part then */
+    bool is_judged;   /* there is a deadlock */
+    int judge;        /* the lowest process of this job: ends it when all have printed */
+    int n_unanswered; /* questions for the report that have no answer yet */
+    uint64_t out;     /* fingerprint of is_out when they were asked */
 } own;
 
 /* The collector's state. */
@@ -106,6 +119,9 @@ static void init(void)
         return;
     own.words = base_calloc(n, sizeof *own.words, what);
     own.is_out = base_calloc(n, sizeof *own.is_out, what);
+    own.is_beside = base_calloc(n, sizeof *own.is_beside, what);
+    own.echoed = base_calloc(n, sizeof *own.echoed, what);
+    own.owed = base_calloc(n, sizeof *own.owed, what);
     own.is_connected = base_calloc(n, sizeof *own.is_connected, what);
     for (size_t i = 0; i < n; i++)
         own.is_connected[i] = ampi_procs_is_own((int)i);
@@ -123,7 +139,7 @@ static void look_for_losses(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
         own.is_out[i] = i != ampi_job.proc_id && (ampi_failed_is_handled(i) || !own.is_connected[i] ||
-                                                  (!ampi_procs_is_present(i) && !ampi_procs_is_failing(i)));
+                                                  (!ampi_procs_may_begin(i) && !ampi_procs_is_failing(i)));
     own.collector = 0;
     while (own.is_out[own.collector])
         own.collector++;
@@ -138,14 +154,37 @@ static uint64_t count_resumed(void)
     return n;
 }
 
+/* Determines which processes in MPI_Finalize serve this one, and returns the number of messages exchanged with them. */
+static uint64_t count_beside(void)
+{
+    struct machine_traffic all_traffic, traffic;
+    bool is_any = false;
+    uint64_t n = 0;
+
+    for (int i = 0; i < ampi_job.max_procs; i++) {
+        own.is_beside[i] = i != ampi_job.proc_id && own.is_connected[i] && ampi_procs_is_parting(i) &&
+                           ampi_procs_are_direct(i);
+        is_any = is_any || own.is_beside[i];
+    }
+    for (int i = 0; is_any && i < ampi_job.n_pes; i++) {
+        ampi_machine->traffic(i, NULL, &all_traffic);
+        ampi_machine->traffic(i, own.is_beside, &traffic);
+        n += all_traffic.n_sent + all_traffic.n_handled - traffic.n_sent - traffic.n_handled;
+    }
+    for (int i = 0; is_any && i < ampi_job.max_procs; i++)
+        if (own.is_beside[i])
+            n -= own.words[i].n_sent + own.words[i].n_taken;
+    return n;
+}
+
 /* Reads the counters. False: the process is not quiet. */
 static bool read_counters(struct counters *counters_out)
 {
     struct machine_traffic traffic;
 
     look_for_losses();
-    *counters_out =
-        (struct counters){.n_resumed = count_resumed(), .out = ampi_failed_fingerprint(own.is_out)};
+    *counters_out = (struct counters){
+        .n_beside = count_beside(), .n_resumed = count_resumed(), .out = ampi_failed_fingerprint(own.is_out)};
     for (int i = 0; i < ampi_job.n_pes; i++) {
         ampi_machine->traffic(i, own.is_out, &traffic);
         if (traffic.n_fetching || ampi_failed_must_handle(i))
@@ -353,6 +392,38 @@ static bool have_all_armed(void)
     return !own.is_waking;
 }
 
+/* True if those in MPI_Finalize have handled all that this process sent to them; asks them. */
+static bool have_all_echoed(const struct counters *counters)
+{
+    bool is_new = own.must_call || memcmp(counters, &own.called, sizeof *counters) != 0;
+    bool have_all = true;
+
+    if (is_new) {
+        own.must_call = false;
+        own.called = *counters;
+        own.n_calls++;
+        own.is_waking = false;
+    }
+    for (int i = 0; i < ampi_job.max_procs; i++) {
+        if (!own.is_beside[i])
+            continue;
+        if (is_new)
+            post(i, FLAG_CALL, own.n_calls, NULL);
+        have_all = have_all && own.echoed[i] == own.n_calls;
+    }
+    return have_all;
+}
+
+/* True if the process may report or answer: once. Otherwise when to look again. */
+static bool has_settled(const struct counters *counters, int64_t *look_ns_out)
+{
+    bool has_echoes = have_all_echoed(counters);
+
+    *look_ns_out = has_echoes ? SETTLE_NS : WAIT_NS; /* an echo wakes the PE; a process may end */
+    own.must_call = has_echoes && have_all_armed();
+    return own.must_call;
+}
+
 /* The process is not quiet, or was not a moment ago. */
 static int64_t begin_again(uint64_t now_ns)
 {
@@ -369,6 +440,7 @@ int64_t ampi_procs_check_termination(void)
     uint64_t now_ns = ult_now_ns();
     uint64_t n_resumed = count_resumed();
     struct counters counters;
+    int64_t look_ns = SETTLE_NS;
 
     if (!ampi_machine || !ampi_machine->traffic)
         return 0;
@@ -389,18 +461,30 @@ int64_t ampi_procs_check_termination(void)
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
     own.counters = counters;
-    if (!own.has_reported && have_all_armed()) {
+    if (!own.has_reported && has_settled(&counters, &look_ns)) {
         own.has_reported = true;
         send_report(0);
     }
-    if (own.has_reported && own.question && have_all_armed()) {
+    if (own.has_reported && own.question && has_settled(&counters, &look_ns)) {
         uint32_t round = own.question;
         own.question = 0;
         send_report(round);
     }
     if (!own.has_reported || own.question)
-        return SETTLE_NS;
+        return look_ns;
     return ampi_job.own_end ? WAIT_NS : 0; /* other jobs may come and go */
+}
+
+void ampi_procs_echo(void)
+{
+    if (!own.owes)
+        return;
+    own.owes = false;
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        if (own.owed[i]) {
+            post(i, FLAG_ECHO, own.owed[i], NULL);
+            own.owed[i] = 0;
+        }
 }
 
 void ampi_procs_handle_termination(const struct ampi_am_header *am)
@@ -413,12 +497,19 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
         own.question = am->seq;                            /* answered when all PEs have armed UCX */
         own.asker = from;
         own.is_waking = false;
+        own.must_call = true;
     }
+    if (am->flags & FLAG_CALL) {
+        own.owed[from] = am->seq;
+        own.owes = true;
+    }
+    if (am->flags & FLAG_ECHO)
+        own.echoed[from] = am->seq;
     if (am->flags & FLAG_PRINTED) {
         all.has_printed[from] = true;
         end_job();
     }
-    if (!(am->flags & (FLAG_QUESTION | FLAG_PRINTED | FLAG_VERDICT)))
+    if (!am->flags)
         collect(from, am->seq,
                 (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT)
