@@ -243,9 +243,9 @@ bool image_has_fault_handler(int number);
  * ULT. NULL: libc's function is called. */
 struct image_rebind_client {
     struct image *(*current)(void); /* the image of the running rank; NULL outside of ranks. Any thread */
-    pid_t (*main_tid)(
-        const struct image
-            *image); /* the kernel's id of the OS thread with the image's main thread. Any thread */
+    /* The kernel's id of the OS thread with the image's main thread; 0: none. place: where the last call for this image has found
+     * it; initially 0. Any thread, also in handlers of signals. */
+    pid_t (*main_tid)(const struct image *image, atomic_int *place);
     void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(); its handlers have run */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
     /* The process ends without exit handlers: _exit outside of ranks. Any thread, also in handlers of signals and in children. */

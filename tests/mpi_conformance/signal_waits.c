@@ -7,10 +7,14 @@
 #include "mtest.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -219,6 +223,149 @@ static void check_thread(void)
     barrier();
 }
 
+/* SIGUSR1, which the rank blocks otherwise, ends these waits. */
+static void check_masked_waits(void)
+{
+    static const struct timespec longest = {1000, 0};
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC), result;
+    struct epoll_event event;
+    sigset_t set, none;
+
+    sigemptyset(&none);
+    set = set_of(SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    n_signals = 0;
+    for (int i = 0; i < 3; i++) {
+        barrier();
+        send_to_all(SIGUSR1);
+        if (i == 0)
+            result = pselect(0, NULL, NULL, NULL, &longest, &none);
+        else if (i == 1)
+            result = ppoll(NULL, 0, &longest, &none);
+        else
+            result = epoll_pwait(epoll_fd, &event, 1, 1000000, &none);
+        MTEST_CHECK(result == -1 && errno == EINTR && n_signals == i + 1,
+                    "wait %d with a mask: result %d, the handler has run %d times", i, result, (int)n_signals);
+        sigprocmask(SIG_SETMASK, NULL, &set);
+        MTEST_CHECK(sigismember(&set, SIGUSR1) == 1, "the wait has changed the mask");
+    }
+    barrier();
+    close(epoll_fd);
+}
+
+/* The handler gets signals that the rank has waited for earlier. */
+static void check_unblocked(void)
+{
+    sigset_t set = set_of(SIGUSR1);
+
+    take_now(SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    n_signals = 0;
+    barrier();
+    send_to_all(SIGUSR1);
+    while (n_signals == 0)
+        usleep(1000);
+    barrier();
+}
+
+/* siglongjmp restores a mask in which the rank does not block the signal. */
+static void check_jump(void)
+{
+    sigset_t set = set_of(SIGUSR1);
+    static sigjmp_buf before;
+
+    n_signals = 0;
+    if (sigsetjmp(before, 1) == 0) {
+        sigprocmask(SIG_BLOCK, &set, NULL);
+        siglongjmp(before, 1);
+    }
+    barrier();
+    send_to_all(SIGUSR1);
+    while (n_signals == 0)
+        usleep(1000);
+    barrier();
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* Rank 0 blocks the signal, perhaps on the OS thread of others, which send it to themselves. */
+static void check_others_mask(void)
+{
+    sigset_t set = set_of(SIGUSR1);
+
+    n_signals = 0;
+    if (mtest_rank > 0)
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    barrier();
+    if (mtest_rank > 0) {
+        raise(SIGUSR1);
+        kill(getpid(), SIGUSR1);
+        pthread_kill(pthread_self(), SIGUSR1);
+    }
+    barrier();
+    MTEST_CHECK(n_signals == (mtest_rank > 0 ? 3 : 0), "signals to itself have run the handler %d times",
+                (int)n_signals);
+    barrier();
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    barrier();
+}
+
+/* A signal that one rank sends to a thread in sigwait is no other rank's. */
+static void check_thread_signal(void)
+{
+    pthread_t thread;
+
+    barrier();
+    if (mtest_rank == 0) {
+        MTEST_CHECK(pthread_create(&thread, NULL, take_signals, NULL) == 0, "pthread_create");
+        for (int i = n_taken; n_taken < 2 * THREAD_SIGNALS; i++) {
+            pthread_kill(thread, SIGRTMIN);
+            while (n_taken == i)
+                usleep(1000);
+        }
+        pthread_join(thread, NULL);
+    }
+    barrier();
+    MTEST_CHECK(mtest_rank == 0 || !is_pending(SIGRTMIN), "the signal has come to another rank");
+    barrier();
+}
+
+/* More threads than a rank's record has places for. */
+enum { WAITERS = 6 };
+static _Atomic int taken_by[WAITERS];
+
+static void *take_own_signal(void *index)
+{
+    int number = 0, i = (int)(intptr_t)index;
+    sigset_t set = set_of(SIGRTMIN + i);
+
+    if (sigwait(&set, &number) == 0)
+        taken_by[i] = number;
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    pthread_t threads[WAITERS];
+    sigset_t set;
+
+    for (int i = 0; i < WAITERS; i++) {
+        set = set_of(SIGRTMIN + i);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+    }
+    for (int i = 0; i < WAITERS; i++)
+        MTEST_CHECK(pthread_create(&threads[i], NULL, take_own_signal, (void *)(intptr_t)i) == 0,
+                    "pthread_create");
+    for (int i = 0; i < WAITERS; i++) {
+        barrier();
+        send_to_all(SIGRTMIN + i);
+        while (taken_by[i] == 0)
+            usleep(1000);
+        MTEST_CHECK(taken_by[i] == SIGRTMIN + i, "thread %d has got signal %d", i, taken_by[i]);
+        pthread_join(threads[i], NULL);
+    }
+    barrier();
+}
+
 int main(int argc, char **argv)
 {
     sigset_t set = set_of(SIGUSR1);
@@ -233,8 +380,14 @@ int main(int argc, char **argv)
     check_sigsuspend();
     check_own_mask();
     check_thread();
+    check_thread_signal();
     check_pause();
     check_handler_thread();
+    check_masked_waits();
+    check_unblocked();
+    check_jump();
+    check_others_mask();
+    check_threads();
     free(processes);
     return mtest_end();
 }

@@ -230,12 +230,17 @@ static bool has_begun(void)
     return false;
 }
 
-static pid_t main_tid(const struct image *image)
+static pid_t main_tid(const struct image *image, atomic_int *place)
 {
-    for (int i = 0; i < ampi_job.n_present; i++)
-        if (ampi_job.ranks[i].image == image)
-            return ult_tid(&ampi_job.ranks[i].ult);
-    return 0;
+    int i = atomic_load_explicit(place, memory_order_relaxed);
+
+    if (i >= ampi_job.n_present || ampi_job.ranks[i].image != image)
+        for (i = 0; i < ampi_job.n_present && ampi_job.ranks[i].image != image;)
+            i++;
+    if (i >= ampi_job.n_present)
+        return 0;
+    atomic_store_explicit(place, i, memory_order_relaxed);
+    return ult_tid(&ampi_job.ranks[i].ult);
 }
 
 const struct image_rebind_client image_rebind_client = {

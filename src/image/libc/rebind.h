@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <threads.h>
@@ -88,6 +89,31 @@ void image_wait_pause(struct image_wait *wait);
 /* True, with errno EINTR, if a handler of the rank has run since the first pause. may_restart: one with SA_RESTART does not end
  * the wait. Never switches. */
 bool image_wait_is_interrupted(const struct image_wait *wait, bool may_restart);
+
+/* ---- rebind_sigmask.c ---- */
+
+/* A mask of signals that holds while the rank's main thread waits; on its stack. */
+struct image_mask {
+    struct image_signals *rank; /* NULL: the mask has not changed */
+    uint64_t before;            /* the rank's mask */
+};
+
+/* Makes `mask` the rank's (NULL: does nothing), so that handlers of signals that it permits end the wait. image_can_wait is true.
+ * Never switches. */
+void image_mask_begin(struct image_mask *changed_out, const sigset_t *mask, struct image_wait *wait);
+
+/* Delivers what other ranks of the OS thread block. Never switches. */
+void image_mask_poll(const struct image_mask *changed);
+
+/* Makes the rank's mask what it was. Keeps errno. Never switches. */
+void image_mask_end(const struct image_mask *changed);
+
+/* After sending the signal to the own OS thread: it is delivered even if another rank of this thread blocks it. Never switches; may
+ * be called in a signal handler. */
+void image_mask_deliver(int number);
+
+/* sigprocmask's query for the rank. */
+void image_mask_get(sigset_t *set_out);
 
 /* True if the C library's function on a descriptor returns by itself: the descriptor is nonblocking, or a socket with a time
  * limit. option: SO_RCVTIMEO or SO_SNDTIMEO. Never switches. */

@@ -141,15 +141,17 @@ static struct image_libc *sends_itself(pid_t number, int signal_number)
     sigset_t blocked;
 
     if (libc && number > 0 && signal_number > 0 && number == atomic_load(&libc->number) &&
-        pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && sigismember(&blocked, signal_number) == 0)
+        (image_mask_get(&blocked), sigismember(&blocked, signal_number) == 0))
         return libc;
     return NULL;
 }
 
 static int image_libc_kill(pid_t number, int signal_number)
 {
-    if (sends_itself(number, signal_number))
-        return (int)syscall(SYS_tgkill, getpid(), gettid(), signal_number);
+    struct image_libc *libc = sends_itself(number, signal_number);
+
+    if (libc)
+        return image_signals_send(libc, gettid(), signal_number, NULL);
     return kill(process_of(number), signal_number);
 }
 /* The process's first thread gets the signal, not the rank's sleeping one. */

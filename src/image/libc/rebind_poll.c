@@ -2,8 +2,8 @@
  *
  * rebind_poll.c: lets other ranks run while a call waits for one of several descriptors.
  *
- * The descriptors are polled without waiting, with pauses in between. A signal mask of the caller's applies to each poll, so a
- * signal that arrives during a pause ends the next one.
+ * The descriptors are polled without waiting, with pauses in between. A signal mask of the caller's is the rank's meanwhile
+ * (rebind_sigmask.c).
  */
 #include "image/libc/rebind.h"
 
@@ -41,11 +41,12 @@ static struct limit after(const struct timespec *timeout)
 }
 
 /* Pauses until the limit at most. Returns 1: go on, or the call's result: 0 if the time is over, -1 after a handler. */
-static int pause_until(struct image_wait *wait, const struct limit *limit)
+static int pause_until(struct image_wait *wait, const struct limit *limit, const struct image_mask *changed)
 {
     uint64_t now = limit->is_none ? 0 : now_ns();
 
     image_cancel_point();
+    image_mask_poll(changed);
     if (image_wait_is_interrupted(wait, false))
         return -1;
     if (!limit->is_none && now >= limit->end_ns)
@@ -56,11 +57,11 @@ static int pause_until(struct image_wait *wait, const struct limit *limit)
 }
 
 /* True if the call has to wait by itself, because the caller is no rank, or need not wait at all, or fails. */
-static bool is_left_to_libc(const struct timespec *timeout)
+static bool is_left_to_libc(const struct timespec *timeout, const sigset_t *mask)
 {
     return !image_can_wait() ||
            (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= NS_PER_S ||
-                        (timeout->tv_sec == 0 && timeout->tv_nsec == 0)));
+                        (timeout->tv_sec == 0 && timeout->tv_nsec == 0 && !mask)));
 }
 
 /* ---- poll ---- */
@@ -69,15 +70,18 @@ static int image_libc_ppoll(struct pollfd *fds, nfds_t nfds, const struct timesp
                             const sigset_t *mask)
 {
     struct image_wait wait = {0};
+    struct image_mask changed;
     struct limit limit;
     int n;
 
-    if (is_left_to_libc(timeout))
+    if (is_left_to_libc(timeout, mask))
         return ppoll(fds, nfds, timeout, mask);
     limit = after(timeout);
+    image_mask_begin(&changed, mask, &wait);
     do
-        n = ppoll(fds, nfds, &no_time, mask);
-    while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
+        n = poll(fds, nfds, 0);
+    while (n == 0 && (n = pause_until(&wait, &limit, &changed)) > 0);
+    image_mask_end(&changed);
     return n;
 }
 IMAGE_REBINDS(image_libc_ppoll, "ppoll");
@@ -113,24 +117,18 @@ IMAGE_REBINDS(image_libc_ppoll_chk, "__ppoll_chk");
 
 /* ---- epoll ---- */
 
-/* Polls without waiting. If epoll_pwait need not wait, the kernel does not deliver signals that only the mask permits; ppoll
- * does. */
-static int epoll_now(int epoll_fd, struct epoll_event *events, int max_events, const sigset_t *mask)
-{
-    int n = epoll_wait(epoll_fd, events, max_events, 0);
-
-    return n == 0 && mask ? ppoll(NULL, 0, &no_time, mask) : n;
-}
-
 static int wait_for_epoll(int epoll_fd, struct epoll_event *events, int max_events, const struct limit *limit,
                           const sigset_t *mask)
 {
     struct image_wait wait = {0};
+    struct image_mask changed;
     int n;
 
+    image_mask_begin(&changed, mask, &wait);
     do
-        n = epoll_now(epoll_fd, events, max_events, mask);
-    while (n == 0 && (n = pause_until(&wait, limit)) > 0);
+        n = epoll_wait(epoll_fd, events, max_events, 0);
+    while (n == 0 && (n = pause_until(&wait, limit, &changed)) > 0);
+    image_mask_end(&changed);
     return n;
 }
 
@@ -139,7 +137,7 @@ static int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int 
 {
     struct limit limit = after_ms(timeout_ms);
 
-    if (timeout_ms == 0 || !image_can_wait())
+    if ((timeout_ms == 0 && !mask) || !image_can_wait())
         return epoll_pwait(epoll_fd, events, max_events, timeout_ms, mask);
     return wait_for_epoll(epoll_fd, events, max_events, &limit, mask);
 }
@@ -157,7 +155,7 @@ static int image_libc_epoll_pwait2(int epoll_fd, struct epoll_event *events, int
 {
     struct limit limit;
 
-    if (is_left_to_libc(timeout))
+    if (is_left_to_libc(timeout, mask))
         return epoll_pwait2(epoll_fd, events, max_events, timeout, mask);
     limit = after(timeout);
     return wait_for_epoll(epoll_fd, events, max_events, &limit, mask);
@@ -181,31 +179,34 @@ static void copy_set(fd_set *to, const fd_set *from)
 /* One poll without waiting: the sets hold the request before and, if the result is not 0, the answer
  * afterwards. */
 static int select_now(int nfds, const struct sets *asked, fd_set *readable, fd_set *writable,
-                      fd_set *exceptional, const sigset_t *mask)
+                      fd_set *exceptional)
 {
     copy_set(readable, &asked->readable);
     copy_set(writable, &asked->writable);
     copy_set(exceptional, &asked->exceptional);
-    return pselect(nfds, readable, writable, exceptional, &no_time, mask);
+    return pselect(nfds, readable, writable, exceptional, &no_time, NULL);
 }
 
 static int image_libc_pselect(int nfds, fd_set *readable, fd_set *writable, fd_set *exceptional,
                               const struct timespec *timeout, const sigset_t *mask)
 {
     struct image_wait wait = {0};
+    struct image_mask changed;
     struct sets asked;
     struct limit limit;
     int n;
 
-    if (is_left_to_libc(timeout))
+    if (is_left_to_libc(timeout, mask))
         return pselect(nfds, readable, writable, exceptional, timeout, mask);
     copy_set(&asked.readable, readable);
     copy_set(&asked.writable, writable);
     copy_set(&asked.exceptional, exceptional);
     limit = after(timeout);
+    image_mask_begin(&changed, mask, &wait);
     do
-        n = select_now(nfds, &asked, readable, writable, exceptional, mask);
-    while (n == 0 && (n = pause_until(&wait, &limit)) > 0);
+        n = select_now(nfds, &asked, readable, writable, exceptional);
+    while (n == 0 && (n = pause_until(&wait, &limit, &changed)) > 0);
+    image_mask_end(&changed);
     return n;
 }
 IMAGE_REBINDS(image_libc_pselect, "pselect");
@@ -220,7 +221,7 @@ static int image_libc_select(int nfds, fd_set *readable, fd_set *writable, fd_se
     if (timeout)
         limit = (struct timespec){timeout->tv_sec + timeout->tv_usec / 1000000,
                                   timeout->tv_usec % 1000000 * 1000};
-    if (is_left_to_libc(timeout ? &limit : NULL))
+    if (is_left_to_libc(timeout ? &limit : NULL, NULL))
         return select(nfds, readable, writable, exceptional, timeout);
     end_ns = now_ns() + (uint64_t)limit.tv_sec * NS_PER_S + (uint64_t)limit.tv_nsec;
     n = image_libc_pselect(nfds, readable, writable, exceptional, timeout ? &limit : NULL, NULL);

@@ -5,16 +5,19 @@
  * The kernel has a mask per OS thread, which ranks share. So it is the union of the masks of the ranks with main threads there,
  * and each rank's own is recorded. A signal to the process is for each rank: whoever takes it from the kernel, a handler or a wait,
  * delivers it to all (rebind_signal.c); it stays pending for a rank that blocks it. A main thread that waits asks the kernel again
- * and again. Other threads of ranks have masks of their own; if one waits in sigwait, it is sent the rank's signals.
+ * and again. Other threads of ranks have masks of their own; if one waits in sigwait, it is sent the rank's signals. Whoever keeps a
+ * signal looks again at the mask and the waiters, and whoever changes these looks at the kept signals afterwards: none is lost.
  */
 #include "image/libc/rebind_signal.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NS_PER_S 1000000000
+#define POLL_NS 2000000 /* between looks of a thread that nobody can send a signal to */
 
 static uint64_t to_bits(const sigset_t *set)
 {
@@ -56,7 +59,7 @@ static void run_pending(struct image_signals *rank)
     int number;
 
     while ((number = take_pending(rank, ~atomic_load(&rank->blocked))))
-        image_signals_run(rank, number);
+        image_signals_run(rank, number, &(siginfo_t){.si_signo = number, .si_code = SI_USER});
 }
 
 /* ---- Masks ---- */
@@ -64,10 +67,11 @@ static void run_pending(struct image_signals *rank)
 /* What other ranks of this OS thread block. */
 static uint64_t blocked_by_others(const struct image_signals *rank)
 {
+    pid_t tid = gettid();
     uint64_t bits = 0;
 
     for (struct image_signals *other = image_signals_first(); other; other = atomic_load(&other->next))
-        if (other != rank && atomic_load(&other->blocked) && image_signals_are_here(other))
+        if (other != rank && atomic_load(&other->blocked) && image_signals_are_at(other, tid))
             bits |= atomic_load(&other->blocked);
     return bits;
 }
@@ -136,91 +140,206 @@ static int image_libc_sigpending(sigset_t *set_out)
 }
 IMAGE_REBINDS(image_libc_sigpending, "sigpending"); /* some wait in the rank's record */
 
+void image_mask_get(sigset_t *set_out)
+{
+    image_libc_sigmask(SIG_BLOCK, NULL, set_out);
+}
+
+/* Sends the signal to a thread of the rank that waits for it. */
+static bool send_to_waiter(const struct image_signals *rank, int number, const siginfo_t *info)
+{
+    siginfo_t sent = *info;
+
+    sent.si_code = SI_QUEUE;
+    sent.si_errno = info->si_code == SI_QUEUE ? rank->mark : -rank->mark;
+    for (int i = 0; i < IMAGE_WAITERS; i++) {
+        const struct image_waiter *waiter = &rank->waiters[i];
+        pid_t tid = atomic_load(&waiter->tid);
+        if (tid > 0 && (atomic_load(&waiter->set) & image_signal_bit(number)) &&
+            syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &sent) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool has_waiter(const struct image_signals *rank, int number)
+{
+    for (int i = 0; i < IMAGE_WAITERS; i++)
+        if (atomic_load(&rank->waiters[i].tid) > 0 &&
+            (atomic_load(&rank->waiters[i].set) & image_signal_bit(number)))
+            return true;
+    return false;
+}
+
+/* True if the rank's main thread blocks the signal or waits for it. A handler may be for one of the other threads, but not if these
+ * wait in sigwait. */
+static bool does_block(const struct image_signals *rank, int number)
+{
+    uint64_t bit = image_signal_bit(number);
+
+    if (atomic_load(&rank->awaited) & bit)
+        return true;
+    return (atomic_load(&rank->blocked) & bit) &&
+           ((atomic_load(&rank->was_awaited) & bit) || !image_signals_has_handler(rank, number) ||
+            !atomic_load(&rank->libc->has_threads));
+}
+
 bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info)
 {
     uint64_t bit = image_signal_bit(number);
-    pid_t waiter = atomic_load(&rank->waiter);
-    bool is_awaited = atomic_load(&rank->awaited) & bit;
-    siginfo_t sent = *info;
 
-    if (atomic_load(&rank->has_ended))
-        return false;
-    sent.si_code = SI_QUEUE;
-    sent.si_errno = info->si_code == SI_QUEUE ? rank->mark : -rank->mark;
-    if (is_awaited && waiter && syscall(SYS_rt_tgsigqueueinfo, getpid(), waiter, number, &sent) == 0)
-        return true;
-    /* The handler may be for one of its other threads. */
-    if (!is_awaited && (!(atomic_load(&rank->blocked) & bit) ||
-                        (image_signals_has_handler(rank, number) && atomic_load(&rank->libc->has_threads))))
-        return false;
-    atomic_fetch_or(&rank->pending, bit);
-    return true;
+    for (;;) {
+        if (atomic_load(&rank->has_ended))
+            return false;
+        if (send_to_waiter(rank, number, info))
+            return true;
+        if (!does_block(rank, number))
+            return false;
+        atomic_fetch_or(&rank->pending, bit);
+        if ((does_block(rank, number) && !has_waiter(rank, number)) ||
+            !(atomic_fetch_and(&rank->pending, ~bit) & bit))
+            return true;
+    }
 }
 
 static int image_libc_raise(int number)
 {
     struct image_signals *rank = signals_of_main(false);
+    int result;
 
-    if (!rank || number <= 0 || number >= NSIG || image_fault_index(number) >= 0 ||
-        !(atomic_load(&rank->blocked) & image_signal_bit(number)))
+    if (!rank || number <= 0 || number >= NSIG || image_fault_index(number) >= 0)
         return raise(number);
+    if (!(atomic_load(&rank->blocked) & image_signal_bit(number))) {
+        result = raise(number);
+        image_mask_deliver(number);
+        return result;
+    }
     atomic_fetch_or(&rank->pending, image_signal_bit(number));
     return 0;
 }
 IMAGE_REBINDS(image_libc_raise, "raise", "gsignal"); /* another rank of the OS thread would get it */
 
+/* The buffer has the mask of the OS thread, with what other ranks blocked then. */
+static void image_libc_longjmp(struct __jmp_buf_tag *buffer, int value)
+{
+    struct image_signals *rank = buffer->__mask_was_saved ? signals_of_main(false) : NULL;
+    struct __jmp_buf_tag without_mask;
+    uint64_t saved, others;
+
+    if (!rank)
+        siglongjmp(buffer, value);
+    saved = to_bits(&buffer->__saved_mask);
+    others = blocked_by_others(rank);
+    without_mask = *buffer;
+    without_mask.__mask_was_saved = 0;
+    set_mask(rank, SIG_SETMASK, saved & (~others | atomic_load(&rank->blocked)));
+    siglongjmp(&without_mask, value);
+}
+IMAGE_REBINDS(image_libc_longjmp, "siglongjmp", "longjmp", "_longjmp", "__longjmp_chk"); /* may set the mask */
+
 /* ---- Waits ---- */
+
+/* sigtimedwait, which would hide that a signal is to this thread only (SI_TKILL). A cancellation point if is_cancellable. */
+static int take_signal(const sigset_t *set, siginfo_t *info_out, const struct timespec *limit,
+                       bool is_cancellable)
+{
+    int type, number;
+
+    if (is_cancellable)
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    number = (int)syscall(SYS_rt_sigtimedwait, set, info_out, limit, NSIG / 8);
+    if (is_cancellable)
+        pthread_setcanceltype(type, NULL);
+    return number;
+}
 
 /* Delivers what the OS thread's kernel mask holds back though this rank does not block it. */
 static void deliver_held(struct image_signals *rank)
 {
     static const struct timespec at_once;
+    uint64_t bits = blocked_by_others(rank) & ~atomic_load(&rank->blocked);
     sigset_t held;
     siginfo_t info;
     int number;
 
-    to_set(blocked_by_others(rank) & ~atomic_load(&rank->blocked), &held);
-    while ((number = sigtimedwait(&held, &info, &at_once)) > 0)
+    if (!bits)
+        return;
+    to_set(bits, &held);
+    while ((number = take_signal(&held, &info, &at_once, false)) > 0)
         if (image_signals_pass_on(rank, number, &info))
-            image_signals_run(rank, number);
+            image_signals_run(rank, number, &info);
+}
+
+void image_mask_deliver(int number)
+{
+    struct image_signals *rank = signals_of_main(false);
+    int saved_errno = errno;
+
+    if (rank && (blocked_by_others(rank) & image_signal_bit(number)))
+        deliver_held(rank);
+    errno = saved_errno;
+}
+
+void image_mask_begin(struct image_mask *changed_out, const sigset_t *mask, struct image_wait *wait)
+{
+    changed_out->rank = mask ? image_signals_make(image_libc_current()) : NULL;
+    if (!changed_out->rank)
+        return;
+    wait->n_pauses = 1; /* handlers that have run before the first pause end the wait, too */
+    wait->handled = image_handled_now();
+    changed_out->before = set_mask(changed_out->rank, SIG_SETMASK, to_bits(mask));
+}
+
+void image_mask_poll(const struct image_mask *changed)
+{
+    if (changed->rank)
+        deliver_held(changed->rank);
+}
+
+void image_mask_end(const struct image_mask *changed)
+{
+    int saved_errno = errno;
+
+    if (changed->rank)
+        set_mask(changed->rank, SIG_SETMASK, changed->before);
+    errno = saved_errno;
 }
 
 /* Waits until a handler has run while the rank has this mask. */
-static int suspend(struct image_signals *rank, uint64_t mask)
+static int suspend(const sigset_t *mask)
 {
-    struct image_wait wait = {.n_pauses = 1, .handled = image_handled_now()};
-    uint64_t before = set_mask(rank, SIG_SETMASK, mask);
+    struct image_wait wait = {0};
+    struct image_mask changed;
 
+    image_mask_begin(&changed, mask, &wait);
+    if (!changed.rank)
+        return sigsuspend(mask);
     for (;;) {
-        deliver_held(rank);
+        image_mask_poll(&changed);
         if (image_wait_is_interrupted(&wait, false))
             break;
         image_cancel_point();
         image_wait_pause(&wait);
     }
-    set_mask(rank, SIG_SETMASK, before);
+    image_mask_end(&changed);
     errno = EINTR;
     return -1;
 }
 
-static struct image_signals *signals_of_waiter(void)
-{
-    return image_can_wait() ? image_signals_make(image_libc_current()) : NULL;
-}
-
 static int image_libc_sigsuspend(const sigset_t *set)
 {
-    struct image_signals *rank = signals_of_waiter();
-
-    return rank ? suspend(rank, to_bits(set)) : sigsuspend(set);
+    return image_can_wait() ? suspend(set) : sigsuspend(set);
 }
 IMAGE_REBINDS(image_libc_sigsuspend, "sigsuspend", "__sigsuspend");
 
 static int image_libc_pause(void)
 {
-    struct image_signals *rank = signals_of_waiter();
+    sigset_t set;
 
-    return rank ? suspend(rank, set_mask(rank, SIG_BLOCK, 0)) : pause();
+    if (!image_can_wait())
+        return pause();
+    image_mask_get(&set);
+    return suspend(&set);
 }
 IMAGE_REBINDS(image_libc_pause, "pause");
 
@@ -228,7 +347,7 @@ IMAGE_REBINDS(image_libc_pause, "pause");
 static int take_from_kernel(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
                             const struct timespec *limit)
 {
-    int number = sigtimedwait(set, info_out, limit);
+    int number = take_signal(set, info_out, limit, !image_is_on_rank());
 
     if (number > 0)
         return image_signals_pass_on(rank, number, info_out) ? number : 0;
@@ -252,14 +371,13 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* sigtimedwait of a main thread. end_ns 0: without a limit. */
-static int wait_on_main(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out, uint64_t end_ns)
+/* wait_on_main while the rank blocks these signals. */
+static int poll_on_main(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out, uint64_t end_ns)
 {
     static const struct timespec at_once;
     struct image_wait wait = {0};
     int number;
 
-    atomic_fetch_or(&rank->awaited, to_bits(set));
     while ((number = take(rank, set, info_out, &at_once)) == 0 || (number < 0 && errno == EINTR)) {
         uint64_t now = end_ns ? now_ns() : 0;
         if (end_ns && now >= end_ns) {
@@ -275,25 +393,58 @@ static int wait_on_main(struct image_signals *rank, const sigset_t *set, siginfo
     return number;
 }
 
-static void end_waiting(void *rank)
+/* sigtimedwait of a main thread. end_ns 0: without a limit. */
+static int wait_on_main(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out, uint64_t end_ns)
 {
-    atomic_store(&((struct image_signals *)rank)->waiter, 0);
+    bool is_blocked = (to_bits(set) & ~atomic_load(&rank->blocked)) == 0;
+    uint64_t before = is_blocked ? 0 : set_mask(rank, SIG_BLOCK, to_bits(set));
+    int number, saved_errno;
+
+    atomic_store(&rank->awaited, to_bits(set));
+    number = poll_on_main(rank, set, info_out, end_ns);
+    saved_errno = errno;
+    atomic_store(&rank->awaited, 0);
+    if (!is_blocked)
+        set_mask(rank, SIG_SETMASK, before);
+    errno = saved_errno;
+    return number;
+}
+
+/* An element for the calling thread; NULL: there is none. */
+static struct image_waiter *begin_waiting(struct image_signals *rank, uint64_t set)
+{
+    for (int i = 0; i < IMAGE_WAITERS; i++) {
+        pid_t none = 0;
+        if (atomic_compare_exchange_strong(&rank->waiters[i].tid, &none, -1)) {
+            atomic_store(&rank->waiters[i].set, set);
+            atomic_store(&rank->waiters[i].tid, gettid());
+            return &rank->waiters[i];
+        }
+    }
+    return NULL;
+}
+
+static void end_waiting(void *waiter)
+{
+    if (waiter)
+        atomic_store(&((struct image_waiter *)waiter)->tid, 0);
 }
 
 /* sigtimedwait of another thread of the rank. */
 static int wait_on_thread(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
                           uint64_t end_ns)
 {
-    struct timespec left;
+    struct image_waiter *waiter = begin_waiting(rank, to_bits(set));
     int number;
 
-    pthread_cleanup_push(end_waiting, rank);
-    atomic_fetch_or(&rank->awaited, to_bits(set));
-    atomic_store(&rank->waiter, gettid());
+    pthread_cleanup_push(end_waiting, waiter);
     do {
         uint64_t now = end_ns ? now_ns() : 0, left_ns = end_ns > now ? end_ns - now : 0;
+        struct timespec left;
+        if (!waiter && (!end_ns || left_ns > POLL_NS))
+            left_ns = POLL_NS;
         left = (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
-        number = take(rank, set, info_out, end_ns ? &left : NULL);
+        number = take(rank, set, info_out, end_ns || !waiter ? &left : NULL);
     } while (number == 0 && (!end_ns || now_ns() < end_ns));
     pthread_cleanup_pop(1);
     if (number == 0)
@@ -315,6 +466,7 @@ static int image_libc_sigtimedwait(const sigset_t *set, siginfo_t *info_out, con
         end_ns = now_ns() +
                  (limit->tv_sec < 1 << 30 ? (uint64_t)limit->tv_sec * NS_PER_S : UINT64_C(1) << 60) +
                  (uint64_t)limit->tv_nsec;
+    atomic_fetch_or(&rank->was_awaited, to_bits(set));
     number =
         image_can_wait() ? wait_on_main(rank, set, &info, end_ns) : wait_on_thread(rank, set, &info, end_ns);
     if (number > 0 && info_out)

@@ -147,7 +147,7 @@ static struct image_libc *target_of(int number, siginfo_t *info)
                : NULL;
 }
 
-int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
+static int send_signal(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
 {
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
     int mark = libc->signals && image_fault_index(number) < 0 ? libc->signals->mark : 0;
@@ -164,25 +164,45 @@ int image_signals_send(struct image_libc *libc, pid_t tid, int number, const uni
     return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
 }
 
-static pid_t main_tid_of(const struct image_signals *rank)
+int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
 {
-    return image_rebind_client.main_tid ? image_rebind_client.main_tid(rank->libc->main_thread.image) : 0;
+    int result = send_signal(libc, tid, number, value);
+
+    if (result == 0 && tid == gettid())
+        image_mask_deliver(number);
+    return result;
 }
 
-bool image_signals_are_here(const struct image_signals *rank)
+static pid_t main_tid_of(struct image_signals *rank)
 {
-    return main_tid_of(rank) == gettid();
+    return image_rebind_client.main_tid
+               ? image_rebind_client.main_tid(rank->libc->main_thread.image, &rank->place)
+               : 0;
+}
+
+bool image_signals_are_at(struct image_signals *rank, pid_t tid)
+{
+    return main_tid_of(rank) == tid;
+}
+
+/* True if a rank of this OS thread blocks the signal. */
+static bool is_blocked_at(pid_t tid, int number)
+{
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        if ((atomic_load(&rank->blocked) & image_signal_bit(number)) && image_signals_are_at(rank, tid))
+            return true;
+    return false;
 }
 
 /* Has the rank's handler run on the OS thread of its main thread; false: here. The kernel merges equal signals to a thread, so
- * one may be for several ranks. */
-static bool send_to_main(struct image_signals *rank, int number, const siginfo_t *info)
+ * one may be for several ranks. is_blocked: by a rank. */
+static bool send_to_main(struct image_signals *rank, int number, const siginfo_t *info, bool is_blocked)
 {
     siginfo_t sent = *info;
     pid_t tid = main_tid_of(rank);
 
-    if (!tid || tid == gettid() || (atomic_load(&rank->blocked) & image_signal_bit(number)))
-        return false; /* the handler is for a thread that does not block it */
+    if (!tid || tid == gettid() || (is_blocked && is_blocked_at(tid, number)))
+        return false; /* the handler is for a thread that does not block it, or the kernel would keep it */
     sent.si_errno = MARK_QUEUED;
     atomic_fetch_or(&rank->queued, image_signal_bit(number));
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &sent) == 0)
@@ -196,12 +216,13 @@ static bool run_queued(int number, siginfo_t *info, void *context)
 {
     uint64_t bit = image_signal_bit(number);
     bool is_only = info->si_errno == MARK_QUEUED;
+    pid_t tid = gettid();
 
     if (is_only)
         info->si_errno = 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        if ((atomic_load(&rank->queued) & bit) && image_signals_are_here(rank) &&
-            (atomic_fetch_and(&rank->queued, ~bit) & bit))
+        if ((atomic_load(&rank->queued) & bit) && image_signals_are_at(rank, tid) &&
+            (atomic_fetch_and(&rank->queued, ~bit) & bit) && !image_mask_keeps(rank, number, info))
             call_handler_of(rank, number, info, context);
     return is_only;
 }
@@ -209,12 +230,14 @@ static bool run_queued(int number, siginfo_t *info, void *context)
 /* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it. */
 static bool call_all(struct image_signals *except, int number, siginfo_t *info, void *context)
 {
-    bool is_handled = false;
+    bool is_handled = false, is_blocked = false;
 
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        is_blocked |= (atomic_load(&rank->blocked) & image_signal_bit(number)) != 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
         if (rank != except)
             is_handled |= image_mask_keeps(rank, number, info) ||
-                          (image_signals_has_handler(rank, number) && send_to_main(rank, number, info)) ||
+                          (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
                           call_handler_of(rank, number, info, context) || does_ignore(rank, number);
     return is_handled;
 }
@@ -242,11 +265,9 @@ static void on_signal(int number, siginfo_t *info, void *context)
         do_without(NULL, number, info, context);
 }
 
-void image_signals_run(struct image_signals *rank, int number)
+void image_signals_run(struct image_signals *rank, int number, siginfo_t *info)
 {
-    siginfo_t info = {.si_signo = number, .si_code = SI_USER};
-
-    call_one(rank->libc, number, &info, NULL);
+    call_one(rank->libc, number, info, NULL);
 }
 
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info)
@@ -296,6 +317,7 @@ void image_signals_forget(struct image_libc *libc)
     atomic_store(&libc->signals->has_ended, true);
     atomic_store(&libc->signals->blocked, 0);
     atomic_store(&libc->signals->awaited, 0);
+    atomic_store(&libc->signals->was_awaited, 0);
     atomic_store(&libc->signals->queued, 0);
     memset(libc->signals->is_set, 0,
            sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */

@@ -34,6 +34,13 @@ void image_on_fault(int number, siginfo_t *info, void *context);
 
 /* ---- Other signals ---- */
 
+/* A thread in sigwait that is not a main thread. */
+struct image_waiter {
+    _Atomic pid_t tid;    /* the kernel's id; 0: the element is free; -1: it is no longer, but not filled in */
+    _Atomic uint64_t set; /* it waits for these */
+};
+enum { IMAGE_WAITERS = 4 }; /* others of a rank poll */
+
 /* What a rank has set for them. */
 struct image_signals {
     int mark; /* in si_errno of a signal that is for this rank alone; > 0 */
@@ -45,9 +52,10 @@ struct image_signals {
         queued; /* its handlers have to run for these on the OS thread of its main thread, which has been sent one */
     _Atomic uint64_t blocked; /* by its main thread */
     _Atomic uint64_t pending; /* of these: they have come to the process, or to the rank */
-    _Atomic uint64_t awaited; /* one of its threads waits, or has waited, for these in sigwait */
-    _Atomic pid_t
-        waiter; /* the kernel's id of the thread that waits, unless it is the main thread; 0: none */
+    _Atomic uint64_t awaited;     /* the main thread waits for these in sigwait */
+    _Atomic uint64_t was_awaited; /* one of its threads waits, or has waited, for these */
+    struct image_waiter waiters[IMAGE_WAITERS];
+    atomic_int place; /* for image_rebind_client.main_tid */
     struct image_libc *libc;
     _Atomic(struct image_signals *) next; /* link of the list of all */
 };
@@ -61,11 +69,11 @@ struct image_signals *image_signals_make(struct image_libc *libc);
 /* True if a function of the rank handles the signal. */
 bool image_signals_has_handler(const struct image_signals *rank, int number);
 
-/* True if the running OS thread is that of the rank's main thread. */
-bool image_signals_are_here(const struct image_signals *rank);
+/* True if this OS thread is that of the rank's main thread. */
+bool image_signals_are_at(struct image_signals *rank, pid_t tid);
 
 /* Runs the rank's handler, or the default action, for a signal that was pending. */
-void image_signals_run(struct image_signals *rank, int number);
+void image_signals_run(struct image_signals *rank, int number, siginfo_t *info);
 
 /* Delivers a signal that a thread has taken from the kernel, and that is not for `taker`, as if each other rank were a process.
  * Returns true if it is for `taker`, too: `info` has become that of a signal without a mark. Never switches. */
