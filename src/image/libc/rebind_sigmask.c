@@ -181,7 +181,7 @@ static bool does_block(const struct image_signals *rank, int number)
         return true;
     return (atomic_load(&rank->blocked) & bit) &&
            ((atomic_load(&rank->was_awaited) & bit) || !image_signals_has_handler(rank, number) ||
-            !atomic_load(&rank->libc->has_threads));
+            atomic_load(&rank->libc->n_threads) == 0);
 }
 
 bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info)
