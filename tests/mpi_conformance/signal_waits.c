@@ -245,7 +245,8 @@ static void check_masked_waits(void)
         else
             result = epoll_pwait(epoll_fd, &event, 1, 1000000, &none);
         MTEST_CHECK(result == -1 && errno == EINTR && n_signals == i + 1,
-                    "wait %d with a mask: result %d, the handler has run %d times", i, result, (int)n_signals);
+                    "wait %d with a mask: result %d, the handler has run %d times", i, result,
+                    (int)n_signals);
         sigprocmask(SIG_SETMASK, NULL, &set);
         MTEST_CHECK(sigismember(&set, SIGUSR1) == 1, "the wait has changed the mask");
     }

@@ -235,7 +235,8 @@ static void image_libc_longjmp(struct __jmp_buf_tag *buffer, int value)
     set_mask(rank, SIG_SETMASK, saved & (~others | atomic_load(&rank->blocked)));
     siglongjmp(&without_mask, value);
 }
-IMAGE_REBINDS(image_libc_longjmp, "siglongjmp", "longjmp", "_longjmp", "__longjmp_chk"); /* may set the mask */
+IMAGE_REBINDS(image_libc_longjmp, "siglongjmp", "longjmp", "_longjmp",
+              "__longjmp_chk"); /* may set the mask */
 
 /* ---- Waits ---- */
 
@@ -457,7 +458,7 @@ static int image_libc_sigtimedwait(const sigset_t *set, siginfo_t *info_out, con
     struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
     struct image_signals *rank = libc ? image_signals_make(libc) : NULL;
     uint64_t end_ns = 0;
-    siginfo_t info;
+    siginfo_t info = {.si_signo = 0};
     int number;
 
     if (!rank || (limit && (limit->tv_sec < 0 || limit->tv_nsec < 0 || limit->tv_nsec >= NS_PER_S)))
@@ -469,6 +470,8 @@ static int image_libc_sigtimedwait(const sigset_t *set, siginfo_t *info_out, con
     atomic_fetch_or(&rank->was_awaited, to_bits(set));
     number =
         image_can_wait() ? wait_on_main(rank, set, &info, end_ns) : wait_on_thread(rank, set, &info, end_ns);
+    if (info.si_code == SI_TKILL)
+        info.si_code = SI_USER; /* as the C library does */
     if (number > 0 && info_out)
         *info_out = info;
     return number;

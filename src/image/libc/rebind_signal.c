@@ -236,9 +236,10 @@ static bool call_all(struct image_signals *except, int number, siginfo_t *info, 
         is_blocked |= (atomic_load(&rank->blocked) & image_signal_bit(number)) != 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
         if (rank != except)
-            is_handled |= image_mask_keeps(rank, number, info) ||
-                          (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
-                          call_handler_of(rank, number, info, context) || does_ignore(rank, number);
+            is_handled |=
+                image_mask_keeps(rank, number, info) ||
+                (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
+                call_handler_of(rank, number, info, context) || does_ignore(rank, number);
     return is_handled;
 }
 

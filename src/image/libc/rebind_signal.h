@@ -36,7 +36,7 @@ void image_on_fault(int number, siginfo_t *info, void *context);
 
 /* A thread in sigwait that is not a main thread. */
 struct image_waiter {
-    _Atomic pid_t tid;    /* the kernel's id; 0: the element is free; -1: it is no longer, but not filled in */
+    _Atomic pid_t tid; /* the kernel's id; 0: the element is free; -1: it is no longer, but not filled in */
     _Atomic uint64_t set; /* it waits for these */
 };
 enum { IMAGE_WAITERS = 4 }; /* others of a rank poll */
@@ -50,8 +50,8 @@ struct image_signals {
     atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
     _Atomic uint64_t
         queued; /* its handlers have to run for these on the OS thread of its main thread, which has been sent one */
-    _Atomic uint64_t blocked; /* by its main thread */
-    _Atomic uint64_t pending; /* of these: they have come to the process, or to the rank */
+    _Atomic uint64_t blocked;     /* by its main thread */
+    _Atomic uint64_t pending;     /* of these: they have come to the process, or to the rank */
     _Atomic uint64_t awaited;     /* the main thread waits for these in sigwait */
     _Atomic uint64_t was_awaited; /* one of its threads waits, or has waited, for these */
     struct image_waiter waiters[IMAGE_WAITERS];

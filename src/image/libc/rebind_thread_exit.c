@@ -300,7 +300,9 @@ static pid_t tid_of_main(pthread_t target)
 
     atomic_int place = 0;
 
-    return libc && image_rebind_client.main_tid ? image_rebind_client.main_tid(libc->main_thread.image, &place) : 0;
+    return libc && image_rebind_client.main_tid
+               ? image_rebind_client.main_tid(libc->main_thread.image, &place)
+               : 0;
 }
 
 static int image_libc_pthread_sigqueue(pthread_t target, int number, const union sigval value)
