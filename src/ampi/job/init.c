@@ -36,11 +36,14 @@ static void set_initial_errors(struct ampi_rank *self)
 {
     const char *name = ampi_rank_spawn(self) > 0 ? NULL : secure_getenv(BASE_INITIAL_ERRHANDLER_ENV);
     int number = name ? ampi_errhandler_find(name) : self->initial_errors;
-    struct ampi_comm *comms[] = {self->world, ampi_comm_self(self), self->parent};
+    struct ampi_comm *comms[] = {self->world, NULL, self->parent};
 
     if (number < 0)
         base_fatal(1, BASE_INITIAL_ERRHANDLER_ENV "=%s: not the name of an error handler", name);
-    for (size_t i = 0; number > 0 && i < BASE_COUNT(comms); i++)
+    if (BASE_LIKELY(number == 0))
+        return;
+    comms[1] = ampi_comm_self(self); /* made at its first use, because it takes 5 KiB */
+    for (size_t i = 0; i < BASE_COUNT(comms); i++)
         if (comms[i])
             (void)ampi_errhandler_set(&comms[i]->errhandler, ampi_errhandler_numbered(number),
                                       AMPI_ERRHANDLER_COMM);
