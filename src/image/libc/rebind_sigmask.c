@@ -204,16 +204,13 @@ bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *i
 
 static int image_libc_raise(int number)
 {
-    struct image_signals *rank = signals_of_main(false);
-    int result;
+    bool is_counted = number > 0 && number < NSIG && image_fault_index(number) < 0;
+    struct image_signals *rank = is_counted ? signals_of_main(true) : NULL;
 
-    if (!rank || number <= 0 || number >= NSIG || image_fault_index(number) >= 0)
+    if (!rank)
         return raise(number);
-    if (!(atomic_load(&rank->blocked) & image_signal_bit(number))) {
-        result = raise(number);
-        image_mask_deliver(number);
-        return result;
-    }
+    if (!(atomic_load(&rank->blocked) & image_signal_bit(number)))
+        return image_signals_send(rank->libc, gettid(), number, NULL);
     atomic_fetch_or(&rank->pending, image_signal_bit(number));
     return 0;
 }

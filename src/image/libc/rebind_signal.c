@@ -134,6 +134,32 @@ static struct image_signals *take_mark(siginfo_t *info)
     return rank;
 }
 
+static pid_t main_tid_of(struct image_signals *rank)
+{
+    return image_rebind_client.main_tid
+               ? image_rebind_client.main_tid(rank->libc->main_thread.image, &rank->place)
+               : 0;
+}
+
+bool image_signals_are_at(struct image_signals *rank, pid_t tid)
+{
+    return main_tid_of(rank) == tid;
+}
+
+/* The rank that a signal to this OS thread is for: the running one, but if it has set no action, one of the thread's that has. */
+static struct image_libc *rank_of_thread(int number)
+{
+    struct image_libc *current = image_libc_current();
+    pid_t tid = gettid();
+
+    if (image_is_forked_child() || (current && current->signals && current->signals->is_set[number]))
+        return current;
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
+        if (image_signals_has_handler(rank, number) && image_signals_are_at(rank, tid))
+            return rank->libc;
+    return current;
+}
+
 /* The rank that the signal is for: of the calling thread, or by its mark, because a main thread's signal may interrupt another
  * rank. NULL: all. */
 static struct image_libc *target_of(int number, siginfo_t *info)
@@ -142,9 +168,9 @@ static struct image_libc *target_of(int number, siginfo_t *info)
 
     if (marked)
         return marked->libc;
-    return info->si_code == SI_TKILL || is_of_call(number, info) || image_is_forked_child()
-               ? image_libc_current()
-               : NULL;
+    if (info->si_code == SI_TKILL)
+        return rank_of_thread(number);
+    return is_of_call(number, info) || image_is_forked_child() ? image_libc_current() : NULL;
 }
 
 static int send_signal(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
@@ -171,18 +197,6 @@ int image_signals_send(struct image_libc *libc, pid_t tid, int number, const uni
     if (result == 0 && tid == gettid())
         image_mask_deliver(number);
     return result;
-}
-
-static pid_t main_tid_of(struct image_signals *rank)
-{
-    return image_rebind_client.main_tid
-               ? image_rebind_client.main_tid(rank->libc->main_thread.image, &rank->place)
-               : 0;
-}
-
-bool image_signals_are_at(struct image_signals *rank, pid_t tid)
-{
-    return main_tid_of(rank) == tid;
 }
 
 /* True if a rank of this OS thread blocks the signal. */
