@@ -302,26 +302,44 @@ bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *i
 /* Finds or makes the rank's element of the list. With the lock held; NULL: no memory. */
 static struct image_signals *signals_of(struct image_libc *libc)
 {
-    if (!libc->signals && (libc->signals = calloc(1, sizeof *libc->signals))) {
-        libc->signals->libc = libc;
-        libc->signals->mark = atomic_load(&ranks) ? atomic_load(&ranks)->mark + 1 : 1;
-        atomic_store(&libc->signals->next, atomic_load(&ranks));
-        atomic_store(&ranks, libc->signals);
+    struct image_signals *made = libc->signals ? NULL : calloc(1, sizeof *made);
+
+    if (made) {
+        made->libc = libc;
+        made->mark = atomic_load(&ranks) ? atomic_load(&ranks)->mark + 1 : 1;
+        atomic_store(&made->next, atomic_load(&ranks));
+        atomic_store(&ranks, made);
+        libc->signals = made; /* last: other threads of the rank read it without the lock */
     }
     return libc->signals;
 }
 
-struct image_signals *image_signals_make(struct image_libc *libc)
+/* A handler that interrupts a holder of the lock could wait for it for ever. */
+static void lock_signals(sigset_t *before_out)
 {
-    struct image_signals *made;
-    sigset_t all, before;
+    sigset_t all;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_sigmask(SIG_SETMASK, &all, before_out);
     pthread_mutex_lock(&image_signals_lock);
-    made = signals_of(libc);
+}
+
+static void unlock_signals(const sigset_t *before)
+{
     pthread_mutex_unlock(&image_signals_lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+struct image_signals *image_signals_make(struct image_libc *libc)
+{
+    struct image_signals *made = libc->signals;
+    sigset_t before;
+
+    if (made)
+        return made;
+    lock_signals(&before);
+    made = signals_of(libc);
+    unlock_signals(&before);
     return made;
 }
 
@@ -438,19 +456,16 @@ static int set_of(struct image_libc *libc, int number, const struct sigaction *w
                   struct sigaction *old_out)
 {
     int index = libc ? image_fault_index(number) : -1, result;
-    sigset_t all, before;
+    sigset_t before;
 
     if (!libc || number <= 0 || number >= NSIG)
         return sigaction(number, wanted, old_out);
     if (image_shares_memory())
         return set_in_child(libc, number, wanted, old_out);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_mutex_lock(&image_signals_lock);
+    lock_signals(&before);
     result = index < 0 ? set_counted(libc, number, wanted, old_out)
                        : image_fault_set(libc, index, wanted, old_out);
-    pthread_mutex_unlock(&image_signals_lock);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    unlock_signals(&before);
     return result;
 }
 
