@@ -17,7 +17,7 @@ int ampi_work_table_find(const struct ampi_work_table *table, uintptr_t at)
 
     while (low < high) {
         int mid = (low + high) / 2;
-        if (table->entries[mid]->to <= at)
+        if (table->ends[mid] <= at)
             low = mid + 1;
         else
             high = mid;
@@ -34,6 +34,15 @@ struct ampi_work_entry *ampi_work_table_get(const struct ampi_work_table *table,
     return table->entries[i];
 }
 
+static void grow(struct ampi_work_table *table)
+{
+    table->capacity = table->capacity ? 2 * table->capacity : 64;
+    table->entries = base_realloc(table->entries, (size_t)table->capacity * sizeof(struct ampi_work_entry *),
+                                  "the data of work");
+    table->ends =
+        base_realloc(table->ends, (size_t)table->capacity * sizeof *table->ends, "the data of work");
+}
+
 struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintptr_t from, uintptr_t to,
                                             bool is_device)
 {
@@ -45,11 +54,8 @@ struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintp
     BASE_ASSERT(i == table->n || table->entries[i]->from >= to);
     if (!is_device && !gpu_worker_take(table->worker, n_bytes, &block))
         return NULL;
-    if (table->n == table->capacity) {
-        table->capacity = table->capacity ? 2 * table->capacity : 64;
-        table->entries = base_realloc(
-            table->entries, (size_t)table->capacity * sizeof(struct ampi_work_entry *), "the data of work");
-    }
+    if (table->n == table->capacity)
+        grow(table);
     entry = base_calloc(1, sizeof *entry, "the data of work");
     entry->from = from;
     entry->to = to;
@@ -58,7 +64,9 @@ struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintp
     entry->address = is_device ? from : block + skipped;
     memmove(&table->entries[i + 1], &table->entries[i],
             (size_t)(table->n - i) * sizeof(struct ampi_work_entry *));
+    memmove(&table->ends[i + 1], &table->ends[i], (size_t)(table->n - i) * sizeof *table->ends);
     table->entries[i] = entry;
+    table->ends[i] = to;
     table->n++;
     ampi_work_table_touch(table, entry);
     return entry;
@@ -72,6 +80,8 @@ void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entr
     table->n--;
     memmove(&table->entries[i], &table->entries[i + 1],
             (size_t)(table->n - i) * sizeof(struct ampi_work_entry *));
+    memmove(&table->ends[i], &table->ends[i + 1], (size_t)(table->n - i) * sizeof *table->ends);
+    table->n_removed++;
     if (entry->block_bytes > 0)
         gpu_worker_give(table->worker, entry->block, entry->block_bytes);
     ampi_ranges_free(&entry->valid);
@@ -110,7 +120,8 @@ bool ampi_work_table_validate(const struct ampi_work_table *table)
 {
     for (int i = 0; i < table->n; i++) {
         const struct ampi_work_entry *entry = table->entries[i];
-        if (entry->from >= entry->to || (i > 0 && table->entries[i - 1]->to > entry->from))
+        if (entry->from >= entry->to || table->ends[i] != entry->to ||
+            (i > 0 && table->ends[i - 1] > entry->from))
             return false;
         for (int j = 0; j < entry->dirty.n; j++)
             if (!ampi_ranges_contain(&entry->valid, entry->dirty.list[j].from, entry->dirty.list[j].to))

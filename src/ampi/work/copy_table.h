@@ -31,9 +31,11 @@ struct ampi_work_entry {
 struct ampi_work_table {
     struct gpu_worker *worker;
     struct ampi_work_entry **entries; /* sorted */
+    uintptr_t *ends;                  /* of the entries: a search reads nothing else */
     int n;
     int capacity;
-    uint64_t clock; /* of uses */
+    uint64_t clock;     /* of uses */
+    uint64_t n_removed; /* entries: none has gone since this was the same */
 };
 
 /* The index of the first entry that ends above the address; the entries from there on that begin below another address overlap a range. */

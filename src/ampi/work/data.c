@@ -221,7 +221,7 @@ static struct ampi_range range_of(const struct ampi_work *work, const struct amp
 {
     struct ampi_range range = {buffer->rows.from, ampi_rows_end(&buffer->rows)};
 
-    for (int i = 0; i < work->n_buffers; i++) {
+    for (int i = 0; i < work->n_buffers && !work->is_apart; i++) {
         uintptr_t from = work->buffers[i].rows.from, to = ampi_rows_end(&work->buffers[i].rows);
         if (from < range.to && range.from < to && (from < range.from || to > range.to)) {
             range.from = from < range.from ? from : range.from;
@@ -257,14 +257,15 @@ static enum ampi_work_result join(struct ampi_work_device *device, struct ampi_r
     return AMPI_WORK_READY;
 }
 
-/* Makes sure that one entry holds all of the buffer. */
+/* Makes sure that one entry holds all of the buffer: buffer->entry, while no entry is removed. */
 static enum ampi_work_result provide(struct ampi_work_device *device, const struct ampi_work *work,
-                                     const struct ampi_work_buffer *buffer)
+                                     struct ampi_work_buffer *buffer)
 {
     struct ampi_range range = range_of(work, buffer);
     struct ampi_work_entry *entry = ampi_work_table_get(&device->table, range.from, range.to);
     enum ampi_work_result result;
 
+    buffer->entry = entry;
     if (entry)
         return AMPI_WORK_READY;
     result = join(device, &range);
@@ -273,16 +274,19 @@ static enum ampi_work_result provide(struct ampi_work_device *device, const stru
         if (!entry)
             result = make_room(device, range.to - range.from, work);
     }
+    buffer->entry = entry;
     return result;
 }
 
-/* An entry may have been removed for a later one of the request. */
+/* Looks for all entries again: one may have been removed for a later one of the request. */
 static bool has_all(const struct ampi_work_device *device, const struct ampi_work *work)
 {
-    for (int i = 0; i < work->n_buffers; i++)
-        if (!ampi_work_table_get(&device->table, work->buffers[i].rows.from,
-                                 ampi_rows_end(&work->buffers[i].rows)))
+    for (int i = 0; i < work->n_buffers; i++) {
+        struct ampi_work_buffer *buffer = &work->buffers[i];
+        buffer->entry = ampi_work_table_get(&device->table, buffer->rows.from, ampi_rows_end(&buffer->rows));
+        if (!buffer->entry)
             return false;
+    }
     return true;
 }
 
@@ -331,10 +335,9 @@ static void upload(struct ampi_work_device *device, struct ampi_work_entry *entr
 static void use(struct ampi_work_device *device, struct ampi_work_buffer *buffer)
 {
     const struct ampi_rows *rows = &buffer->rows;
-    struct ampi_work_entry *entry = ampi_work_table_get(&device->table, rows->from, ampi_rows_end(rows));
+    struct ampi_work_entry *entry = buffer->entry;
     struct ampi_work_engine *engine = &ampi_work_engine;
 
-    buffer->entry = entry;
     entry->n_users++;
     ampi_work_table_touch(&device->table, entry);
     if (buffer->is_device)
@@ -357,7 +360,6 @@ static void use(struct ampi_work_device *device, struct ampi_work_buffer *buffer
 static bool is_current(struct ampi_work_device *device, const struct ampi_work_buffer *buffer)
 {
     const struct ampi_rows *rows = &buffer->rows;
-    const struct ampi_work_entry *entry;
 
     if (buffer->is_device)
         return true;
@@ -365,9 +367,9 @@ static bool is_current(struct ampi_work_device *device, const struct ampi_work_b
         return false;
     if (!(buffer->access & AMPI_GPU_WORK_READ) || !is_draining(device, rows))
         return true;
-    entry = ampi_work_table_get(&device->table, rows->from, ampi_rows_end(rows));
     for (size_t i = 0; i < rows->n; i++)
-        if (!ampi_ranges_contain(&entry->valid, ampi_rows_get(rows, i).from, ampi_rows_get(rows, i).to))
+        if (!ampi_ranges_contain(&buffer->entry->valid, ampi_rows_get(rows, i).from,
+                                 ampi_rows_get(rows, i).to))
             return false;
     return true;
 }
@@ -375,12 +377,13 @@ static bool is_current(struct ampi_work_device *device, const struct ampi_work_b
 enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struct ampi_work *work)
 {
     enum ampi_work_result result = AMPI_WORK_READY;
+    uint64_t n_removed = device->table.n_removed;
 
     if (gpu_worker_begin(device->worker))
         return AMPI_WORK_WAIT;
     for (int i = 0; i < work->n_buffers && result == AMPI_WORK_READY; i++)
         result = provide(device, work, &work->buffers[i]);
-    if (result == AMPI_WORK_READY && !has_all(device, work))
+    if (result == AMPI_WORK_READY && n_removed != device->table.n_removed && !has_all(device, work))
         result = AMPI_WORK_FULL;
     for (int i = 0; i < work->n_buffers && result == AMPI_WORK_READY; i++)
         if (!is_current(device, &work->buffers[i]))

@@ -53,7 +53,10 @@ void ampi_ranges_add(struct ampi_ranges *set, uintptr_t from, uintptr_t to)
         joined.from = set->list[end].from < joined.from ? set->list[end].from : joined.from;
         joined.to = set->list[end].to > joined.to ? set->list[end].to : joined.to;
     }
-    replace(set, first, end - first, &joined, 1);
+    if (end - first == 1)
+        set->list[first] = joined;
+    else
+        replace(set, first, end - first, &joined, 1);
 }
 
 void ampi_ranges_remove(struct ampi_ranges *set, uintptr_t from, uintptr_t to)
@@ -146,7 +149,7 @@ bool ampi_rows_overlap(const struct ampi_rows *a, const struct ampi_rows *b)
 }
 
 /* Merges the rows and the ranges that they meet, which first move out of the way: so that many rows move the later ranges once. */
-void ampi_ranges_add_rows(struct ampi_ranges *set, const struct ampi_rows *rows)
+static void add_many(struct ampi_ranges *set, const struct ampi_rows *rows)
 {
     int n_rows = (int)rows->n, first = rows->from > 0 ? ampi_ranges_find(set, rows->from - 1) : 0;
     int out = first, old = first + n_rows, end = set->n + n_rows;
@@ -171,6 +174,14 @@ void ampi_ranges_add_rows(struct ampi_ranges *set, const struct ampi_rows *rows)
     if (out < old)
         memmove(&list[out], &list[old], (size_t)(end - old) * sizeof *list);
     set->n = out + end - old;
+}
+
+void ampi_ranges_add_rows(struct ampi_ranges *set, const struct ampi_rows *rows)
+{
+    if (rows->n == 1)
+        ampi_ranges_add(set, rows->from, ampi_rows_end(rows));
+    else
+        add_many(set, rows);
 }
 
 void ampi_ranges_remove_rows(struct ampi_ranges *set, const struct ampi_rows *rows)

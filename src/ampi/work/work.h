@@ -74,7 +74,7 @@ struct ampi_work_buffer {
     struct ampi_rows rows;
     int access;
     bool is_device;                /* memory of the kind's GPU */
-    struct ampi_work_entry *entry; /* while TAKEN by a batch that is not launched */
+    struct ampi_work_entry *entry; /* while it is taken, until the launch */
     void *address; /* the buffer as the program gave it: rows.from, less the type's lower bound */
 };
 
@@ -86,6 +86,7 @@ struct ampi_work {
     struct ampi_rank *owner;
     int n_buffers;
     struct ampi_work_buffer *buffers;
+    bool is_apart; /* no buffer begins within another one */
     int error;     /* MPI's class */
     int gpu_error; /* CUDA's: then `error` comes from it */
     struct ult_wakeup wakeup;

@@ -311,6 +311,16 @@ static int fill(struct ampi_work *work, const struct AMPI_GPU_Work_buffer buffer
     return error ? error : check_overlap(work);
 }
 
+static bool are_apart(const struct ampi_work *work)
+{
+    for (int i = 0; i < work->n_buffers; i++)
+        for (int j = 0; j < i; j++)
+            if (work->buffers[i].rows.from < ampi_rows_end(&work->buffers[j].rows) &&
+                work->buffers[j].rows.from < ampi_rows_end(&work->buffers[i].rows))
+                return false;
+    return true;
+}
+
 static int submit(struct ampi_rank *self, AMPI_GPU_Work kind, int blocks, const void *args, int n_buffers,
                   const struct AMPI_GPU_Work_buffer buffers[], MPI_Request *request)
 {
@@ -336,6 +346,7 @@ static int submit(struct ampi_rank *self, AMPI_GPU_Work kind, int blocks, const 
     for (int i = 0; i < n_buffers; i++)
         if (!work->buffers[i].is_device)
             ampi_work_widen(&work->buffers[i].rows);
+    work->is_apart = are_apart(work);
     work->request = ampi_request_create(self, &work_kind, NULL, false);
     work->request->u.extra = work;
     if (!self->work) /* also after MPI_Finalize, if a session goes on */
