@@ -30,8 +30,9 @@ bool ucxm_has_failed_peers(void)
 
 bool ucxm_has_gone_peers(void)
 {
-    for (int i = 0; i < ucxm.place.max_procs && ucxm_members_has_universe(); i++)
-        if (__atomic_load_n(&ucxm.processes[i].n_pes, __ATOMIC_ACQUIRE) > 0 && !ucxm_is_present(i))
+    for (int i = 0; i < ucxm.place.max_procs && ucxm_members_may_grow(); i++)
+        if (__atomic_load_n(&ucxm.processes[i].n_pes, __ATOMIC_ACQUIRE) > 0 && !ucxm_is_present(i) &&
+            !ucxm_members_end_together(i))
             return true;
     return ucxm_has_failed_peers();
 }

@@ -242,7 +242,8 @@ struct machine {
      * detected. */
     void (*traffic)(int pe_id, const bool *is_left_out, struct machine_traffic *traffic_out);
 
-    /* Names the processes of other jobs for which close waits too: an array by process. NULL: there are none. */
+    /* Names the processes of other jobs, and of other spawns, for which close waits too: an array by process. NULL: there are
+     * none. */
     void (*link)(const bool *is_linked);
 
     /* Asks the launcher to start programs, as one job, with further variables in their environment (NULL-terminated). Only if

@@ -3,7 +3,8 @@
  * members.c: the processes of a job of Heddle's mpirun, which may grow: MPI_Comm_spawn. Such jobs have one node. In a
  * universe (with any launcher) the processes of several jobs have numbers in the same table, as if a job that does not exist
  * had spawned them; each publishes its address in a file. A process waits only for the end of its own job's processes, and of
- * those that share a communicator with it.
+ * those that share a communicator with it. A spawned one waits only for those of its spawn, and of those that share a
+ * communicator with it, so it ends when it has disconnected; those of the start also answer questions about names.
  *
  * The states of all processes are in a table that all of them map (base/launched.h). The number of processes is not fixed,
  * so they meet at the end by this table, not by the launcher's fence or by messages (shutdown.c).
@@ -26,7 +27,7 @@
 static struct base_launched_table *table; /* NULL: another launcher's job */
 static bool *had_failed;                  /* by process: before this one was attached */
 static const char *universe;              /* the folder of the universe; NULL: none */
-static const bool *linked;                /* by process of another job; NULL: none */
+static const bool *linked;                /* by process of another job or spawn; NULL: none */
 
 static const char *use_table(struct base_launched_table *its)
 {
@@ -137,15 +138,37 @@ void ucxm_members_set(int state)
         atomic_store(&table->states[ucxm.place.proc_id], (uint8_t)state);
 }
 
+static bool is_own(int proc_id)
+{
+    return !universe || (proc_id >= ucxm.place.job_first && proc_id < ucxm.place.job_end);
+}
+
 bool ucxm_members_concern(int proc_id)
 {
-    return !universe || (proc_id >= ucxm.place.job_first && proc_id < ucxm.place.job_end) ||
-           (linked && linked[proc_id]);
+    return is_own(proc_id) || (linked && linked[proc_id]);
 }
 
 void ucxm_members_link(const bool *is_linked)
 {
     linked = is_linked;
+}
+
+static bool is_of_spawn(int proc_id)
+{
+    return proc_id >= ucxm.place.spawn_first && proc_id < ucxm.place.spawn_first + ucxm.place.spawn_n_procs;
+}
+
+bool ucxm_members_end_together(int proc_id)
+{
+    return !universe && is_of_spawn(proc_id);
+}
+
+/* True if this process does not end before that one. */
+static bool is_awaited(int proc_id)
+{
+    bool is_spawned = ucxm.place.spawn_first != ucxm.place.job_first;
+
+    return (is_spawned ? is_of_spawn(proc_id) : is_own(proc_id)) || (linked && linked[proc_id]);
 }
 
 /* The processes are known to have the state when no process was started meanwhile. */
@@ -157,7 +180,7 @@ static bool have_all(int state)
     int end = is_start ? first + ucxm.place.spawn_n_procs : ucxm.place.max_procs;
 
     for (int i = first; i < end; i++)
-        if (state_of(i) != BASE_LAUNCHED_ABSENT && state_of(i) < state && ucxm_members_concern(i) &&
+        if (state_of(i) != BASE_LAUNCHED_ABSENT && state_of(i) < state && is_awaited(i) &&
             !ucxm_is_failed(i))
             return false;
     return n_started == atomic_load(&table->n_started);

@@ -202,6 +202,8 @@ const char *ucxm_members_look_up(int proc_id, void **blob_out, size_t *n_bytes_o
 void ucxm_members_link(const bool *is_linked);
 /* False for a process of another job that is not linked to this one. Any thread. */
 bool ucxm_members_concern(int proc_id);
+/* True for a process that was started with this one, outside a universe. */
+bool ucxm_members_end_together(int proc_id);
 /* True if processes can be added: then the functions below are used instead of fences and notifications. */
 bool ucxm_members_may_grow(void);
 bool ucxm_is_started(int proc_id);
@@ -424,7 +426,7 @@ int ucxm_program_number(void);
 /* Reports a failed process. Any thread; the first call for each process counts. */
 void ucxm_peer_failed(int proc_id, const char *why);
 bool ucxm_has_failed_peers(void);
-/* The same, or a process of another job that is known here has ended: UCX may wait for it for ever. */
+/* The same, or a process of another job or spawn that is known here has ended: UCX may wait for it for ever. */
 bool ucxm_has_gone_peers(void);
 void ucxm_drop_peer(int pe_id, int proc_id);
 

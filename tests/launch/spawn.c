@@ -74,6 +74,9 @@ static int be_child(MPI_Comm parent, char **argv)
         return ask_late(parent);
     if (strcmp(end, "wait") == 0 || strcmp(end, "left") == 0)
         MPI_Recv(NULL, 0, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE);
+    n = getpid();
+    if (strcmp(end, "gone") == 0)
+        MPI_Send(&n, 1, MPI_INT, 0, 6, parent);
     n = talk(parent, 1);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has_number);
     if (rank == 0)
@@ -81,8 +84,19 @@ static int be_child(MPI_Comm parent, char **argv)
                getcwd(folder, sizeof folder));
     fflush(stdout);
     MPI_Comm_disconnect(&parent);
+    if (strcmp(end, "later") == 0)
+        usleep(2500000); /* meanwhile the parents are found to be blocked */
     MPI_Finalize();
     return strcmp(end, "exit") == 0 ? 5 : 0;
+}
+
+/* Rank 0 of the parents, when the children have disconnected: their processes end while this one goes on. */
+static void await_ends(int n_children, const int *pids)
+{
+    for (int i = 0; i < n_children; i++)
+        while (kill(pids[i], 0) == 0)
+            usleep(1000);
+    printf("gone\n");
 }
 
 static void report(const char *what, int error)
@@ -141,11 +155,18 @@ int main(int argc, char **argv)
             if (rank == 0)
                 MPI_Send(&pid, 1, MPI_INT, 0, 6, children);
         } else if (argc <= 4 || strcmp(argv[4], "left") != 0) {
+            int is_gone = rank == 0 && argc > 4 && strcmp(argv[4], "gone") == 0, pids[8];
+            for (int i = 0; is_gone && i < max[0]; i++)
+                MPI_Recv(&pids[i], 1, MPI_INT, i, 6, children, MPI_STATUS_IGNORE);
             n = talk(children, 0);
             if (rank == 0)
                 printf("parent: %d in all\n", n);
             fflush(stdout);
             MPI_Comm_disconnect(&children);
+            if (is_gone)
+                await_ends(max[0], pids);
+            if (argc > 4 && strcmp(argv[4], "later") == 0)
+                MPI_Recv(NULL, 0, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
     }
     MPI_Finalize();

@@ -45,6 +45,14 @@ expect "a child's exit code" 5 'parent: 5' 'process 2 of spawn 1 .rank 0. ended 
 expect "MPI_Abort of a child" 9 '*' 'spawn 1, rank 0 of 1 .*: MPI_Abort was called with error code 9' "${run[@]}" ./fixed 1 '' abort
 expect "a child that is killed" 137 'receive: MPI_ERR_PROC_ABORTED' 'process 2 of spawn 1 .rank 0. was ended by signal 9' "${run[@]}" ./fixed 1 '' kill
 expect "a deadlock of parents and children" 1 '' 'deadlock.*rank [0-3] of 4.*MPI_Recv' "${run[@]}" ./fixed 1 '' wait
+for job in "$mpirun --procs 2 -n 4 +p 1" "$mpirun --universe -n 1"; do
+    for program in "./fixed 3" "./other 3 folder"; do
+        read -r file n folder <<<"$program"
+        # shellcheck disable=SC2086
+        expect "children that have disconnected end before their parents: $job, $program" 0 'gone' '' $job ./spawn "$file" "$n" "$folder" gone
+    done
+done
+expect "... and the parents are deadlocked by then" 1 'parent: 5 in all' 'deadlock.*rank [0-3] of 4.*MPI_Recv' "${run[@]}" ./fixed 1 '' later
 expect "children wait for parents that have called MPI_Finalize" 1 '' \
     'deadlock.*2 connected processes have called MPI_Finalize.*spawn 1, rank [01] of 2.*MPI_Recv' "${run[@]}" ./fixed 2 '' left
 expect "... but a child uses what the parents still answer" 0 'late: cancelled, a name' '' "${run[@]}" ./fixed 1 '' late

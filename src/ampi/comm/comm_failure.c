@@ -116,18 +116,15 @@ static void look_again(int pe_id)
     ampi_contexts_each(fail_members, &pe_id);
 }
 
-/* Marks the processes of other jobs that share communicators with this one. */
+/* Marks the processes that share communicators with this one. */
 static void find_links(struct ampi_comm_shared *shared, void *arg)
 {
     bool *is_linked = arg;
 
     for (int side = 0; side <= shared->is_inter; side++) {
         const struct ampi_group *group = shared->side[side].layout->group;
-        for (int i = 0; i < group->n_ranks; i++) {
-            int proc_id = ampi_procs_of_rank(ampi_group_world_rank(group, i));
-            if (!ampi_procs_is_own(proc_id))
-                is_linked[proc_id] = true;
-        }
+        for (int i = 0; i < group->n_ranks; i++)
+            is_linked[ampi_procs_of_rank(ampi_group_world_rank(group, i))] = true;
     }
 }
 

@@ -360,8 +360,14 @@ static bool take_awaited(int pe_id, const struct ampi_registry_call *call)
     return true;
 }
 
+/* The process will not answer: it has ended, or will soon, unless it is one of this job, which still answers. */
+static bool is_silent(int home)
+{
+    return ampi_procs_is_own(home) && ampi_machine ? !ampi_procs_is_present(home) : has_ended(home);
+}
+
 /* Waits for the answer until the call's time limit; then withdraws the call, and waits for the answer to that. A
- * process of another job may end without an answer. */
+ * process of another job or spawn may end without an answer. */
 static void await_limited(struct ampi_registry_call *call, bool is_limited)
 {
     uint64_t end_ns = is_limited ? ult_now_ns() + (uint64_t)(call->timeout_s * 1e9) : UINT64_MAX;
@@ -371,8 +377,7 @@ static void await_limited(struct ampi_registry_call *call, bool is_limited)
         if (now_ns >= end_ns) {
             end_ns = UINT64_MAX;
             start(call, AMPI_REGISTRY_WITHDRAW);
-        } else if (!ampi_procs_is_own(call->home) && has_ended(call->home) &&
-                   take_awaited(call->request.owner->pe_id, call)) {
+        } else if (is_silent(call->home) && take_awaited(call->request.owner->pe_id, call)) {
             complete(call, MPI_ERR_PORT, 0, "");
         } else { /* the answer ends the sleep */
             ult_sleep_ns(LOOK_NS < end_ns - now_ns ? LOOK_NS : end_ns - now_ns);

@@ -245,15 +245,12 @@ void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct amp
 
 /* ---- Links ---- */
 
-/* Marks the processes of other jobs whose ranks the meetings of a list wait for. */
+/* Marks the processes whose ranks the meetings of a list wait for. */
 static void mark_members(const struct meeting *list, bool *is_linked)
 {
     for (const struct meeting *meeting = list; meeting; meeting = meeting->next)
-        for (int i = 0; i < meeting->key->group->n_ranks; i++) {
-            int proc_id = ampi_procs_of_rank(ampi_group_world_rank(meeting->key->group, i));
-            if (!ampi_procs_is_own(proc_id))
-                is_linked[proc_id] = true;
-        }
+        for (int i = 0; i < meeting->key->group->n_ranks; i++)
+            is_linked[ampi_procs_of_rank(ampi_group_world_rank(meeting->key->group, i))] = true;
 }
 
 bool ampi_meet_is_linked(bool *is_linked)

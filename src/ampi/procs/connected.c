@@ -23,7 +23,7 @@
 enum { WORD_FIRST, WORD_END, N_WORDS_MIN };
 
 static struct {
-    bool *direct;     /* by process: of another job, and linked */
+    bool *direct;     /* by process: linked */
     bool *written;    /* by process: the same, when the file was written */
     bool *found;      /* by process: the result */
     bool *is_read;    /* by process, while the set is determined */

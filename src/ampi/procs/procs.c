@@ -331,12 +331,12 @@ static bool lock_end(pthread_mutex_t *lock, int exit_code)
     return pthread_mutex_timedlock(lock, &until) == 0;
 }
 
-/* The machine must wait for other jobs' processes that still share a communicator with this one. */
+/* The machine must wait for processes of other jobs, and of other spawns, that still share a communicator with this one. */
 static void link_others(void)
 {
     bool *is_linked;
 
-    if (!ampi_job.own_end)
+    if (!ampi_job.own_end && !ampi_job.spawned)
         return;
     is_linked = base_calloc((size_t)ampi_job.max_procs, sizeof *is_linked, "the end");
     ampi_procs_are_linked(is_linked);

@@ -255,8 +255,8 @@ struct ampi_procs_client {
     /* Checks all communicators: processes have failed (then after forget), or a communicator with failed
      * members was created. */
     void (*look_again)(int pe_id);
-    /* In a universe: true if ranks of any job may come, because this process waits for them. Sets is_linked of the other jobs'
-     * processes with which it shares communicators. */
+    /* In a universe: true if ranks of any job may come, because this process waits for them. There, and in a spawned process,
+     * sets is_linked of the processes with which it shares communicators. */
     bool (*is_linked)(bool *is_linked);
     /* Called when the job is deadlocked: asks other processes for facts that this one's report will name.
      * Returns the number of answers, each of which calls ampi_procs_answered, on PE 0. */
