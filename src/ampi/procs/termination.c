@@ -435,6 +435,13 @@ static int64_t begin_again(uint64_t now_ns)
     return WAIT_NS;
 }
 
+/* True if processes come and go without a message to this one: those of other jobs, and spawned ones. */
+static bool has_comers(void)
+{
+    return ampi_job.own_end ||
+           (ampi_job.max_procs > ampi_job.n_procs && ampi_procs_is_started(ampi_job.n_procs));
+}
+
 int64_t ampi_procs_check_termination(void)
 {
     uint64_t now_ns = ult_now_ns();
@@ -472,7 +479,7 @@ int64_t ampi_procs_check_termination(void)
     }
     if (!own.has_reported || own.question)
         return look_ns;
-    return ampi_job.own_end ? WAIT_NS : 0; /* other jobs may come and go */
+    return has_comers() ? WAIT_NS : 0;
 }
 
 void ampi_procs_echo(void)
