@@ -177,6 +177,7 @@ static bool collect(struct procs_job *job, pid_t pid)
         struct procs_proc *proc = &job->procs[i];
         if (proc->pid != pid)
             continue;
+        procs_guard_remove(pid);
         proc->pid = 0;
         proc->has_ended = proc->is_undecided = true;
         proc->status = status;

@@ -171,7 +171,7 @@ static int count_procs(const struct procs_program *program)
     return libraries.has_ours && !libraries.is_only_preloaded ? 1 : program->num_ranks;
 }
 
-/* Reads a program; its words stay in the packet, which is never freed. */
+/* Reads a program; its words stay in the copy of the packet, which is never freed. */
 static void read_program(struct words *words, struct procs_program *program)
 {
     program->num_ranks = next_int(words);
@@ -251,11 +251,15 @@ static void start(struct procs_job *job, int num_procs, procs_start_fn start_one
     snprintf(answer, size, "=%d,%d", job->first_number + first, num_procs);
 }
 
-/* Handles the packet: malloc'ed, and kept if it describes programs. */
-static void handle(struct procs_job *job, char *packet, size_t len, procs_start_fn start_one, char *answer,
-                   size_t size)
+/* Handles the packet; keeps a copy, which the programs refer to. */
+static void handle(struct procs_job *job, const char *packet, size_t len, procs_start_fn start_one,
+                   char *answer, size_t size)
 {
-    struct words words = {.at = packet, .end = packet + len, .is_wrong = len == 0 || packet[len - 1] != '\0'};
+    char *copy = malloc(len);
+    if (copy == NULL)
+        launch_fail(1, "out of memory");
+    memcpy(copy, packet, len);
+    struct words words = {.at = copy, .end = copy + len, .is_wrong = copy[len - 1] != '\0'};
     const char *num_ranks = next_word(&words), *port = next_word(&words);
     int num_programs = next_int(&words);
     job->num_spawns++;
@@ -280,17 +284,14 @@ static void handle(struct procs_job *job, char *packet, size_t len, procs_start_
 /* Reads the request of a caller, and answers. False: it has not arrived. */
 static bool serve(struct procs_job *job, int caller, procs_start_fn start_one)
 {
+    static char packet[BASE_LAUNCHED_REQUEST_MAX];
     char answer[512];
-    char *packet = malloc(BASE_LAUNCHED_REQUEST_MAX);
-    if (packet == NULL)
-        launch_fail(1, "out of memory");
-    ssize_t len = recv(caller, packet, BASE_LAUNCHED_REQUEST_MAX, MSG_DONTWAIT);
+    ssize_t len = recv(caller, packet, sizeof packet, MSG_DONTWAIT);
     if (len > 0) {
         handle(job, packet, (size_t)len, start_one, answer, sizeof answer);
         send(caller, answer, strlen(answer) + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         return true;
     }
-    free(packet);
     return len == 0 || (errno != EAGAIN && errno != EINTR);
 }
 

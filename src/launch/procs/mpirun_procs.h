@@ -298,6 +298,8 @@ void procs_guard_start(int num_procs);
 void procs_guard_add_folder(const struct procs_job *job);
 /* Tells the guard of a process that it must kill, with its group. */
 void procs_guard_add(pid_t pid);
+/* This process has ended, and was reaped. What it has left running is found by the job's id. */
+void procs_guard_remove(pid_t pid);
 /* The guard's process id; 0: none. */
 pid_t procs_guard_pid(void);
 /* Lets the guard exit; everything has been cleaned up. */

@@ -21,10 +21,10 @@
 
 /* A message to the guard. */
 struct note {
-    enum { FOLDER, PROCESS, DISMISSED } kind; /* DISMISSED: the job has ended normally */
-    pid_t pid;                                /* PROCESS: kill it, with its group */
-    char id[PROCS_NAME_MAX];                  /* FOLDER: the job's id */
-    char dir[PROCS_DIR_MAX];                  /* FOLDER: its path; the last one counts */
+    enum { FOLDER, PROCESS, ENDED, DISMISSED } kind; /* DISMISSED: the job has ended normally */
+    pid_t pid;               /* PROCESS: kill it, with its group; ENDED: do not, its number may be another's */
+    char id[PROCS_NAME_MAX]; /* FOLDER: the job's id */
+    char dir[PROCS_DIR_MAX]; /* FOLDER: its path; the last one counts */
 };
 
 static int guard_socket = -1; /* the guard waits until it is closed */
@@ -39,6 +39,17 @@ static void clean_up(const struct note *folder, const pid_t *pids, int num)
         procs_jobdir_remove(folder->dir);
         procs_universe_tidy();
     }
+}
+
+/* Removes the pid from the first num; returns how many are left. */
+static int remove_pid(pid_t *pids, int num, pid_t pid)
+{
+    for (int i = 0; i < num; i++)
+        if (pids[i] == pid) {
+            pids[i] = pids[--num];
+            return num;
+        }
+    return num;
 }
 
 static _Noreturn void watch(int num_procs, int fd)
@@ -61,6 +72,8 @@ static _Noreturn void watch(int num_procs, int fd)
             _exit(0);
         if (note.kind == FOLDER)
             folder = note;
+        else if (note.kind == ENDED)
+            num = remove_pid(pids, num, note.pid);
         else if (pids && num < num_procs)
             pids[num++] = note.pid;
     }
@@ -110,6 +123,11 @@ void procs_guard_add_folder(const struct procs_job *job)
 void procs_guard_add(pid_t pid)
 {
     tell(&(struct note){.kind = PROCESS, .pid = pid});
+}
+
+void procs_guard_remove(pid_t pid)
+{
+    tell(&(struct note){.kind = ENDED, .pid = pid});
 }
 
 pid_t procs_guard_pid(void)
