@@ -68,7 +68,8 @@ int ucxm_n_pes_of(int proc_id)
         return process->n_pes;
     /* One port at a time: libpmix 5.0.1 fails, or crashes, when two threads get the same value at once. */
     pthread_mutex_lock(&lock);
-    if (!is_known(process) && (error = look_up(proc_id)) && ucxm_members_concern(proc_id))
+    if (!is_known(process) && (error = look_up(proc_id)) && ucxm_members_concern(proc_id) &&
+        ucxm_is_present(proc_id))
         base_log("process %d of %d cannot be found: %s", proc_id, ucxm.place.n_procs, error);
     pthread_mutex_unlock(&lock);
     return error ? -1 : process->n_pes;
