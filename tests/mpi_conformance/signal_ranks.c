@@ -138,6 +138,34 @@ static void check_child(void)
                 "the child has ended before");
 }
 
+static volatile sig_atomic_t has_sent;
+
+static void send_others(int number)
+{
+    (void)number;
+    raise(SIGUSR2);
+    kill(getpid(), SIGUSR2);
+    has_sent = 1;
+}
+
+/* The handler of rank 0 runs while the last rank does, if they share an OS thread. */
+static void check_sent_in_handler(void)
+{
+    int process = (int)syscall(SYS_getpid), first = process, last = process;
+
+    n_signals = 0;
+    signal(SIGUSR1, mtest_rank == 0 ? send_others : SIG_IGN);
+    signal(SIGUSR2, count);
+    MTEST_OK(MPI_Bcast(&first, 1, MPI_INT, 0, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Bcast(&last, 1, MPI_INT, mtest_size - 1, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* all have a handler */
+    if (mtest_rank == (first == last ? mtest_size - 1 : 0))
+        syscall(SYS_kill, process, SIGUSR1);
+    while (mtest_rank == 0 && !has_sent)
+        usleep(1000);
+    check_count(mtest_rank == 0 ? 2 : 0, "what a handler sends to itself");
+}
+
 /* As Python's subprocess does it before exec. */
 static void check_vfork(void)
 {
@@ -175,5 +203,6 @@ int main(int argc, char **argv)
     check_set_in_handler();
     check_child();
     check_vfork();
+    check_sent_in_handler();
     return mtest_end();
 }

@@ -15,7 +15,7 @@
  * Handlers of signals call kill(getpid(), ...), so no lock is taken and no memory is allocated: the thread is one of the kernel's
  * alone, which libc does not know.
  */
-#include "image/libc/rebind.h"
+#include "image/libc/rebind_signal.h"
 
 #include "base/log.h"
 
@@ -117,7 +117,8 @@ bool image_pid_is_own(pid_t number)
 
 static pid_t image_libc_getpid(void)
 {
-    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_at(__builtin_return_address(0));
+    const void *caller = __builtin_return_address(0); /* a handler may interrupt another rank */
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_signals_rank_of(caller);
 
     return libc ? image_pid_of(libc) : getpid();
 }
@@ -134,10 +135,11 @@ static pid_t image_libc_getppid(void)
 IMAGE_REBINDS(image_libc_getppid, "getppid"); /* a child's parent is the rank */
 
 /* A signal to itself is for this rank, unless it waits for another thread of the rank. Else it is for the process itself, as from
- * a program: the kernel tries its first thread first, and would try this rank's sleeping one. */
-static struct image_libc *sends_itself(pid_t number, int signal_number)
+ * a program: the kernel tries its first thread first, and would try this rank's sleeping one. caller: a handler may interrupt
+ * another rank. */
+static struct image_libc *sends_itself(const void *caller, pid_t number, int signal_number)
 {
-    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_signals_rank_of(caller);
     sigset_t blocked;
 
     if (libc && number > 0 && signal_number > 0 && number == atomic_load(&libc->number) &&
@@ -148,7 +150,7 @@ static struct image_libc *sends_itself(pid_t number, int signal_number)
 
 static int image_libc_kill(pid_t number, int signal_number)
 {
-    struct image_libc *libc = sends_itself(number, signal_number);
+    struct image_libc *libc = sends_itself(__builtin_return_address(0), number, signal_number);
 
     if (libc)
         return image_signals_send(libc, gettid(), signal_number, NULL);
@@ -159,7 +161,7 @@ IMAGE_REBINDS(image_libc_kill, "kill");
 
 static int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
 {
-    struct image_libc *libc = sends_itself(number, signal_number);
+    struct image_libc *libc = sends_itself(__builtin_return_address(0), number, signal_number);
 
     return libc ? image_signals_send(libc, gettid(), signal_number, &value)
                 : sigqueue(process_of(number), signal_number, value);

@@ -207,6 +207,8 @@ static int image_libc_raise(int number)
     bool is_counted = number > 0 && number < NSIG && image_fault_index(number) < 0;
     struct image_signals *rank = is_counted ? signals_of_main(true) : NULL;
 
+    if (rank) /* a handler may interrupt another rank */
+        rank = image_signals_make(image_signals_rank_of(__builtin_return_address(0)));
     if (!rank)
         return raise(number);
     if (!(atomic_load(&rank->blocked) & image_signal_bit(number)))

@@ -309,7 +309,8 @@ static struct image_signals *signals_of(struct image_libc *libc)
         made->mark = atomic_load(&ranks) ? atomic_load(&ranks)->mark + 1 : 1;
         atomic_store(&made->next, atomic_load(&ranks));
         atomic_store(&ranks, made);
-        libc->signals = made; /* last: other threads of the rank read it without the lock */
+        /* last: other threads of the rank read it without the lock */
+        __atomic_store_n(&libc->signals, made, __ATOMIC_RELEASE);
     }
     return libc->signals;
 }
@@ -424,8 +425,7 @@ static int set_counted(struct image_libc *libc, int number, const struct sigacti
 
 /* ---- Setting a handler ---- */
 
-/* The rank of the calling code: a handler may interrupt another rank. NULL: not in a rank. */
-static struct image_libc *rank_of_code(const void *code)
+struct image_libc *image_signals_rank_of(const void *code)
 {
     struct image_libc *libc = image_libc_current();
     struct image *image = libc ? image_find(code) : NULL;
@@ -471,7 +471,7 @@ static int set_of(struct image_libc *libc, int number, const struct sigaction *w
 
 static int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
 {
-    return set_of(rank_of_code(__builtin_return_address(0)), number, wanted, old_out);
+    return set_of(image_signals_rank_of(__builtin_return_address(0)), number, wanted, old_out);
 }
 IMAGE_REBINDS(image_libc_sigaction, "sigaction");
 
@@ -487,7 +487,7 @@ static image_signal_fn set_handler(struct image_libc *libc, int number, image_si
 
 static image_signal_fn image_libc_signal(int number, image_signal_fn handler)
 {
-    struct image_libc *libc = rank_of_code(__builtin_return_address(0));
+    struct image_libc *libc = image_signals_rank_of(__builtin_return_address(0));
 
     if (!libc || handler == SIG_ERR)
         return signal(number, handler);
@@ -497,7 +497,7 @@ IMAGE_REBINDS(image_libc_signal, "signal", "bsd_signal", "ssignal");
 
 static image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
 {
-    struct image_libc *libc = rank_of_code(__builtin_return_address(0));
+    struct image_libc *libc = image_signals_rank_of(__builtin_return_address(0));
 
     if (!libc || handler == SIG_ERR)
         return sysv_signal(number, handler);

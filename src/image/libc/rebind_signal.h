@@ -66,6 +66,9 @@ struct image_signals *image_signals_first(void);
 /* The rank's, which is made if there is none; NULL: no memory. Takes image_signals_lock. */
 struct image_signals *image_signals_make(struct image_libc *libc);
 
+/* The rank of the calling code: a handler may interrupt another rank. NULL: not in a rank. */
+struct image_libc *image_signals_rank_of(const void *code);
+
 /* True if a function of the rank handles the signal. */
 bool image_signals_has_handler(const struct image_signals *rank, int number);
 
