@@ -180,8 +180,7 @@ static bool have_all(int state)
     int end = is_start ? first + ucxm.place.spawn_n_procs : ucxm.place.max_procs;
 
     for (int i = first; i < end; i++)
-        if (state_of(i) != BASE_LAUNCHED_ABSENT && state_of(i) < state && is_awaited(i) &&
-            !ucxm_is_failed(i))
+        if (state_of(i) != BASE_LAUNCHED_ABSENT && state_of(i) < state && is_awaited(i) && !ucxm_is_failed(i))
             return false;
     return n_started == atomic_load(&table->n_started);
 }

@@ -22,7 +22,7 @@
 /* A message to the guard. */
 struct note {
     enum { FOLDER, PROCESS, ENDED, DISMISSED } kind; /* DISMISSED: the job has ended normally */
-    pid_t pid;               /* PROCESS: kill it, with its group; ENDED: do not, its number may be another's */
+    pid_t pid; /* PROCESS: kill it, with its group; ENDED: do not, its number may be another's */
     char id[PROCS_NAME_MAX]; /* FOLDER: the job's id */
     char dir[PROCS_DIR_MAX]; /* FOLDER: its path; the last one counts */
 };
