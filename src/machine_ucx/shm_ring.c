@@ -5,8 +5,9 @@
  *
  * UCX has such queues, too, but each message passes several of its layers on either side. A ring is an
  * array of cells from one port to another: the sender writes a cell, and the receiver finds the message and
- * its flag in the same cache line. A message that does not fit into a cell, finds the ring full, or goes to
- * another node is sent through UCX, and may be overtaken (machine.h, rule 2).
+ * its flag in the same cache line. Data that does not fit into a cell follows in the ring's bulk, a circular
+ * buffer, in one piece. A message that is too large for that, finds the ring full, or goes to another node is
+ * sent through UCX, and may be overtaken (machine.h, rule 2).
  *
  * The rings of all ports of a process are in one memfd, whose pages are allocated by the first message.
  * Other processes open it by /proc/PID/fd if the kernel allows that; else there is no ring. Nothing is left
@@ -19,7 +20,9 @@
  *      2. The sender writes position n only while n - head_known < size. Only the sender writes cells, so a
  *         process that ends in the middle of a message leaves one ring whose receiver waits, and no other
  *         ring.
- *      3. head_seen is a copy of the receiver's position that it publishes from time to time.
+ *      3. head_seen and bulk_seen are copies of the receiver's positions that it publishes from time to time.
+ *         Data begins at the next position of the bulk, or at its start if the rest is too small: both sides
+ *         compute this from the sizes, which are in the cells.
  *      4. Before the receiver handles a message it gets ready to write an answer: see src/ult/inbox.h.
  *
  * Sleeping: the receiver sets is_asleep, checks its rings once more, and sleeps on UCX's descriptor. A
@@ -46,6 +49,13 @@
 #define RING_CELLS 128u
 #define PUBLISH_EVERY (RING_CELLS / 4)
 
+/* Size of a bulk, a power of two. Its memory is allocated as it is used: in a node with many PEs, all of which may send to
+ * each other, the bulks are smaller, and together this large at most. */
+#define BULK_BYTES_MAX (64u << 10)
+#define BULK_BYTES_MIN (16u << 10)
+#define BULKS_BYTES ((size_t)256 << 20)
+#define BULK_SHARE 4 /* data of at most this part of the bulk; the receiver publishes its position as often */
+
 /* Maximum number of a process's ports with rings to a port; others send through UCX. */
 #define SENDER_PES_MAX 64
 
@@ -60,6 +70,8 @@ _Static_assert(sizeof(struct cell) == CELL_BYTES, "no padding");
 struct ring_memory {
     struct cell cells[RING_CELLS];
     _Atomic uint32_t head_seen BASE_CACHE_ALIGNED; /* the receiver's (invariant 3) */
+    _Atomic uint32_t bulk_seen;
+    unsigned char bulk[] BASE_CACHE_ALIGNED;
 };
 
 /* State that a port's senders share. */
@@ -76,6 +88,9 @@ struct ucxm_ring_out {
     uint32_t tail;       /* next position to write */
     uint32_t head_known; /* positions below are free again */
     uint32_t tail_owned; /* the last position whose cell was owned ahead (invariant 4) */
+    uint32_t bulk_bytes; /* size of the bulk */
+    uint32_t bulk_tail;  /* next position to write in the bulk */
+    uint32_t bulk_known; /* positions below are free again */
     bool was_full;       /* UCX carries the messages until the ring is empty, so that few are overtaken */
     bool must_fence;
 };
@@ -85,6 +100,8 @@ struct ucxm_ring_in {
     struct ucxm_ring_in *next; /* next in the port's list */
     struct ring_memory *memory;
     uint32_t head;      /* next position to read */
+    uint32_t bulk_head; /* next position to read in the bulk */
+    uint32_t bulk_told; /* copy of bulk_seen */
     int proc_id, pe_id; /* of the sender */
     uint64_t n_handled; /* messages */
 };
@@ -92,6 +109,7 @@ struct ucxm_ring_in {
 static struct {
     int fd; /* of the rings to this process; -1: none */
     struct ucxm_ring_place place;
+    uint32_t bulk_bytes;
     bool has_membarrier; /* of the kind that affects other processes */
     int *near_index;     /* by process: its index on this node */
     int n_near;
@@ -104,23 +122,28 @@ static size_t page_round(size_t n_bytes)
     return base_round_up(n_bytes, (size_t)sysconf(_SC_PAGESIZE));
 }
 
-static size_t port_bytes(void)
+static size_t ring_bytes(uint32_t bulk_bytes)
+{
+    return page_round(sizeof(struct ring_memory) + bulk_bytes);
+}
+
+static size_t port_bytes(uint32_t bulk_bytes)
 {
     return page_round(sizeof(struct ucxm_doorbell)) +
-           (size_t)rings.n_near * SENDER_PES_MAX * page_round(sizeof(struct ring_memory));
+           (size_t)rings.n_near * SENDER_PES_MAX * ring_bytes(bulk_bytes);
 }
 
-static size_t doorbell_offset(int pe_id)
+static size_t doorbell_offset(int pe_id, uint32_t bulk_bytes)
 {
-    return (size_t)pe_id * port_bytes();
+    return (size_t)pe_id * port_bytes(bulk_bytes);
 }
 
-/* Offset of the ring to a port of this process from a port of another process of this node. */
-static size_t ring_offset(int pe_id, int from_proc, int from_pe)
+/* Offset of the ring to a port from a port of another process of this node; the first one's process chose the size of the
+ * bulk. */
+static size_t ring_offset(int pe_id, uint32_t bulk_bytes, int from_proc, int from_pe)
 {
-    return doorbell_offset(pe_id) + page_round(sizeof(struct ucxm_doorbell)) +
-           ((size_t)rings.near_index[from_proc] * SENDER_PES_MAX + (size_t)from_pe) *
-               page_round(sizeof(struct ring_memory));
+    return doorbell_offset(pe_id, bulk_bytes) + page_round(sizeof(struct ucxm_doorbell)) +
+           ((size_t)rings.near_index[from_proc] * SENDER_PES_MAX + (size_t)from_pe) * ring_bytes(bulk_bytes);
 }
 
 static void *map(int fd, size_t offset, size_t n_bytes)
@@ -160,9 +183,20 @@ static bool count_near(void)
     return rings.near_index && rings.n_near > 1;
 }
 
+static uint32_t choose_bulk_bytes(void)
+{
+    size_t n_pes = (size_t)ucxm.place.node_n_procs * (size_t)ucxm.n_pes;
+    uint32_t n_bytes = BULK_BYTES_MAX;
+
+    while (n_bytes > BULK_BYTES_MIN && n_pes * n_pes * n_bytes > BULKS_BYTES)
+        n_bytes /= 2;
+    return n_bytes;
+}
+
 static bool open_port(struct ucxm_port *port)
 {
-    port->doorbell = map(rings.fd, doorbell_offset(port->pe_id), sizeof(struct ucxm_doorbell));
+    port->doorbell =
+        map(rings.fd, doorbell_offset(port->pe_id, rings.bulk_bytes), sizeof(struct ucxm_doorbell));
     if (port->doorbell)
         port->doorbell->senders_fence = !rings.has_membarrier || ucxm.place.node_n_procs * ucxm.n_pes >
                                                                      (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -176,7 +210,8 @@ void ucxm_rings_open(void)
     if (!ucxm_rings_are_chosen() || !count_near())
         return;
     rings.has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-    rings.fd = base_memory_file_create("heddle rings", (size_t)ucxm.n_pes * port_bytes());
+    rings.bulk_bytes = choose_bulk_bytes();
+    rings.fd = base_memory_file_create("heddle rings", (size_t)ucxm.n_pes * port_bytes(rings.bulk_bytes));
     if (rings.fd < 0)
         return;
     for (int i = 0; i < ucxm.n_pes; i++)
@@ -185,8 +220,8 @@ void ucxm_rings_open(void)
             return;
         }
     if (fstat(rings.fd, &file) == 0)
-        rings.place =
-            (struct ucxm_ring_place){getpid(), rings.fd, (uint64_t)file.st_dev, (uint64_t)file.st_ino};
+        rings.place = (struct ucxm_ring_place){getpid(), rings.fd, (uint64_t)file.st_dev,
+                                               (uint64_t)file.st_ino, rings.bulk_bytes};
 }
 
 struct ucxm_ring_place ucxm_rings_place(void)
@@ -259,8 +294,10 @@ struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_i
         return NULL;
     ring = calloc(1, sizeof *ring);
     if (ring) {
-        ring->memory = map(fd, ring_offset(pe_id, ucxm.place.proc_id, port->pe_id), sizeof *ring->memory);
-        ring->doorbell = map(fd, doorbell_offset(pe_id), sizeof *ring->doorbell);
+        ring->bulk_bytes = place->bulk_bytes;
+        ring->memory = map(fd, ring_offset(pe_id, place->bulk_bytes, ucxm.place.proc_id, port->pe_id),
+                           ring_bytes(place->bulk_bytes));
+        ring->doorbell = map(fd, doorbell_offset(pe_id, place->bulk_bytes), sizeof *ring->doorbell);
     }
     close(fd);
     if (ring && ring->memory && ring->doorbell) {
@@ -274,7 +311,7 @@ struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_i
 void ucxm_ring_disconnect(struct ucxm_ring_out *ring)
 {
     if (ring && ring->memory)
-        munmap(ring->memory, page_round(sizeof *ring->memory));
+        munmap(ring->memory, ring_bytes(ring->bulk_bytes));
     if (ring && ring->doorbell)
         munmap(ring->doorbell, page_round(sizeof *ring->doorbell));
     free(ring);
@@ -288,8 +325,8 @@ void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from)
         return;
     ring = calloc(1, sizeof *ring);
     if (ring)
-        ring->memory =
-            map(rings.fd, ring_offset(port->pe_id, from->proc_id, from->pe_id), sizeof *ring->memory);
+        ring->memory = map(rings.fd, ring_offset(port->pe_id, rings.bulk_bytes, from->proc_id, from->pe_id),
+                           ring_bytes(rings.bulk_bytes));
     if (!ring || !ring->memory) /* the sender relies on it */
         base_fatal(1, "out of memory: cannot receive messages from process %d of %d", from->proc_id,
                    ucxm.place.n_procs);
@@ -299,14 +336,60 @@ void ucxm_ring_accept(struct ucxm_port *port, const struct ucxm_port_name *from)
     port->rings = ring;
 }
 
+/* ---- Data outside the cells ---- */
+
+static inline bool is_bulk(size_t header_bytes, size_t n_bytes)
+{
+    return base_round_up(header_bytes, 8) + n_bytes > sizeof((struct cell *)NULL)->body;
+}
+
+/* Takes the place of the next data and moves the position behind it; returns the start. */
+static inline uint32_t take_bulk(uint32_t *position, size_t n_bytes, uint32_t bulk_bytes)
+{
+    uint32_t rest = bulk_bytes - *position % bulk_bytes;
+    uint32_t start = n_bytes > rest ? *position + rest : *position;
+
+    *position = start + (uint32_t)base_round_up(n_bytes, BASE_CACHE_LINE);
+    return start;
+}
+
+/* Copies the data; false: no room. */
+static bool write_bulk(struct ucxm_ring_out *ring, const void *data, size_t n_bytes)
+{
+    uint32_t tail = ring->bulk_tail;
+    uint32_t start = take_bulk(&tail, n_bytes, ring->bulk_bytes);
+
+    if (BASE_UNLIKELY(tail - ring->bulk_known > ring->bulk_bytes)) {
+        ring->bulk_known = atomic_load_explicit(&ring->memory->bulk_seen, memory_order_acquire);
+        if (tail - ring->bulk_known > ring->bulk_bytes) {
+            ring->was_full = true;
+            return false;
+        }
+    }
+    memcpy(ring->memory->bulk + start % ring->bulk_bytes, data, n_bytes);
+    ring->bulk_tail = tail;
+    return true;
+}
+
+/* The receiver has handled the data before bulk_head. */
+static inline void publish_bulk(struct ucxm_ring_in *ring)
+{
+    if (ring->bulk_head - ring->bulk_told < rings.bulk_bytes / BULK_SHARE)
+        return;
+    ring->bulk_told = ring->bulk_head;
+    atomic_store_explicit(&ring->memory->bulk_seen, ring->bulk_head, memory_order_release);
+}
+
 /* ---- Sending ---- */
 
 static bool is_full(struct ucxm_ring_out *ring)
 {
     ring->head_known = atomic_load_explicit(&ring->memory->head_seen, memory_order_acquire);
+    ring->bulk_known = atomic_load_explicit(&ring->memory->bulk_seen, memory_order_acquire);
     /* The receiver does not publish its last few positions. */
     if (ring->was_full)
-        ring->was_full = ring->tail - ring->head_known >= PUBLISH_EVERY;
+        ring->was_full = ring->tail - ring->head_known >= PUBLISH_EVERY ||
+                         ring->bulk_tail - ring->bulk_known >= ring->bulk_bytes / BULK_SHARE;
     else
         ring->was_full = ring->tail - ring->head_known >= RING_CELLS;
     return ring->was_full;
@@ -316,16 +399,19 @@ bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_by
                     size_t n_bytes)
 {
     struct ucxm_ring_out *ring = peer->ring;
-    size_t data_at = base_round_up(header_bytes, 8);
     struct cell *cell = &ring->memory->cells[ring->tail % RING_CELLS];
 
-    if (BASE_UNLIKELY(data_at + n_bytes > sizeof cell->body))
+    if (BASE_UNLIKELY(n_bytes > ring->bulk_bytes / BULK_SHARE))
         return false;
     if (BASE_UNLIKELY(ring->was_full || ring->tail - ring->head_known >= RING_CELLS) && is_full(ring))
         return false;
+    if (is_bulk(header_bytes, n_bytes)) {
+        if (BASE_UNLIKELY(!write_bulk(ring, data, n_bytes)))
+            return false;
+    } else if (n_bytes) {
+        memcpy(cell->body + base_round_up(header_bytes, 8), data, n_bytes);
+    }
     memcpy(cell->body, header, header_bytes);
-    if (n_bytes)
-        memcpy(cell->body + data_at, data, n_bytes);
     cell->header_bytes = (uint16_t)header_bytes;
     cell->n_bytes = (uint16_t)n_bytes;
     atomic_store_explicit(&cell->turn, ++ring->tail, memory_order_release);
@@ -369,10 +455,14 @@ static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
         const struct cell *cell = &ring->memory->cells[ring->head % RING_CELLS];
         struct machine_data data = {.bytes = cell->body + base_round_up(cell->header_bytes, 8),
                                     .n_bytes = cell->n_bytes};
+        if (is_bulk(cell->header_bytes, data.n_bytes))
+            data.bytes = ring->memory->bulk +
+                         take_bulk(&ring->bulk_head, data.n_bytes, rings.bulk_bytes) % rings.bulk_bytes;
         ring->n_handled++;
         expect_answer(port, ring);
         ucxm.client.handle(port->pe_id, cell->body, cell->header_bytes, &data);
         n_handled++;
+        publish_bulk(ring);
         if (++ring->head % PUBLISH_EVERY == 0)
             atomic_store_explicit(&ring->memory->head_seen, ring->head, memory_order_release);
     }
@@ -436,7 +526,7 @@ void ucxm_rings_forget(struct ucxm_port *port, int proc_id)
         while (proc_id >= 0 && drain(port, ring) > 0)
             ;
         *link = ring->next;
-        munmap(ring->memory, page_round(sizeof *ring->memory));
+        munmap(ring->memory, ring_bytes(rings.bulk_bytes));
         free(ring);
     }
 }

@@ -71,6 +71,7 @@ struct ucxm_ring_place {
     int32_t fd;
     uint64_t device; /* of the file, to identify it */
     uint64_t inode;
+    uint32_t bulk_bytes; /* of each ring; shm_ring.c */
 };
 
 /* A port of another process that has connected to one of this process's. */

@@ -90,10 +90,18 @@ struct header {
     uint64_t unused[4];
 };
 
-/* Sizes of the mixed messages, a function of their number; each is full of its last 7 bits. */
+/* Largest mixed message. */
+#define MIXED_BYTES_MAX 7000
+
+/* Sizes of the mixed messages, a function of their number; each is full of its last 7 bits. Some are the largest
+ * that fits into a ring's cell, and others next to limits. */
 static size_t mixed_bytes(long i)
 {
-    return (size_t)(i * 7919 % (i % 16 == 0 ? 7000 : 300));
+    static const size_t edges[] = {264, 272, 320, 1024, 2048, 4096};
+
+    if (i % 32 == 1)
+        return edges[i / 32 % 6] + (size_t)(i / 192 % 3) - 1;
+    return (size_t)(i * 7919 % (i % 16 == 0 ? MIXED_BYTES_MAX : 300));
 }
 
 static void check_mixed(long number, const struct machine_data *data)
@@ -309,11 +317,11 @@ static void test_large(long count)
 /* Sizes that take different ways; both sides send. Each message comes once, with its data. */
 static void test_mixed(long count)
 {
-    unsigned char *data = malloc(8192 * 64);
+    unsigned char *data = malloc((size_t)MIXED_BYTES_MAX * 64);
 
     got.is_mixed = true;
     for (long i = 0; i < count; i++) {
-        unsigned char *at = data + i % 64 * 8192;
+        unsigned char *at = data + i % 64 * MIXED_BYTES_MAX;
         memset(at, (int)(i & 127), mixed_bytes(i));
         send_message(at, mixed_bytes(i));
         if (i % 64 == 63) { /* the other one reads in the meantime, or not */

@@ -58,7 +58,7 @@ static void free_buffers(struct buffer *list)
 
 static int new_op(void)
 {
-    static const int lens[] = {0, 1, 2, 2, 2, 40, 300, LONGEST};
+    static const int lens[] = {0, 1, 2, 2, 2, 2, 40, 68, 69, 300, 1024, 2048, 2049, 4096, 4097, LONGEST};
     int at = 0, kind = pick(6);
     struct op *op;
 
@@ -82,7 +82,7 @@ static int new_op(void)
         op->tag = MPI_ANY_TAG;
     if (!op->is_send && kind == 1 && op->tag < 2)
         op->peer = MPI_ANY_SOURCE;
-    op->len = lens[pick(8)];
+    op->len = lens[pick(16)];
     if (!op->is_send && pick(8) != 0)
         op->len = LONGEST; /* else perhaps too short */
     op->is_spread = pick(4) == 0;
