@@ -51,10 +51,15 @@
 
 /* Size of a bulk, a power of two. Its memory is allocated as it is used: in a node with many PEs, all of which may send to
  * each other, the bulks are smaller, and together this large at most. */
-#define BULK_BYTES_MAX (64u << 10)
+#define BULK_BYTES_MAX (128u << 10)
 #define BULK_BYTES_MIN (16u << 10)
 #define BULKS_BYTES ((size_t)256 << 20)
-#define BULK_SHARE 4 /* data of at most this part of the bulk; the receiver publishes its position as often */
+#define BULK_SHARE \
+    4 /* data has at most this part of the bulk; the receiver publishes its position as often */
+
+/* Larger data goes through UCX. Two copies take less time than the kernel's one up to some 64 KiB if the cores are idle and
+ * close to each other, but only up to this size if they are not. */
+#define BULK_DATA_MAX (16u << 10)
 
 /* Maximum number of a process's ports with rings to a port; others send through UCX. */
 #define SENDER_PES_MAX 64
@@ -89,6 +94,7 @@ struct ucxm_ring_out {
     uint32_t head_known; /* positions below are free again */
     uint32_t tail_owned; /* the last position whose cell was owned ahead (invariant 4) */
     uint32_t bulk_bytes; /* size of the bulk */
+    uint32_t data_max;   /* of a message */
     uint32_t bulk_tail;  /* next position to write in the bulk */
     uint32_t bulk_known; /* positions below are free again */
     bool was_full;       /* UCX carries the messages until the ring is empty, so that few are overtaken */
@@ -295,6 +301,9 @@ struct ucxm_ring_out *ucxm_ring_connect(const struct ucxm_port *port, int proc_i
     ring = calloc(1, sizeof *ring);
     if (ring) {
         ring->bulk_bytes = place->bulk_bytes;
+        ring->data_max = place->bulk_bytes / BULK_SHARE;
+        if (ring->data_max > BULK_DATA_MAX)
+            ring->data_max = BULK_DATA_MAX;
         ring->memory = map(fd, ring_offset(pe_id, place->bulk_bytes, ucxm.place.proc_id, port->pe_id),
                            ring_bytes(place->bulk_bytes));
         ring->doorbell = map(fd, doorbell_offset(pe_id, place->bulk_bytes), sizeof *ring->doorbell);
@@ -401,7 +410,7 @@ bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_by
     struct ucxm_ring_out *ring = peer->ring;
     struct cell *cell = &ring->memory->cells[ring->tail % RING_CELLS];
 
-    if (BASE_UNLIKELY(n_bytes > ring->bulk_bytes / BULK_SHARE))
+    if (BASE_UNLIKELY(n_bytes > ring->data_max))
         return false;
     if (BASE_UNLIKELY(ring->was_full || ring->tail - ring->head_known >= RING_CELLS) && is_full(ring))
         return false;
