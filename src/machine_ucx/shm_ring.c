@@ -48,6 +48,7 @@
 #define CELL_BYTES 320 /* room for the client's small messages: 256 bytes and a header */
 #define RING_CELLS 128u
 #define PUBLISH_EVERY (RING_CELLS / 4)
+#define FULL_LOOKS 400 /* of a sender at a full ring, before UCX carries the messages: some microseconds */
 
 /* Size of a bulk, a power of two. Its memory is allocated as it is used: in a node with many PEs, all of which may send to
  * each other, the bulks are smaller, and together this large at most. */
@@ -362,18 +363,37 @@ static inline uint32_t take_bulk(uint32_t *position, size_t n_bytes, uint32_t bu
     return start;
 }
 
+/* Tells the core that this is a spin loop. */
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits a little until positions up to this end are in use at most, because a receiver that reads makes room soon. False: it
+ * has not. */
+static bool await_room(const _Atomic uint32_t *seen, uint32_t *known, uint32_t end, uint32_t size)
+{
+    for (int i = 0; i < FULL_LOOKS; i++) {
+        *known = atomic_load_explicit(seen, memory_order_acquire);
+        if (end - *known <= size)
+            return true;
+        relax();
+    }
+    return false;
+}
+
 /* Copies the data; false: no room. */
 static bool write_bulk(struct ucxm_ring_out *ring, const void *data, size_t n_bytes)
 {
     uint32_t tail = ring->bulk_tail;
     uint32_t start = take_bulk(&tail, n_bytes, ring->bulk_bytes);
 
-    if (BASE_UNLIKELY(tail - ring->bulk_known > ring->bulk_bytes)) {
-        ring->bulk_known = atomic_load_explicit(&ring->memory->bulk_seen, memory_order_acquire);
-        if (tail - ring->bulk_known > ring->bulk_bytes) {
-            ring->was_full = true;
-            return false;
-        }
+    if (BASE_UNLIKELY(tail - ring->bulk_known > ring->bulk_bytes) &&
+        !await_room(&ring->memory->bulk_seen, &ring->bulk_known, tail, ring->bulk_bytes)) {
+        ring->was_full = true;
+        return false;
     }
     memcpy(ring->memory->bulk + start % ring->bulk_bytes, data, n_bytes);
     ring->bulk_tail = tail;
@@ -393,14 +413,16 @@ static inline void publish_bulk(struct ucxm_ring_in *ring)
 
 static bool is_full(struct ucxm_ring_out *ring)
 {
-    ring->head_known = atomic_load_explicit(&ring->memory->head_seen, memory_order_acquire);
-    ring->bulk_known = atomic_load_explicit(&ring->memory->bulk_seen, memory_order_acquire);
-    /* The receiver does not publish its last few positions. */
-    if (ring->was_full)
+    struct ring_memory *memory = ring->memory;
+
+    if (ring->was_full) { /* the receiver does not publish its last few positions */
+        ring->head_known = atomic_load_explicit(&memory->head_seen, memory_order_acquire);
+        ring->bulk_known = atomic_load_explicit(&memory->bulk_seen, memory_order_acquire);
         ring->was_full = ring->tail - ring->head_known >= PUBLISH_EVERY ||
                          ring->bulk_tail - ring->bulk_known >= ring->bulk_bytes / BULK_SHARE;
-    else
-        ring->was_full = ring->tail - ring->head_known >= RING_CELLS;
+    } else {
+        ring->was_full = !await_room(&memory->head_seen, &ring->head_known, ring->tail + 1, RING_CELLS);
+    }
     return ring->was_full;
 }
 
