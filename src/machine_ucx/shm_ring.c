@@ -505,7 +505,8 @@ int ucxm_rings_poll(struct ucxm_port *port)
     int n_handled = 0;
 
     for (struct ucxm_ring_in *ring = port->rings; ring; ring = ring->next)
-        n_handled += drain(port, ring);
+        if (has_mail(ring))
+            n_handled += drain(port, ring);
     return n_handled;
 }
 
