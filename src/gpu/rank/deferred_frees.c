@@ -238,6 +238,16 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     return CUDA_SUCCESS;
 }
 
+void gpu_deferred_forget(CUcontext context)
+{
+    struct deferred *taken = take(context), *next;
+
+    for (; taken; taken = next) {
+        next = taken->next;
+        free(taken);
+    }
+}
+
 /* ---- Allocations ---- */
 
 /* Device memory of exactly this size; NULL: there is none. */

@@ -30,6 +30,9 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
 /* Defers the free of memory of the library in this context (any for pinned memory). Any thread; never switches. */
 void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned);
 
+/* Forgets the memory of a context that is about to end, which frees it. Any thread; never switches. */
+void gpu_deferred_forget(CUcontext context);
+
 /* cuMemAlloc for the program: takes deferred memory of this size, and gives deferred memory back if memory is short. Any
  * thread. */
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes);

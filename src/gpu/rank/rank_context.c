@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
+#include "gpu/rank/deferred_frees.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
@@ -253,6 +254,7 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
     if (may_end) {
         gpu_context_ends(context);
         gpu_graph_launches_forget(context);
+        gpu_deferred_forget(context);
     }
     result = is_detach ? real.detach(context) : destroy_beside(before, context, caller);
     if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
@@ -413,8 +415,10 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     pthread_mutex_lock(&lock);
     context = primaries[device];
     is_passed_on = is_alone(device);
-    if (is_passed_on)
+    if (is_passed_on) {
+        gpu_deferred_forget(context);
         result = call_alone(real.reset, device);
+    }
     pthread_mutex_unlock(&lock);
     if (is_passed_on) {
         gpu_streams_forget(context);

@@ -366,7 +366,8 @@ FAKE_EXPORT CUresult cuCtxDestroy(CUcontext context)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
     fake_wait_context(destroyed);
-    destroyed->is_alive = false; /* its memory stays: others may have the handle */
+    fake_drop_memory(destroyed);
+    destroyed->is_alive = false; /* the struct stays: others may have the handle */
     pthread_mutex_unlock(&fake_lock);
     if (fake_current() == destroyed)
         depth--;
