@@ -9,7 +9,7 @@
 #include "enqueue.h"
 
 #define N 1000
-#define KERNEL_MS 20
+#define KERNEL_MS 300
 
 static struct etest test;
 

@@ -55,6 +55,17 @@ bool gpu_module_has_machine_code(int device)
     return major == 9;
 }
 
+bool gpu_module_is_kernel(CUfunction function, int kernel)
+{
+    bool is_so = false;
+
+    for (int i = 0; i < GPU_DEVICES_MAX && !is_so; i++) {
+        const CUfunction *found = atomic_load_explicit(&functions[i], memory_order_acquire);
+        is_so = found && found[kernel] == function;
+    }
+    return is_so;
+}
+
 int gpu_module_function(int device, int kernel, CUfunction *function_out)
 {
     int error = 0;

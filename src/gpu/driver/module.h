@@ -19,6 +19,9 @@ extern const struct gpu_module gpu_module;
  * for a device. 0 or an error (recorded). Any thread. */
 int gpu_module_function(int device, int kernel, CUfunction *function_out) BASE_MUST_CHECK;
 
+/* True if the function is this kernel of gpu_module on any device. Any thread. */
+bool gpu_module_is_kernel(CUfunction function, int kernel);
+
 /* False: the driver has to compile the kernels for the device (src/CMakeLists.txt), which takes seconds the first time: too
  * much for a program that may never need them. Any thread. */
 bool gpu_module_has_machine_code(int device);

@@ -7,6 +7,7 @@
 #include "gpu/copy/gpu_pack.h"
 #include "gpu/driver/module.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
@@ -26,19 +27,14 @@ typedef CUresult(CUDAAPI *params_fn)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
 
 static bool is_kernel_of_library(CUgraphNode node)
 {
-    static const int kernels[] = {GPU_KERNEL_EXCHANGE, GPU_KERNEL_HOLD};
     params_fn get = (params_fn)gpu_driver_find(AS_TEXT(cuGraphKernelNodeGetParams));
     CUDA_KERNEL_NODE_PARAMS params;
-    CUfunction function;
-    CUdevice device;
 
-    if (!get || !gpu_has_kernels() || get(node, &params) != CUDA_SUCCESS ||
-        gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+    if (!gpu_has_kernels())
         return false;
-    for (size_t i = 0; i < BASE_COUNT(kernels); i++)
-        if (!gpu_module_function(device, kernels[i], &function) && params.func == function)
-            return true;
-    return false;
+    return !get || get(node, &params) != CUDA_SUCCESS ||
+           gpu_module_is_kernel(params.func, GPU_KERNEL_EXCHANGE) ||
+           gpu_module_is_kernel(params.func, GPU_KERNEL_HOLD);
 }
 
 #define NODE_TYPE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL, since CUDA 12.3 */
@@ -49,12 +45,13 @@ static bool may_wait(CUgraphNode node, type_fn type_of)
     CUgraphNodeType type;
 
     if (type_of(node, &type) != CUDA_SUCCESS)
-        return false;
+        return true;
     return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || type == CU_GRAPH_NODE_TYPE_GRAPH ||
            (int)type == NODE_TYPE_CONDITIONAL ||
            (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
 }
 
+/* True if the graph may have operations of MPI. */
 static bool has_operations(CUgraph graph)
 {
     nodes_fn nodes_of = (nodes_fn)gpu_driver_find("cuGraphGetNodes");
@@ -63,11 +60,10 @@ static bool has_operations(CUgraph graph)
     bool is_found = false;
     size_t n = 0;
 
-    if (!nodes_of || !type_of || nodes_of(graph, NULL, &n) != CUDA_SUCCESS || n == 0)
-        return false;
-    nodes = base_malloc(n * sizeof(CUgraphNode), "the nodes of a graph");
-    if (nodes_of(graph, nodes, &n) != CUDA_SUCCESS)
-        n = 0;
+    if (!nodes_of || !type_of || nodes_of(graph, NULL, &n) != CUDA_SUCCESS)
+        return true;
+    nodes = base_malloc((n + 1) * sizeof(CUgraphNode), "the nodes of a graph");
+    is_found = n > 0 && nodes_of(graph, nodes, &n) != CUDA_SUCCESS;
     for (size_t i = 0; i < n && !is_found; i++)
         is_found = may_wait(nodes[i], type_of);
     free(nodes);
@@ -92,16 +88,15 @@ static CUstream stream_for_upload(struct gpu_rank_streams *rank)
     return is_known && gpu_driver.cuStreamQuery(stream) == CUDA_SUCCESS ? stream : NULL;
 }
 
-/* Uploads a graph with operations of MPI. Errors are left to the launch. May switch. */
-static void upload(CUgraphExec exec, CUgraph graph, const void *caller)
+/* Uploads a graph that may have operations of MPI. Errors are left to the launch. May switch. */
+static void upload(CUgraphExec exec, const void *caller)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     CUresult(CUDAAPI * function)(CUgraphExec, CUstream);
     CUstreamCaptureMode mode;
     CUstream stream;
 
-    if (!rank || !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) ||
-        !has_operations(graph))
+    if (!rank)
         return;
     mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     function = (CUresult(CUDAAPI *)(CUgraphExec, CUstream))gpu_driver_find("cuGraphUpload");
@@ -138,6 +133,16 @@ static void run(struct gpu_offload *offload)
                           : real.r_cuGraphInstantiateWithFlags(call->exec_out, call->graph, call->flags);
 }
 
+/* Notes whether the executable graph may have operations of MPI: true. */
+static bool note(CUgraphExec exec, CUgraph graph)
+{
+    bool may_wait =
+        atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) && has_operations(graph);
+
+    gpu_graph_exec_note(exec, may_wait);
+    return may_wait;
+}
+
 static CUresult instantiate_and_upload(struct instantiation call, const void *caller)
 {
     CUresult result;
@@ -145,8 +150,8 @@ static CUresult instantiate_and_upload(struct instantiation call, const void *ca
     call.offload.run = run;
     call.offload.label = "cuGraphInstantiate";
     result = gpu_offload_call(&call.offload, gpu_offload_is_wanted(caller));
-    if (result == CUDA_SUCCESS)
-        upload(*call.exec_out, call.graph, caller);
+    if (result == CUDA_SUCCESS && note(*call.exec_out, call.graph))
+        upload(*call.exec_out, caller);
     return result;
 }
 
@@ -181,6 +186,8 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
         return result;
     parameters->hUploadStream = call.stream;
     result = function(exec_out, graph, parameters);
+    if (result == CUDA_SUCCESS)
+        (void)note(*exec_out, graph);
     gpu_call_end(&call);
     parameters->hUploadStream = stream;
     return result;
@@ -189,3 +196,38 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
 GPU_TWINS(gpu_api_instantiate, cuGraphInstantiateWithParams, _ptsz,
           (CUgraphExec * exec_out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
           instantiate(exec_out, graph, parameters, twin, GPU_CALLER, driver))
+
+/* ---- Changes ---- */
+
+/* The executable graph gets nodes of this graph; NULL: of any. */
+static void notice_change(CUgraphExec exec, CUgraph graph)
+{
+    gpu_guard_find();
+    if (atomic_load(&gpu_graphs_wait) && (!graph || has_operations(graph)))
+        gpu_graph_exec_note(exec, true);
+}
+
+CUresult CUDAAPI gpu_api_exec_update_v1(CUgraphExec exec, CUgraph graph, CUgraphNode *node_out,
+                                        CUgraphExecUpdateResult *outcome_out)
+{
+    notice_change(exec, graph);
+    return real.r_cuGraphExecUpdate(exec, graph, node_out, outcome_out);
+}
+
+CUresult CUDAAPI gpu_api_exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *outcome_out)
+{
+    notice_change(exec, graph);
+    return real.r_cuGraphExecUpdate_v2(exec, graph, outcome_out);
+}
+
+CUresult CUDAAPI gpu_api_exec_set_child(CUgraphExec exec, CUgraphNode node, CUgraph child)
+{
+    notice_change(exec, child);
+    return real.r_cuGraphExecChildGraphNodeSetParams(exec, node, child);
+}
+
+CUresult CUDAAPI gpu_api_exec_set_node(CUgraphExec exec, CUgraphNode node, void *parameters)
+{
+    notice_change(exec, NULL);
+    return real.r_cuGraphExecNodeSetParams(exec, node, parameters);
+}

@@ -75,7 +75,59 @@ static struct launch *create(CUcontext context)
     return made;
 }
 
-/* ---- The functions ---- */
+/* ---- Executable graphs ---- */
+
+#define N_BUCKETS 256
+
+/* One without operations of MPI. */
+struct calm {
+    struct calm *next;
+    CUgraphExec exec;
+};
+
+static pthread_mutex_t calm_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
+static struct calm *calm[N_BUCKETS];
+
+/* Lock held. */
+static struct calm **calm_link(CUgraphExec exec)
+{
+    struct calm **link = &calm[base_hash_address(exec) % N_BUCKETS];
+
+    while (*link && (*link)->exec != exec)
+        link = &(*link)->next;
+    return link;
+}
+
+void gpu_graph_exec_note(CUgraphExec exec, bool may_wait)
+{
+    struct calm **link, *other = NULL;
+
+    pthread_mutex_lock(&calm_lock);
+    link = calm_link(exec);
+    if (*link && may_wait) {
+        other = *link;
+        *link = other->next;
+    } else if (!*link && !may_wait) {
+        *link = base_calloc(1, sizeof **link, "a graph");
+        (*link)->exec = exec;
+    }
+    pthread_mutex_unlock(&calm_lock);
+    free(other);
+}
+
+bool gpu_graph_exec_may_wait(CUgraphExec exec)
+{
+    bool may_wait = false;
+
+    if (BASE_LIKELY(!atomic_load_explicit(&gpu_graphs_wait, memory_order_relaxed)))
+        return false;
+    pthread_mutex_lock(&calm_lock);
+    may_wait = !*calm_link(exec);
+    pthread_mutex_unlock(&calm_lock);
+    return may_wait;
+}
+
+/* ---- Launches ---- */
 
 static pthread_t thread_of(CUstream stream)
 {

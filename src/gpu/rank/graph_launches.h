@@ -3,8 +3,9 @@
  * graph_launches.h: whether launches of CUDA graphs are pending that may wait for a PE. gpu_streams_n_waiting does not count
  * them: only the driver knows when a launch reaches its operations of MPI.
  *
- * An event after the latest launch in each stream tells. Programs that capture no operation of MPI pay one load per launch,
- * others an event.
+ * An event after the latest launch in each stream tells. Programs that capture no operation of MPI pay one load per launch.
+ * Others pay a look into a table, and an event if the graph may have operations of MPI. A program must not copy the nodes of
+ * such operations into other graphs by their parameters.
  */
 #ifndef GPU_GRAPH_LAUNCHES_H
 #define GPU_GRAPH_LAUNCHES_H
@@ -16,6 +17,13 @@
 
 /* True once an operation of MPI has been captured. */
 extern _Atomic bool gpu_graphs_wait;
+
+/* Notes that an executable graph may have operations of MPI, or has none; it may if it was never noted. Whoever changes or
+ * destroys one notes that it may. Any thread; never switches. */
+void gpu_graph_exec_note(CUgraphExec exec, bool may_wait);
+
+/* True if launches of the executable graph are to be noted. Any thread; never switches. */
+bool gpu_graph_exec_may_wait(CUgraphExec exec);
 
 /* Notes a launch. Never switches. */
 void gpu_graph_launch_note(CUstream stream);

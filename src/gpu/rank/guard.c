@@ -17,6 +17,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_monitor.h"
 #include "gpu/rank/deferred_frees.h"
+#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
 #include "gpu/rank/offload.h"
@@ -149,7 +150,7 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
       "graphs may have copies there, and may block")                                                         \
-    X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, gpu_repeats_break(),       \
+    X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, forget_exec(exec),         \
       nothing(), "may block")
 
 /* The memory that the function of this name frees; the compiler evaluates it. */
@@ -273,6 +274,12 @@ static void forget_repeats(void)
 {
     gpu_repeats_break();
     gpu_repeats_forget();
+}
+
+static void forget_exec(CUgraphExec exec)
+{
+    gpu_repeats_break();
+    gpu_graph_exec_note(exec, true);
 }
 
 /* Another rank may have registered the memory. */

@@ -85,6 +85,9 @@ static inline bool launches_graph(const char *name)
     return strncmp(name, launch, sizeof launch - 1) == 0;
 }
 
+/* The executable graph of a launch. */
+#define LAUNCHED(exec, ...) ((CUgraphExec)(uintptr_t)(exec))
+
 /* The stream of a call, where NULL is the legacy default stream. */
 #define LAUNCH_STREAM(twin) (!call.stream && (twin) ? CU_STREAM_PER_THREAD : call.stream)
 
@@ -93,6 +96,7 @@ static inline bool launches_graph(const char *name)
     {                                                                                         \
         struct gpu_call call;                                                                 \
         CUresult result;                                                                      \
+        bool is_noted;                                                                        \
         gpu_guard_prepare();                                                                  \
         result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);            \
         if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                            \
@@ -106,11 +110,12 @@ static inline bool launches_graph(const char *name)
             return result;                                                                    \
         if ((bytes) > 0 && gpu_waits_suspend)                                                 \
             gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);               \
-        if (launches_graph(#name) && atomic_load(&gpu_graphs_wait))                           \
+        is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);      \
+        if (is_noted)                                                                         \
             gpu_graph_launch_make_room(LAUNCH_STREAM(twin), GPU_CALLER);                      \
         gpu_submit_begin(GPU_CALLER);                                                         \
         result = real.r_##name arguments;                                                     \
-        if (launches_graph(#name) && result == CUDA_SUCCESS && atomic_load(&gpu_graphs_wait)) \
+        if (is_noted && result == CUDA_SUCCESS)                                               \
             gpu_graph_launch_note(LAUNCH_STREAM(twin));                                       \
         gpu_submit_end();                                                                     \
         gpu_call_end(&call);                                                                  \

@@ -127,6 +127,14 @@ bool gpu_host_is_pageable(const void *address);
       gpu_api_instantiate, "has a stream in a struct")                                                       \
     X(cuGraphInstantiateWithParams_ptsz, 12000, (CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *),   \
       gpu_api_instantiate_ptsz, "has a stream in a struct")                                                  \
+    X(cuGraphExecUpdate, 10020, (CUgraphExec, CUgraph, CUgraphNode *, CUgraphExecUpdateResult *),            \
+      gpu_api_exec_update_v1, "may bring operations of MPI")                                                 \
+    X(cuGraphExecUpdate_v2, 12000, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *),                    \
+      gpu_api_exec_update, "may bring operations of MPI")                                                    \
+    X(cuGraphExecChildGraphNodeSetParams, 11010, (CUgraphExec, CUgraphNode, CUgraph),                        \
+      gpu_api_exec_set_child, "may bring operations of MPI")                                                 \
+    X(cuGraphExecNodeSetParams, 12020, (CUgraphExec, CUgraphNode, void *), gpu_api_exec_set_node,            \
+      "may bring operations of MPI")                                                                         \
     X(cuStreamBeginCapture, 10000, (CUstream), gpu_capture_begin_v1, "is the rank's only")                   \
     X(cuStreamBeginCapture_ptsz, 10000, (CUstream), gpu_capture_begin_v1_ptsz, "is the rank's only")         \
     X(cuStreamBeginCapture_v2, 10010, (CUstream, CUstreamCaptureMode), gpu_capture_begin,                    \
