@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The first memory of a pool that MPI is given makes it wait for synchronous calls of all ranks that have returned early. It
- * does not wait for one behind a launch of a graph that waits for this rank's launch.
+ * does not wait for one behind a launch of a graph that waits for this rank's launch. "updated": the graph was one of kernels before.
  */
 #include "enqueue.h"
 
@@ -10,15 +10,64 @@
 static struct etest test;
 static CUdeviceptr memory;
 
-static CUgraphExec capture_barrier(CUstream stream)
+/* A barrier, or a message from rank 1 to rank 0. */
+static CUgraph capture(CUstream stream, CUdeviceptr message)
 {
     CUgraph graph;
-    CUgraphExec exec;
 
     GTEST_CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    MTEST_OK(MPIX_Barrier_enqueue(test.comm));
+    if (!message)
+        MTEST_OK(MPIX_Barrier_enqueue(test.comm));
+    else if (mtest_rank == 0)
+        MTEST_OK(MPIX_Recv_enqueue((void *)message, 1, MPI_INT, 1, 0, test.comm, MPI_STATUS_IGNORE));
+    else if (mtest_rank == 1)
+        MTEST_OK(MPIX_Send_enqueue((void *)message, 1, MPI_INT, 0, 0, test.comm));
     GTEST_CU(cuStreamEndCapture(stream, &graph));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    return graph;
+}
+
+static CUgraph capture_kernel(CUstream stream, CUdeviceptr message)
+{
+    CUgraph graph;
+
+    GTEST_CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    gtest_launch_update(message, 1, 1, 1, stream);
+    GTEST_CU(cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+static CUgraphExec make(CUgraph graph)
+{
+    CUgraphExec exec;
+
     GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+    return exec;
+}
+
+/* A message is one kernel as a rule; otherwise it is no update of a graph with a kernel. */
+static CUgraphExec update(CUgraphExec exec, CUgraph graph, CUstream stream)
+{
+    CUgraphExecUpdateResultInfo info;
+
+    if (cuGraphExecUpdate(exec, graph, &info) != CUDA_SUCCESS) {
+        GTEST_CU(cuGraphExecDestroy(exec));
+        return make(graph);
+    }
+    GTEST_CU(cuGraphUpload(exec, stream));
+    GTEST_CU(cuStreamSynchronize(stream));
+    return exec;
+}
+
+static CUgraphExec make_exec(CUstream stream, CUdeviceptr message)
+{
+    CUgraph before = message ? capture_kernel(stream, message) : NULL;
+    CUgraphExec exec = before ? make(before) : NULL;
+    CUgraph graph = capture(stream, message);
+
+    exec = exec ? update(exec, graph, stream) : make(graph);
+    if (before)
+        GTEST_CU(cuGraphDestroy(before));
     GTEST_CU(cuGraphDestroy(graph));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     return exec;
@@ -54,16 +103,19 @@ static void show_pool_memory(CUgraphExec exec)
 int main(int argc, char **argv)
 {
     CUstream stream;
+    CUdeviceptr message;
     CUgraphExec exec;
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
+    gtest_load_kernels();
     memory = etest_alloc(N);
+    message = etest_alloc(1);
     GTEST_CU(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     test.cuda = stream;
     test.stream = etest_stream(stream);
     MTEST_OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, test.stream, &test.comm));
-    exec = capture_barrier(stream);
+    exec = make_exec(stream, argc > 1 ? message : 0);
     if (mtest_rank == 0)
         set_behind_launch(exec);
     else if (mtest_rank == 1)
@@ -72,6 +124,7 @@ int main(int argc, char **argv)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     GTEST_CU(cuGraphExecDestroy(exec));
     GTEST_CU(cuMemFree(memory));
+    GTEST_CU(cuMemFree(message));
     MTEST_OK(MPI_Comm_free(&test.comm));
     MTEST_OK(MPIX_Stream_free(&test.stream));
     return mtest_end();
