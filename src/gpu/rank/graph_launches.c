@@ -162,11 +162,11 @@ static void note(CUstream stream, CUcontext context)
     pthread_mutex_unlock(&lock);
 }
 
-void gpu_graph_launch_note(CUstream stream)
+void gpu_graph_launch_note(CUstream stream, CUcontext context)
 {
-    CUcontext context = gpu_stream_context(stream), before;
+    CUcontext before;
 
-    if (!context || gpu_stream_is_captured(stream, NULL) || gpu_context_enter(context, &before))
+    if (!context || gpu_context_enter(context, &before))
         return;
     note(stream, context);
     gpu_context_leave(context, before);
@@ -189,15 +189,14 @@ static bool is_full(CUstream stream, CUcontext context)
     return is_so;
 }
 
-void gpu_graph_launch_make_room(CUstream stream, const void *caller)
+CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller)
 {
-    CUcontext context;
+    CUcontext context = gpu_stream_is_captured(stream, NULL) ? NULL : gpu_stream_context(stream);
 
-    if (!gpu_waits_are_of_all_code || !gpu_wait_may_lend_pe(caller))
-        return;
-    context = gpu_stream_context(stream);
-    while (is_full(stream, context))
-        gpu_wait_before_asking_again(caller);
+    if (context && gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller))
+        while (is_full(stream, context))
+            gpu_wait_before_asking_again(caller);
+    return context;
 }
 
 uint64_t gpu_graph_launches_mark(void)

@@ -25,11 +25,12 @@ void gpu_graph_exec_note(CUgraphExec exec, bool may_wait);
 /* True if launches of the executable graph are to be noted. Any thread; never switches. */
 bool gpu_graph_exec_may_wait(CUgraphExec exec);
 
-/* Notes a launch. Never switches. */
-void gpu_graph_launch_note(CUstream stream);
+/* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it. Returns the stream's
+ * context; NULL: the launch will be captured. May switch. */
+CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller);
 
-/* Before a launch, in a process with one rank: lets the PE make progress until the driver has room for it. May switch. */
-void gpu_graph_launch_make_room(CUstream stream, const void *caller);
+/* Notes the launch. context: of the stream, or NULL. Never switches. */
+void gpu_graph_launch_note(CUstream stream, CUcontext context);
 
 /* A mark behind the launches so far. Never switches. */
 uint64_t gpu_graph_launches_mark(void);

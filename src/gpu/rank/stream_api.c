@@ -96,6 +96,7 @@ static inline bool launches_graph(const char *name)
     {                                                                                         \
         struct gpu_call call;                                                                 \
         CUresult result;                                                                      \
+        CUcontext context = NULL;                                                             \
         bool is_noted;                                                                        \
         gpu_guard_prepare();                                                                  \
         result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);            \
@@ -112,11 +113,11 @@ static inline bool launches_graph(const char *name)
             gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);               \
         is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);      \
         if (is_noted)                                                                         \
-            gpu_graph_launch_make_room(LAUNCH_STREAM(twin), GPU_CALLER);                      \
+            context = gpu_graph_launch_begin(LAUNCH_STREAM(twin), GPU_CALLER);                \
         gpu_submit_begin(GPU_CALLER);                                                         \
         result = real.r_##name arguments;                                                     \
         if (is_noted && result == CUDA_SUCCESS)                                               \
-            gpu_graph_launch_note(LAUNCH_STREAM(twin));                                       \
+            gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                              \
         gpu_submit_end();                                                                     \
         gpu_call_end(&call);                                                                  \
         if (waits_for_event(#name))                                                           \
