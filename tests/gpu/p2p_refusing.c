@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Mapped memory refuses CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, and on memory of pools it has no effect: a message has the bytes of
- * the synchronous copy or fill before it all the same, not only the first time.
+ * the synchronous copy or fill before it all the same, not only the first time. "stream": there is a stream of MPI.
  */
 #include <pthread.h>
 
-#include "kernels.h"
+#include "enqueue.h"
 
 #define N 16384
 #define ROUNDS 4
@@ -96,11 +96,19 @@ static void test(CUdeviceptr memory, const char *what)
 
 int main(int argc, char **argv)
 {
+    struct etest beside = {0};
+
     mtest_init(&argc, &argv, 2);
     gtest_init();
     gtest_load_kernels();
     flag = gtest_flag();
+    if (argc > 1)
+        beside = etest_begin(0, 0);
+    if (argc > 1)
+        test(map_memory(), "mapped memory, the first that MPI gets");
     test(pool_memory(), "memory of a pool");
     test(map_memory(), "mapped memory");
+    if (argc > 1)
+        etest_end(&beside);
     return mtest_end();
 }

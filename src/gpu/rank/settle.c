@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/rank_context.h"
+#include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 
 #if CUDA_VERSION < 12010
@@ -175,8 +176,29 @@ bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, 
 
 /* ---- Waiting ---- */
 
-/* Makes the driver's synchronous calls in the current context wait, and waits for earlier ones in its default stream. Not
- * for those where streams wait for this PE: the default stream may, too. */
+/* Waits for earlier calls in the default stream of the current context: for as long as nothing waits for messages, for which
+ * the default stream may wait, too. Not during a capture that this would end. */
+static void wait_for_default_stream(void)
+{
+    uint64_t since_ns = ult_now_ns(), limit_ns;
+    CUstreamCaptureStatus status;
+    cuuint64_t id;
+
+    if (!gpu_stream_real.r_cuStreamGetCaptureInfo ||
+        gpu_stream_real.r_cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &id) != CUDA_SUCCESS)
+        return;
+    if (!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed)) {
+        (void)gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY);
+        return;
+    }
+    while (gpu_driver.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY) {
+        limit_ns = limit_now();
+        if (limit_ns > 0 && ult_now_ns() - since_ns > limit_ns)
+            return;
+    }
+}
+
+/* Makes the driver's synchronous calls in the current context wait, and waits for earlier ones. */
 static void make_current_wait(void)
 {
     CUresult(CUDAAPI * get)(unsigned *) = (CUresult(CUDAAPI *)(unsigned *))gpu_driver_find("cuCtxGetFlags");
@@ -184,9 +206,8 @@ static void make_current_wait(void)
     unsigned flags;
 
     if (get && set && get(&flags) == CUDA_SUCCESS && !(flags & CU_CTX_SYNC_MEMOPS) &&
-        set(flags | CU_CTX_SYNC_MEMOPS) == CUDA_SUCCESS &&
-        !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
-        (void)gpu_driver.cuStreamSynchronize(CU_STREAM_LEGACY);
+        set(flags | CU_CTX_SYNC_MEMOPS) == CUDA_SUCCESS)
+        wait_for_default_stream();
 }
 
 /* The same in the contexts whose default streams are the driver's: the current one, and those of all devices. */
