@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/drain.h"
-#include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
@@ -192,14 +191,13 @@ static bool wait_for_own(const struct deferred *what, const void *caller, CUresu
            gpu_streams_synchronize(what->context, caller, result_out);
 }
 
-/* True if the rank captures, so that its work cannot be waited for, while streams wait: the free is deferred without a wait. */
+/* True if the rank captures, so that its work cannot be waited for: the free is deferred without a wait. Another rank may at any
+ * time launch what waits for this one. */
 static bool must_not_wait(const struct deferred *what)
 {
     const struct gpu_rank_streams *rank = gpu_streams_of_self();
 
-    return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX &&
-           (atomic_load(&gpu_streams_n_waiting) > 0 ||
-            gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL));
+    return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX;
 }
 
 CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
