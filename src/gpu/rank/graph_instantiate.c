@@ -214,7 +214,8 @@ CUresult CUDAAPI gpu_api_exec_update_v1(CUgraphExec exec, CUgraph graph, CUgraph
     return real.r_cuGraphExecUpdate(exec, graph, node_out, outcome_out);
 }
 
-CUresult CUDAAPI gpu_api_exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *outcome_out)
+CUresult CUDAAPI gpu_api_exec_update(CUgraphExec exec, CUgraph graph,
+                                     CUgraphExecUpdateResultInfo *outcome_out)
 {
     notice_change(exec, graph);
     return real.r_cuGraphExecUpdate_v2(exec, graph, outcome_out);

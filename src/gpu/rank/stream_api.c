@@ -91,40 +91,40 @@ static inline bool launches_graph(const char *name)
 /* The stream of a call, where NULL is the legacy default stream. */
 #define LAUNCH_STREAM(twin) (!call.stream && (twin) ? CU_STREAM_PER_THREAD : call.stream)
 
-#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends)     \
-    static CUresult CUDAAPI call_##name parameters                                            \
-    {                                                                                         \
-        struct gpu_call call;                                                                 \
-        CUresult result;                                                                      \
-        CUcontext context = NULL;                                                             \
-        bool is_noted;                                                                        \
-        gpu_guard_prepare();                                                                  \
-        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);            \
-        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                            \
-            return result;                                                                    \
-        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                               \
-            return real.r_##name arguments;                                                   \
-        gpu_watch_call(#name);                                                                \
-        gpu_call_make_room(&call, GPU_CALLER);                                                \
-        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                                   \
-        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                            \
-            return result;                                                                    \
-        if ((bytes) > 0 && gpu_waits_suspend)                                                 \
-            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);               \
-        is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);      \
-        if (is_noted)                                                                         \
-            context = gpu_graph_launch_begin(LAUNCH_STREAM(twin), GPU_CALLER);                \
-        gpu_submit_begin(GPU_CALLER);                                                         \
-        result = real.r_##name arguments;                                                     \
-        if (is_noted && result == CUDA_SUCCESS)                                               \
-            gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                              \
-        gpu_submit_end();                                                                     \
-        gpu_call_end(&call);                                                                  \
-        if (waits_for_event(#name))                                                           \
-            result = gpu_capture_keep_out(&call, result);                                     \
-        if (ends_memory(#name))                                                               \
-            gpu_count_change();                                                               \
-        return result;                                                                        \
+#define FUNCTION(name, version, twin, kind, parameters, arguments, from, to, bytes, ends) \
+    static CUresult CUDAAPI call_##name parameters                                        \
+    {                                                                                     \
+        struct gpu_call call;                                                             \
+        CUresult result;                                                                  \
+        CUcontext context = NULL;                                                         \
+        bool is_noted;                                                                    \
+        gpu_guard_prepare();                                                              \
+        result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);        \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
+            return result;                                                                \
+        if (GPU_CALL_##kind != GPU_CALL_SUBMIT)                                           \
+            return real.r_##name arguments;                                               \
+        gpu_watch_call(#name);                                                            \
+        gpu_call_make_room(&call, GPU_CALLER);                                            \
+        result = gpu_call_reach(&call, GPU_CALL_ENDS ends);                               \
+        if (BASE_UNLIKELY(result != CUDA_SUCCESS))                                        \
+            return result;                                                                \
+        if ((bytes) > 0 && gpu_waits_suspend)                                             \
+            gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);           \
+        is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);  \
+        if (is_noted)                                                                     \
+            context = gpu_graph_launch_begin(LAUNCH_STREAM(twin), GPU_CALLER);            \
+        gpu_submit_begin(GPU_CALLER);                                                     \
+        result = real.r_##name arguments;                                                 \
+        if (is_noted && result == CUDA_SUCCESS)                                           \
+            gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                          \
+        gpu_submit_end();                                                                 \
+        gpu_call_end(&call);                                                              \
+        if (waits_for_event(#name))                                                       \
+            result = gpu_capture_keep_out(&call, result);                                 \
+        if (ends_memory(#name))                                                           \
+            gpu_count_change();                                                           \
+        return result;                                                                    \
     }
 GPU_STREAM_CALLS(FUNCTION)
 #undef FUNCTION
