@@ -40,6 +40,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/arch/relax.h"
 #include "base/base.h"
 #include "base/log.h"
 #include "base/memory_file.h"
@@ -363,14 +364,6 @@ static inline uint32_t take_bulk(uint32_t *position, size_t n_bytes, uint32_t bu
     return start;
 }
 
-/* Tells the core that this is a spin loop. */
-static inline void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Waits a little until positions up to this end are in use at most, because a receiver that reads makes room soon. False: it
  * has not. */
 static bool await_room(const _Atomic uint32_t *seen, uint32_t *known, uint32_t end, uint32_t size)
@@ -379,7 +372,7 @@ static bool await_room(const _Atomic uint32_t *seen, uint32_t *known, uint32_t e
         *known = atomic_load_explicit(seen, memory_order_acquire);
         if (end - *known <= size)
             return true;
-        relax();
+        base_relax();
     }
     return false;
 }

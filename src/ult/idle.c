@@ -59,8 +59,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/arch/relax.h"
 #include "base/log.h"
-#include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
 /* A pause of the processor takes longer than a message from core to core, so only one poll in this many has
@@ -429,7 +429,7 @@ static void spin(struct ult_pe *pe, bool until_done)
                 until_ns = now_ns + ult_idle_spin_ns(pe);
             else if (now_ns >= until_ns)
                 return;
-            ult_arch_relax();
+            base_relax();
         }
     }
 }

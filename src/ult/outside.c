@@ -4,7 +4,7 @@
  */
 #include <sched.h>
 
-#include "ult/arch/ult_arch.h"
+#include "base/arch/relax.h"
 #include "ult/pe.h"
 
 /* How long such a thread polls before it enters the PE and waits there, in ns. */
@@ -16,7 +16,7 @@ bool ult_spin_outside(bool (*is_done)(const void *arg), const void *arg)
     uint64_t yield_at_ns = ult_is_crowded() ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
 
     for (unsigned i = 1; !is_done(arg); i++) {
-        ult_arch_relax();
+        base_relax();
         if (i % 16 != 0)
             continue;
         now_ns = ult_now_ns();

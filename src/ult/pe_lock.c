@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ult/arch/ult_arch.h"
+#include "base/arch/relax.h"
 
 enum { FREE, HELD, WANTED, GRANTED };
 
@@ -74,7 +74,7 @@ void ult_lock_take(struct ult_lock *lock)
     for (int i = 0; i < POLLS; i++) {
         if (ult_lock_try(lock))
             return;
-        ult_arch_relax();
+        base_relax();
     }
     sleep_until_taken(lock);
 }

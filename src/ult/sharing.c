@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/arch/relax.h"
 #include "base/log.h"
 #include "ult/arch/ult_arch.h"
 #include "ult/asan.h"
@@ -249,7 +250,7 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         }
         if ((wait->until_done || wait->stop) && is_over(wait))
             break;
-        ult_arch_relax();
+        base_relax();
         if (i % 16 != 0)
             continue;
         now_ns = ult_now_ns();

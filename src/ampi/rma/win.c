@@ -18,9 +18,9 @@
 #include "ampi/object/attr.h"
 #include "ampi/object/errhandler.h"
 #include "ampi/rma/rma_remote.h"
+#include "base/arch/relax.h"
 #include "base/log.h"
 #include "base/settings.h"
-#include "ult/arch/ult_arch.h"
 
 /* ---- Errors ---- */
 
@@ -83,7 +83,7 @@ void ampi_win_combine_await(struct ampi_win *target)
         for (int i = 0; i < 200; i++) {
             if (ampi_win_guard_try(target->guard))
                 return;
-            ult_arch_relax();
+            base_relax();
         }
         sched_yield();
     } while (!ampi_failed_any() || !take_from_failed(target->guard));

@@ -2,6 +2,7 @@
  *
  * queue.c: streams and their completion. See queue.h.
  */
+#include "base/arch/relax.h"
 #include "base/log.h"
 #include "gpu/copy/pool.h"
 #include "gpu/copy/queue.h"
@@ -9,7 +10,6 @@
 #include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
-#include "ult/arch/ult_arch.h"
 #include "ult/pe.h"
 
 /* Polls without a result after which the driver is queried for errors. On an idle PE queries are at most
@@ -518,7 +518,7 @@ int gpu_queue_spin(struct gpu_queue *queue)
 
     issue_number(queue);
     while (!has_reached(queue, queue->issued))
-        ult_arch_relax();
+        base_relax();
     error = queue->error;
     if (!queue->first)
         queue->error = 0;

@@ -107,12 +107,6 @@ static inline bool ult_arch_has_fast_thread_pointer(void)
     return getauxval(AT_HWCAP2) & 2; /* HWCAP2_FSGSBASE */
 }
 
-/* Tells the core that this is a spin loop. */
-static inline void ult_arch_relax(void)
-{
-    __builtin_ia32_pause();
-}
-
 #else
 #error "src/ult/arch has no context switch for this CPU yet: write one like ult_x86_64.S"
 #endif
