@@ -103,6 +103,19 @@ static void run_locked(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A shared lock of the own window does not order accesses after those of other shared locks. */
+static void run_own(void)
+{
+    int last = size - 1;
+
+    if (rank == 0 || rank == last) {
+        MPI_Win_lock(MPI_LOCK_SHARED, last, 0, win);
+        put(last, 5);
+        MPI_Win_unlock(last, win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* A lock of another window around the accesses. Of another rank's window, MPI_Win_lock need not wait for it; a flush in that window
  * does. */
 static void run_mutex(void)
@@ -176,16 +189,18 @@ static void run_early(void)
     MPI_Win_fence(0, win);
 }
 
-/* Rank 0 has put before the others go on. */
+/* Rank 0 has put, or got, before the others go on. */
 static void run_stored(void)
 {
     MPI_Group world, zero, others;
     int first = 0;
 
-    if (is("stored-fence")) {
+    void (*access)(int target, int cell) = strstr(kind, "got") ? get : put;
+
+    if (strstr(kind, "fence")) {
         MPI_Win_fence(0, win);
         if (rank == 0)
-            put(size - 1, 10);
+            access(size - 1, 10);
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == size - 1)
             cells[11] += 3;
@@ -197,7 +212,7 @@ static void run_stored(void)
     MPI_Group_excl(world, 1, &first, &others);
     if (rank == 0) {
         MPI_Win_start(others, 0, win);
-        put(size - 1, 10);
+        access(size - 1, 10);
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Win_complete(win);
     } else {
@@ -412,6 +427,8 @@ int main(int argc, char **argv)
             run_early();
         else if (begins("origin"))
             run_origin();
+        else if (begins("own"))
+            run_own();
         else if (begins("mutex"))
             run_mutex();
         else if (begins("stored"))

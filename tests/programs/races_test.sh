@@ -52,6 +52,7 @@ wrong lock-put "$puts" "${inside[@]}"
 wrong lock-get "$gets" "${inside[@]}"
 wrong flush-put "$puts" "${inside[@]}"
 wrong flush-get "$gets" "${inside[@]}"
+wrong own-lock "at rank 2 conflicts with the put of rank [02] by MPI_Put, $(at put)" "${inside[@]}"
 wrong mutex-lock "conflicts with the put of rank [0-2] by MPI_Put, $(at put)" "${inside[@]}"
 wrong dynamic "$(conflict MPI_Put put-dynamic MPI_Put put-dynamic)" "${both[@]}"
 
@@ -62,6 +63,9 @@ wrong origin-sent "MPI_Sendrecv, .*: its send buffer has 4 bytes of the receive 
 stored="MPI_Put, $(at put): the data that this put of rank 0 has written at displacement 40 .*of rank 2 has changed before"
 wrong stored-fence "$stored MPI_Win_fence, $(at fence-stored): rank 2 has stored there" "${inside[@]}"
 wrong stored-posted "$stored MPI_Win_wait, $(at wait-stored)" "${inside[@]}"
+got="MPI_Get, $(at get): the data that this get of rank 0 has read at displacement 40 .*of rank 2 has changed before"
+wrong stored-got-fence "$got MPI_Win_fence, $(at fence-stored): rank 2 has stored there" "${inside[@]}"
+wrong stored-got-posted "$got MPI_Win_wait, $(at wait-stored)" "${inside[@]}"
 
 for options in "-n 1" "-n 4 +p 1" "-n 5 +p 2" "--procs 2 -n 4" "--procs 3 -n 3" "-n 4 +p 1 +schedule random:3"; do
     for check in usage buffers; do

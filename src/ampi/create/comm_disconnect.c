@@ -26,7 +26,7 @@ int PMPI_Comm_disconnect(MPI_Comm *comm)
     if (error)
         return error;
     ult_self()->call = "MPI_Comm_disconnect";
-    ampi_coll_barrier(object);
+    ampi_coll_barrier(object, AMPI_COLL_WITHIN_DISCONNECT);
     ampi_comm_release(object);
     *comm = MPI_COMM_NULL;
     return MPI_SUCCESS;

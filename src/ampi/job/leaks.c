@@ -414,7 +414,7 @@ void ampi_leaks_finalize(struct ampi_rank *self)
 
     if (is_off())
         return;
-    ampi_coll_barrier(self->world); /* all messages have been sent */
+    ampi_coll_barrier(self->world, AMPI_COLL_WITHIN_FINALIZE); /* all messages have been sent */
     ult_progress_fully();
     take_held(&own, self, AMPI_LEAK_COMM, self->n_sessions > 0 ? AMPI_LEAK_COMM : AMPI_LEAK_SESSION);
     ampi_comm_each(self, add_messages, &own);

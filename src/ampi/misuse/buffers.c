@@ -258,6 +258,7 @@ void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded)
 /* A new operation. */
 struct check {
     struct ampi_rank *rank;
+    const struct ampi_intervals *memory; /* of others; NULL: of the rank's pending ones */
     const struct ampi_misuse_run *run; /* of it */
     uintptr_t begin, end;              /* bytes of another one */
     int cost_left;                     /* of COST_MAX; 0 or less: it is over */
@@ -278,24 +279,27 @@ static bool conflicts(const struct ampi_interval *run, const void *arg)
 static bool check_run(const struct ampi_misuse_run *run, void *arg)
 {
     struct check *check = arg;
-    struct ampi_misuse *own = check->rank->misuse;
+    const struct ampi_intervals *memory = check->memory ? check->memory : &check->rank->misuse->memory;
     char bytes[2 * AMPI_CALL_SITE_BYTES];
     struct base_text site = base_text_in(bytes, sizeof bytes);
     const struct ampi_misuse_pending *op;
     struct ampi_misuse_call call;
     struct ampi_interval *found;
 
-    if (!own->memory.root)
+    if (!memory->root)
         return false;
     check->run = run;
     found =
-        ampi_intervals_find(&own->memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
+        ampi_intervals_find(memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
     if (BASE_LIKELY(!found))
         return true;
     if (check->cost_left <= 0)
         return false;
     op = found->owner;
     call = ampi_misuse_call();
+    if (check->memory)
+        ampi_misuse_end_job(check->rank, &call, "its send and receive buffers have %zu bytes in common",
+                            (size_t)(check->end - check->begin));
     ampi_misuse_add_site(&site, op->call.from);
     ampi_misuse_end_job(check->rank, &call,
                         "its %s buffer has %zu bytes of the %s buffer of a pending operation, that of %s%s",
@@ -310,4 +314,18 @@ void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count
 
     if (rank->misuse && rank->misuse->memory.root)
         ampi_misuse_each_run(buf, count, type, check_run, &check);
+}
+
+void ampi_misuse_check_pair(struct ampi_rank *rank, struct ampi_misuse_pending *recv, const void *buf,
+                            MPI_Count count, const struct ampi_type *type)
+{
+    struct runs runs = {.op = recv};
+    struct ampi_intervals memory = {0};
+    struct check check = {.rank = rank, .memory = &memory, .cost_left = COST_MAX};
+
+    ampi_misuse_each_run(recv->buf, recv->count, recv->type, add_run, &runs);
+    for (struct ampi_interval *run = runs.first; run; run = run->with)
+        ampi_intervals_add(&memory, run);
+    ampi_misuse_each_run(buf, count, type, check_run, &check);
+    free_runs(runs.first);
 }

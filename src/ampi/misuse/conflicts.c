@@ -218,13 +218,12 @@ static struct ampi_misuse_block_access *find_same(const struct ampi_intervals *s
     return found ? found->owner : NULL;
 }
 
-/* Of a put in an epoch of the target, which is in this process: then the data is there. */
 uint64_t ampi_misuse_sum_at(const struct ampi_win_shared *shared, const struct ampi_misuse_claim *by,
                             uintptr_t begin, uintptr_t end)
 {
     const struct ampi_win_target *target = &shared->targets[by->target];
 
-    if (by->kind != AMPI_MISUSE_PUT || by->in > AMPI_ACCESS_START || by->text || target->is_device ||
+    if (by->kind == AMPI_MISUSE_ACCUMULATE || by->in > AMPI_ACCESS_START || by->text || target->is_device ||
         shared->flavor == MPI_WIN_FLAVOR_SHARED)
         return 0;
     return ampi_misuse_sum(target->base + begin, end - begin);

@@ -259,6 +259,14 @@ static void receive(const struct ampi_recv_args *args)
     own->recv_type = args->type;
 }
 
+static void exchange(const struct ampi_send_args *send_args, const struct ampi_recv_args *recv_args)
+{
+    struct ampi_misuse_pending recv = {
+        .buf = recv_args->buf, .count = recv_args->count, .type = recv_args->type, .is_recv = true};
+
+    ampi_misuse_check_pair(recv_args->comm->owner, &recv, send_args->buf, send_args->count, send_args->type);
+}
+
 static bool is_in_probe(void)
 {
     const char *call = ult_self()->call;
@@ -316,6 +324,7 @@ void ampi_misuse_connect(void)
         pthread_mutex_init(&queues[i].lock, NULL);
     ampi_p2p_checker = (struct ampi_p2p_checker){.send = send,
                                                  .receive = receive,
+                                                 .exchange = exchange,
                                                  .matched = matched,
                                                  .receive_probed = receive_probed,
                                                  .completed = completed,

@@ -122,6 +122,10 @@ bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *re
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
                               const struct ampi_type *type, bool is_recv);
 
+/* Reports a send whose data is in the buffer of a receive that starts in the same call. */
+void ampi_misuse_check_pair(struct ampi_rank *rank, struct ampi_misuse_pending *recv, const void *buf,
+                            MPI_Count count, const struct ampi_type *type);
+
 /* The pages of a pending receive, if it is one: with +check buffers. */
 void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded);
 
@@ -199,7 +203,8 @@ enum ampi_misuse_sync {
 void ampi_misuse_syncing(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
 void ampi_misuse_synced(struct ampi_misuse_call call, enum ampi_misuse_sync sync, int rank, MPI_Win win);
 
-/* MPI_Win_lock has returned. Only of the rank's own window it has waited for the lock (MPI 5.0, section 12.5.3). */
+/* MPI_Win_lock has returned. Only of the rank's own window it has waited for the lock (MPI 5.0, section 12.5.3); a shared one
+ * comes after exclusive ones, but not after other shared ones. */
 void ampi_misuse_locked(int rank, MPI_Win win);
 
 /* A call has returned that may have learned what other ranks did before. */

@@ -15,7 +15,7 @@
  * message; in a collective only those before its last member arrived. So operations of two ranks between two barriers are
  * compared even if one has ended before the other began. Those of other processes are compared until they are complete.
  *
- * Puts in fence and exposure epochs have a checksum of the target's memory: if that has changed at the end of the epoch,
+ * Puts and gets in fence and exposure epochs have a checksum of the target's memory: if that has changed at the end of the epoch,
  * the target has stored there.
  *
  * Displacements stand for addresses.
@@ -119,9 +119,22 @@ void ampi_misuse_acquired(void)
 void ampi_misuse_locked(int rank, MPI_Win handle)
 {
     const struct ampi_win *win = ampi_win_of(handle);
+    const struct ampi_misuse_window *watched;
+    uint64_t released = 0;
 
-    if (win && rank == win->rank)
+    if (!win || rank != win->rank)
+        return;
+    if (ampi_win_bit(win->exclusive, rank)) {
         ampi_misuse_acquired();
+        return;
+    }
+    pthread_mutex_lock(&ampi_misuse_windows_lock);
+    watched = ampi_misuse_find_window(win->shared);
+    if (watched)
+        released = watched->unlocked[rank];
+    pthread_mutex_unlock(&ampi_misuse_windows_lock);
+    if (released > atomic_load(&win->owner->acquired))
+        atomic_store(&win->owner->acquired, released);
 }
 
 void ampi_misuse_met(void)
@@ -167,6 +180,7 @@ static void check_stores(struct ampi_misuse_window *watched, const struct ampi_w
     const struct ampi_misuse_block_access *access;
     char bytes[2 * AMPI_CALL_SITE_BYTES];
     struct base_text site = base_text_in(bytes, sizeof bytes);
+    bool is_get;
 
     if (watched->is_partial[win->rank])
         return;
@@ -174,13 +188,14 @@ static void check_stores(struct ampi_misuse_window *watched, const struct ampi_w
     if (BASE_LIKELY(!found))
         return;
     access = found->owner;
+    is_get = access->by.kind == AMPI_MISUSE_GET;
     ampi_misuse_add_site(&site, call->from);
     ampi_misuse_end_job(
         win->owner, &access->by.call,
-        "the data that this put of rank %d has written at displacement %lld of the window, in "
+        "the data that this %s of rank %d has %s at displacement %lld of the window, in "
         "bytes, of rank %d has changed before %s%s: rank %d has stored there in the same epoch "
         "(ranks of the window)",
-        access->by.origin, (long long)found->begin, win->rank, call->name, bytes, win->rank);
+        is_get ? "get" : "put", access->by.origin, is_get ? "read" : "written", (long long)found->begin, win->rank, call->name, bytes, win->rank);
 }
 
 /* ---- The gates ---- */

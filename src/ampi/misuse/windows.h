@@ -15,7 +15,7 @@ struct ampi_misuse_block_access {
     struct ampi_misuse_block_access *next, **link; /* in a list of the origin */
     struct ampi_misuse_claim by;
     uint64_t done_at; /* LOCK: the tick at which it was complete; 0: it is not */
-    uint64_t sum;     /* of the data that a put has stored; 0: unknown */
+    uint64_t sum;     /* of the data that a put has stored or a get has loaded; 0: unknown */
 };
 
 /* A window with operations. */
@@ -44,7 +44,7 @@ extern _Atomic uint64_t ampi_misuse_ticks;
 struct ampi_misuse_window *ampi_misuse_find_window(const struct ampi_win_shared *shared); /* NULL: none */
 struct ampi_misuse_window *ampi_misuse_find_or_create_window(const struct ampi_win_shared *shared);
 
-/* Of a put in an epoch of the target, which is in this process: then the data is there. 0: another operation. */
+/* Of the target's memory, which a put or get in an epoch of the target has accessed in this process. 0: another operation. */
 uint64_t ampi_misuse_sum_at(const struct ampi_win_shared *shared, const struct ampi_misuse_claim *by,
                             uintptr_t begin, uintptr_t end);
 

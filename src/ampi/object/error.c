@@ -10,6 +10,7 @@
 #include "ampi/object/errhandler.h"
 #include "ampi/object/rank.h"
 #include "base/log.h"
+#include "base/settings.h"
 
 /* Longest error text. */
 #define TEXT_MAX 1024
@@ -77,6 +78,22 @@ static void call_user(const struct ampi_errhandler *errhandler, void *handle_add
     }
 }
 
+/* +check usage: also names the place of the call. */
+static BASE_COLD void report_fatal(int error_code, const char *text)
+{
+    const struct ult *u = ult_self();
+    const struct ampi_rank *self = ampi_self();
+    char site[AMPI_CALL_SITE_BYTES], here = 0;
+    const void *from = self && u && base_settings.check_usage ? u->called_from : NULL;
+
+    if (from && u == &self->ult)
+        from = ampi_upper.find_site(self, from, &here);
+    if (from && ampi_upper.describe_site(from, site))
+        ampi_report(self, "%s: %s; called at %s", ampi_error_name(error_code), text, site);
+    else
+        ampi_report(self, "%s: %s", ampi_error_name(error_code), text);
+}
+
 int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
                       const char *text)
 {
@@ -87,7 +104,7 @@ int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, 
         call_user(errhandler, handle_address, &code);
         return code ? code : error_code; /* the caller must not continue */
     }
-    ampi_report(ampi_self(), "%s: %s", ampi_error_name(error_code), text);
+    report_fatal(error_code, text);
     ampi_job_abort(ampi_error_class(error_code));
 }
 

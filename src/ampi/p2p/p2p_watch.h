@@ -62,6 +62,8 @@ struct ampi_p2p_checker {
     /* An operation starts. */
     void (*send)(const struct ampi_send_args *args);
     void (*receive)(const struct ampi_recv_args *args);
+    /* Both start in one call, MPI_Sendrecv. */
+    void (*exchange)(const struct ampi_send_args *send, const struct ampi_recv_args *recv);
     /* As ampi_match_watcher. */
     void (*matched)(struct ampi_comm *dest, struct ampi_match_node *node, int source, int tag,
                     bool was_unexpected);

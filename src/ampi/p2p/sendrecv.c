@@ -6,6 +6,7 @@
 #include "ampi/p2p/p2p_calls.h"
 
 #include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
 
 static int check(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype sendtype,
@@ -34,6 +35,14 @@ static int pack_copy(struct ampi_send_args *send, void **copy_out)
     return MPI_SUCCESS;
 }
 
+/* +check usage: both halves must not use the same memory. */
+static void check_halves(const struct ampi_sendrecv_args *both)
+{
+    if (ampi_p2p_is_checked(both->send.comm) && both->send.dest != MPI_PROC_NULL &&
+        both->recv.source != MPI_PROC_NULL)
+        ampi_p2p_checker.exchange(&both->send, &both->recv);
+}
+
 /* The receive is posted first, so that the two may go to the same rank. */
 static int run_blocking(struct ampi_rank *self, const struct ampi_sendrecv_args *both, MPI_Status *status)
 {
@@ -54,7 +63,10 @@ int ampi_sendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_D
 {
     int error = check(self, both, sendtype, recvtype, comm);
 
-    return error ? error : run_blocking(self, both, status);
+    if (BASE_UNLIKELY(error))
+        return error;
+    check_halves(both);
+    return run_blocking(self, both, status);
 }
 
 int ampi_sendrecv_replace(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_Datatype datatype,
@@ -125,6 +137,7 @@ int ampi_isendrecv(struct ampi_rank *self, struct ampi_sendrecv_args *both, MPI_
         return error;
     if (BASE_UNLIKELY(!request))
         return ampi_raise(both->recv.comm, MPI_ERR_ARG, "the address of the request is NULL");
+    check_halves(both);
     run_nonblocking(self, both, NULL, request);
     return MPI_SUCCESS;
 }

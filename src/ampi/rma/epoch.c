@@ -142,7 +142,7 @@ int ampi_epoch_drain_remote(struct ampi_win *win, int rank)
 static int fence_barrier(struct ampi_win *win)
 {
     char text[AMPI_FAILED_TEXT_MAX];
-    int error = ampi_coll_barrier(win->comm);
+    int error = ampi_coll_barrier(win->comm, AMPI_COLL_WITHIN_FENCE);
 
     if (BASE_LIKELY(!error))
         return MPI_SUCCESS;
@@ -180,7 +180,7 @@ static BASE_NOINLINE int fence(int assert, MPI_Win win)
     if (BASE_LIKELY(!error))
         error = fence_barrier(object);
     else
-        ampi_coll_barrier(object->comm); /* the epoch ends for the others, too */
+        ampi_coll_barrier(object->comm, AMPI_COLL_WITHIN_FENCE); /* the epoch ends for the others, too */
     if (ampi_win_is_watched(object))
         ampi_win_report_fence(object, true, error);
     return error;

@@ -390,7 +390,7 @@ static int settle(struct ampi_win *win, const struct ampi_win_payload *payload)
 
     if (payload->flavor == MPI_WIN_FLAVOR_SHARED || payload->flavor == MPI_WIN_FLAVOR_ALLOCATE)
         return ampi_win_share(win, payload->is_noncontiguous);
-    error = ampi_coll_barrier(win->comm);
+    error = ampi_coll_barrier(win->comm, AMPI_COLL_WITHIN_WIN_CREATE);
     return error == MPI_ERR_PROC_ABORTED ? MPI_SUCCESS : error;
 }
 
@@ -463,7 +463,7 @@ int PMPI_Win_free(MPI_Win *win)
     ult_self()->call = "MPI_Win_free";
     if (object->shared->is_remote)
         ampi_rma_leave(object);
-    if (ampi_coll_barrier(object->comm) && object->shared->is_remote)
+    if (ampi_coll_barrier(object->comm, AMPI_COLL_WITHIN_WIN_FREE) && object->shared->is_remote)
         ampi_rma_await_leaving(object);
     release(object);
     *win = MPI_WIN_NULL;

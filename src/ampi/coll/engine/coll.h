@@ -81,8 +81,17 @@ static inline int ampi_coll_begin(const struct ampi_coll_call *call, struct ampi
     return ampi_coll_begin_request(call, args);
 }
 
-/* The communicator's barrier, for collectives that move no data. May switch. */
-int ampi_coll_barrier(struct ampi_comm *comm);
+/* The communicator's barrier inside another function than MPI_Barrier. Each has a plan of its own: a rank that has missed a
+ * call gets an error, instead of meeting the others in another function. May switch. */
+enum ampi_coll_within {
+    AMPI_COLL_WITHIN_DISCONNECT,
+    AMPI_COLL_WITHIN_FENCE,
+    AMPI_COLL_WITHIN_FILE_OPEN,
+    AMPI_COLL_WITHIN_FINALIZE, /* before ampi_coll_finalize */
+    AMPI_COLL_WITHIN_WIN_CREATE,
+    AMPI_COLL_WITHIN_WIN_FREE
+};
+int ampi_coll_barrier(struct ampi_comm *comm, enum ampi_coll_within function);
 
 /* The same for MPI_Finalize, with the members whose process has not failed. May switch. */
 void ampi_coll_finalize(struct ampi_comm *world);
@@ -222,9 +231,10 @@ int ampi_coll_raise(struct ampi_comm *comm, int error_class, const char *fmt, ..
 /* Ends the job because members' operations do not match, which has been reported. */
 void ampi_coll_end_job(const struct ampi_coll_state *state) BASE_NORETURN BASE_COLD;
 
-/* Reports members with different operations. There is no recovery: each would wait for ever for the other's. */
-void ampi_coll_report_mismatch(const struct ampi_coll_args *args,
-                               const struct ampi_coll_plan *other) BASE_NORETURN BASE_COLD;
+/* Reports members with different operations. There is no recovery: each would wait for ever for the other's.
+ * other_args: of a member with the other one, which is in its call; NULL: unknown. */
+void ampi_coll_report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other,
+                               const struct ampi_coll_args *other_args) BASE_NORETURN BASE_COLD;
 
 /* Raises the error for MPI_IN_PLACE on an intercommunicator, or for a send block that is the receive
  * block. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/usage.h"
 #include "ampi/object/info.h"
 #include "base/log.h"
 
@@ -54,12 +55,17 @@ void ampi_coll_end_job(const struct ampi_coll_state *state)
     ampi_job_abort(MPI_ERR_OTHER);
 }
 
-void ampi_coll_report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other)
+void ampi_coll_report_mismatch(const struct ampi_coll_args *args, const struct ampi_coll_plan *other,
+                               const struct ampi_coll_args *other_args)
 {
+    char calls[800] = "";
+
+    if (other_args)
+        ampi_coll_usage_describe_calls(args, other_args, calls, sizeof calls);
     ampi_report(args->comm->owner,
                 "this rank's next collective on the communicator is %s, but other ranks' is %s: all ranks "
-                "must call the same ones in the same order",
-                args->plan->name, other->name);
+                "must call the same ones in the same order%s",
+                args->plan->name, other->name, calls);
     ampi_coll_end_job(args->comm->shared->coll);
 }
 

@@ -79,7 +79,7 @@ static const struct ampi_coll_plan *plan_of(const struct ampi_coll_pair_data *da
 static inline void check_plan(const struct ampi_coll_args *args, const struct ampi_coll_pair_data *data)
 {
     if (data->kind == AMPI_COLL_PAIR_LEFT && plan_of(data) != args->plan)
-        ampi_coll_report_mismatch(args, plan_of(data));
+        ampi_coll_report_mismatch(args, plan_of(data), NULL);
 }
 
 /* The other member's item is of another operation, or refuses the pair. The other one may have left already. */

@@ -329,13 +329,17 @@ static BASE_COLD void check_agreement(const struct ampi_coll_slot *slot, const s
 {
     const struct ampi_coll_state *state = slot->state;
 
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
+        const struct ampi_coll_args *other = slot->args[state->part_members[i]];
+        if (!is_pending(slot, state->part_members[i]))
+            continue;
+        if (part->plan != args->plan && other->plan == part->plan)
+            ampi_coll_report_mismatch(args, part->plan, other);
+        if (!state->shared->is_inter)
+            ampi_coll_usage_check_roots(other, args);
+    }
     if (part->plan != args->plan)
-        ampi_coll_report_mismatch(args, part->plan);
-    if (state->shared->is_inter)
-        return;
-    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++)
-        if (is_pending(slot, state->part_members[i]))
-            ampi_coll_usage_check_roots(slot->args[state->part_members[i]], args);
+        ampi_coll_report_mismatch(args, part->plan, NULL);
 }
 
 /* Checks that an arriving member's operation and root are the others', and packs a small contribution. */

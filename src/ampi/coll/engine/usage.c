@@ -43,16 +43,25 @@ static void describe_call(const char *before, const struct ampi_coll_args *args,
         ampi_upper.describe_call(args->comm->owner, args->request, text + n, (size_t)(CALL_MAX_BYTES - n));
 }
 
+void ampi_coll_usage_describe_calls(const struct ampi_coll_args *a, const struct ampi_coll_args *b,
+                                    char *text, size_t size_bytes)
+{
+    char calls[2][CALL_MAX_BYTES];
+
+    describe_call("; the first in ", a, calls[0]);
+    describe_call("; the other in ", b, calls[1]);
+    snprintf(text, size_bytes, "%s%s", calls[0], calls[1]);
+}
+
 /* a: a member of this process. */
 static BASE_COLD void report(const struct ampi_coll_args *a, const char *a_value,
                              const struct ampi_coll_args *b, const char *b_value)
 {
-    char a_name[NAME_MAX_BYTES], b_name[NAME_MAX_BYTES], calls[2][CALL_MAX_BYTES];
+    char a_name[NAME_MAX_BYTES], b_name[NAME_MAX_BYTES], calls[2 * CALL_MAX_BYTES];
 
-    describe_call("; the first in ", a, calls[0]);
-    describe_call("; the other in ", b, calls[1]);
-    ampi_report(a->comm->owner, "wrong usage of %s: %s %s, but %s %s (ranks of the communicator)%s%s",
-                a->plan->name, name_of(a, a_name), a_value, name_of(b, b_name), b_value, calls[0], calls[1]);
+    ampi_coll_usage_describe_calls(a, b, calls, sizeof calls);
+    ampi_report(a->comm->owner, "wrong usage of %s: %s %s, but %s %s (ranks of the communicator)%s",
+                a->plan->name, name_of(a, a_name), a_value, name_of(b, b_name), b_value, calls);
     ampi_coll_end_job(a->comm->shared->coll);
 }
 

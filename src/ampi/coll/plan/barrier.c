@@ -9,15 +9,18 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
-static inline void init_barrier(struct ampi_coll_args *args)
+static const struct ampi_coll_plan plans_within[] = {[AMPI_COLL_WITHIN_DISCONNECT] = {.name = "disconnect"},
+                                                     [AMPI_COLL_WITHIN_FENCE] = {.name = "fence"},
+                                                     [AMPI_COLL_WITHIN_FILE_OPEN] = {.name = "file open"},
+                                                     [AMPI_COLL_WITHIN_FINALIZE] = {.name = "finalize"},
+                                                     [AMPI_COLL_WITHIN_WIN_CREATE] = {.name = "window creation"},
+                                                     [AMPI_COLL_WITHIN_WIN_FREE] = {.name = "window free"}};
+
+static inline void init_barrier(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
 {
-    ampi_coll_args_init(args, &barrier_plan);
+    ampi_coll_args_init(args, plan);
     args->is_paired = true;
 }
-
-/* A separate plan: a rank that has missed a barrier gets an error, instead of matching the others'
- * MPI_Finalize. */
-static const struct ampi_coll_plan finalize_plan = {.name = "finalize"};
 
 static void build_nothing(struct ampi_meet **members, int n_members)
 {
@@ -44,17 +47,17 @@ void ampi_coll_finalize(struct ampi_comm *world)
 {
     struct ampi_coll_args args;
 
-    ampi_coll_args_init(&args, &finalize_plan);
+    ampi_coll_args_init(&args, &plans_within[AMPI_COLL_WITHIN_FINALIZE]);
     args.comm = world;
     if (ampi_coll_run(&args) == MPI_ERR_PROC_ABORTED)
         await_survivors(world);
 }
 
-int ampi_coll_barrier(struct ampi_comm *comm)
+int ampi_coll_barrier(struct ampi_comm *comm, enum ampi_coll_within function)
 {
     struct ampi_coll_args args;
 
-    init_barrier(&args);
+    init_barrier(&args, &plans_within[function]);
     args.comm = comm;
     return ampi_coll_run(&args);
 }
@@ -63,7 +66,7 @@ ULT_JUMPS_BACK BASE_UNCHECKED_FRAME int ampi_coll_call_barrier(struct ampi_comm 
 {
     struct ampi_coll_args args;
 
-    init_barrier(&args);
+    init_barrier(&args, &barrier_plan);
     args.comm = comm;
     return ampi_coll_blocking(&args);
 }
@@ -73,7 +76,7 @@ int ampi_coll_start_barrier(const struct ampi_coll_call *call, MPI_Comm comm)
     struct ampi_coll_args args;
     int error;
 
-    init_barrier(&args);
+    init_barrier(&args, &barrier_plan);
     if ((error = ampi_coll_enter(call, comm, &args)))
         return error;
     ampi_coll_set_none(&args.send);
