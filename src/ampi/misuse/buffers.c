@@ -3,7 +3,7 @@
  * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that
  * starts one to the call that reports its completion to the program, even if the library completes it earlier.
  *
- * The data of a send has the same checksum at both ends. Each rank has a set of the blocks of its pending operations, as runs.
+ * The data of a send has the same checksum at both ends, and the buffer of a receive until its message comes. Each rank has a set of the blocks of its pending operations, as runs.
  * A new operation must not overlap any of them; a send may overlap those of sends. Blocking calls are compared with
  * it, too. Data in GPU memory is not checked, and data of more than RUNS_MAX runs not for overlaps.
  */
@@ -162,7 +162,8 @@ void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
     struct runs runs = {.op = op};
 
     ampi_type_ref(op->type);
-    op->sum = op->is_recv ? 0 : sum_of(op);
+    if (!op->is_recv || (op->request && op->request->state != AMPI_REQUEST_COMPLETE))
+        op->sum = sum_of(op);
     ampi_misuse_each_run(op->buf, op->count, op->type, add_run, &runs);
     op->runs = runs.first;
     pthread_mutex_lock(&own->lock);
@@ -251,6 +252,21 @@ void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded)
     if (op)
         (is_guarded ? ampi_misuse_guard : ampi_misuse_open)(op);
     pthread_mutex_unlock(&own->lock);
+}
+
+void ampi_misuse_check_untouched(const struct ampi_request *recv)
+{
+    struct ampi_misuse *own = recv->owner->misuse;
+    const struct ampi_misuse_pending *op;
+
+    if (!own)
+        return;
+    pthread_mutex_lock(&own->lock);
+    op = *find(own, recv);
+    pthread_mutex_unlock(&own->lock);
+    if (op && op->type && op->is_recv && sum_of(op) != op->sum)
+        ampi_misuse_end_job(recv->owner, &op->call,
+                            "the receive buffer has changed before the message was received");
 }
 
 /* ---- Overlaps ---- */

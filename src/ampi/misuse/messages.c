@@ -282,8 +282,10 @@ static void matched(struct ampi_comm *dest, struct ampi_match_node *node, int so
     const struct ampi_request *recv =
         was_unexpected ? NULL : BASE_CONTAINER(node, const struct ampi_request, u.p2p.node);
 
-    if (recv)
+    if (recv) {
         ampi_misuse_set_guarded(recv, false);
+        ampi_misuse_check_untouched(recv);
+    }
     if (!sent)
         return;
     if (recv) {

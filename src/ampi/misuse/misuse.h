@@ -67,7 +67,7 @@ struct ampi_misuse_pending {
     MPI_Count count;
     struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
     bool is_recv;
-    uint64_t sum;                /* of a send's data at the start */
+    uint64_t sum;                /* of the data in the buffer at the start */
     struct ampi_interval *runs;  /* its memory (runs.h), linked by `with`; NULL: too many */
     struct ampi_interval *pages; /* protected ones, linked by `with` (pages.c) */
     const struct ampi_win *win;  /* a one-sided operation, without a request: in `accesses`; NULL: none */
@@ -125,6 +125,9 @@ void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count
 /* Reports a send whose data is in the buffer of a receive that starts in the same call. */
 void ampi_misuse_check_pair(struct ampi_rank *rank, struct ampi_misuse_pending *recv, const void *buf,
                             MPI_Count count, const struct ampi_type *type);
+
+/* Reports a pending receive whose buffer has changed before its message came. */
+void ampi_misuse_check_untouched(const struct ampi_request *recv);
 
 /* The pages of a pending receive, if it is one: with +check buffers. */
 void ampi_misuse_set_guarded(const struct ampi_request *recv, bool is_guarded);
