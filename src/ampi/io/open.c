@@ -278,7 +278,8 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
     payload.error = check_arguments(self, filename, amode, info, fh);
     payload.hints = ampi_file_hints_fingerprint(NULL, ampi_info_of(self, info));
     payload.name = filename ? path_of(filename) : "";
-    ampi_coll_barrier(object, AMPI_COLL_WITHIN_FILE_OPEN); /* what members did before, such as deleting the name, precedes the creation */
+    /* What members did before, such as deleting the name, precedes the creation. */
+    ampi_coll_barrier(object, AMPI_COLL_WITHIN_FILE_OPEN);
     if (object->rank == 0 && !payload.error)
         open_first(payload.name, &payload);
     memset(&args, 0, sizeof args);

@@ -275,9 +275,9 @@ void ampi_misuse_check_untouched(const struct ampi_request *recv)
 struct check {
     struct ampi_rank *rank;
     const struct ampi_intervals *memory; /* of others; NULL: of the rank's pending ones */
-    const struct ampi_misuse_run *run; /* of it */
-    uintptr_t begin, end;              /* bytes of another one */
-    int cost_left;                     /* of COST_MAX; 0 or less: it is over */
+    const struct ampi_misuse_run *run;   /* of it */
+    uintptr_t begin, end;                /* bytes of another one */
+    int cost_left;                       /* of COST_MAX; 0 or less: it is over */
     bool is_recv;
 };
 
@@ -305,8 +305,7 @@ static bool check_run(const struct ampi_misuse_run *run, void *arg)
     if (!memory->root)
         return false;
     check->run = run;
-    found =
-        ampi_intervals_find(memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
+    found = ampi_intervals_find(memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
     if (BASE_LIKELY(!found))
         return true;
     if (check->cost_left <= 0)

@@ -195,7 +195,8 @@ static void check_stores(struct ampi_misuse_window *watched, const struct ampi_w
         "the data that this %s of rank %d has %s at displacement %lld of the window, in "
         "bytes, of rank %d has changed before %s%s: rank %d has stored there in the same epoch "
         "(ranks of the window)",
-        is_get ? "get" : "put", access->by.origin, is_get ? "read" : "written", (long long)found->begin, win->rank, call->name, bytes, win->rank);
+        is_get ? "get" : "put", access->by.origin, is_get ? "read" : "written", (long long)found->begin,
+        win->rank, call->name, bytes, win->rank);
 }
 
 /* ---- The gates ---- */

@@ -322,24 +322,20 @@ static bool is_pending(const struct ampi_coll_slot *slot, int member)
     return ampi_coll_handle(slot->state->shared, member)->coll_pending >> (slot - slot->state->slots) & 1;
 }
 
-/* An arrived member's operation or root differs from that of the first member of this part. On an intercommunicator
- * roots may differ. */
+/* An arrived member's operation or root differs from those before in this part. On an intercommunicator roots may. */
 static BASE_COLD void check_agreement(const struct ampi_coll_slot *slot, const struct ampi_coll_pe *part,
                                       const struct ampi_coll_args *args)
 {
     const struct ampi_coll_state *state = slot->state;
+    const struct ampi_coll_args *other = NULL; /* any: they agree with each other */
 
-    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++) {
-        const struct ampi_coll_args *other = slot->args[state->part_members[i]];
-        if (!is_pending(slot, state->part_members[i]))
-            continue;
-        if (part->plan != args->plan && other->plan == part->plan)
-            ampi_coll_report_mismatch(args, part->plan, other);
-        if (!state->shared->is_inter)
-            ampi_coll_usage_check_roots(other, args);
-    }
+    for (int i = state->part_first[part->index]; i < state->part_first[part->index + 1]; i++)
+        if (is_pending(slot, state->part_members[i]) && slot->args[state->part_members[i]] != args)
+            other = slot->args[state->part_members[i]];
     if (part->plan != args->plan)
-        ampi_coll_report_mismatch(args, part->plan, NULL);
+        ampi_coll_report_mismatch(args, part->plan, other);
+    if (other && !state->shared->is_inter)
+        ampi_coll_usage_check_roots(other, args);
 }
 
 /* Checks that an arriving member's operation and root are the others', and packs a small contribution. */

@@ -9,12 +9,13 @@
 
 static const struct ampi_coll_plan barrier_plan = {.name = "barrier"};
 
-static const struct ampi_coll_plan plans_within[] = {[AMPI_COLL_WITHIN_DISCONNECT] = {.name = "disconnect"},
-                                                     [AMPI_COLL_WITHIN_FENCE] = {.name = "fence"},
-                                                     [AMPI_COLL_WITHIN_FILE_OPEN] = {.name = "file open"},
-                                                     [AMPI_COLL_WITHIN_FINALIZE] = {.name = "finalize"},
-                                                     [AMPI_COLL_WITHIN_WIN_CREATE] = {.name = "window creation"},
-                                                     [AMPI_COLL_WITHIN_WIN_FREE] = {.name = "window free"}};
+static const struct ampi_coll_plan plans_within[] = {
+    [AMPI_COLL_WITHIN_DISCONNECT] = {.name = "disconnect"},
+    [AMPI_COLL_WITHIN_FENCE] = {.name = "fence"},
+    [AMPI_COLL_WITHIN_FILE_OPEN] = {.name = "file open"},
+    [AMPI_COLL_WITHIN_FINALIZE] = {.name = "finalize"},
+    [AMPI_COLL_WITHIN_WIN_CREATE] = {.name = "window creation"},
+    [AMPI_COLL_WITHIN_WIN_FREE] = {.name = "window free"}};
 
 static inline void init_barrier(struct ampi_coll_args *args, const struct ampi_coll_plan *plan)
 {
