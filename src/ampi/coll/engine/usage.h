@@ -52,7 +52,8 @@ bool ampi_coll_usage_are_equal(int leaf, int other);
 /* Formats the values in the hash, for a report. */
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes);
 
-/* "; the first in MPI_Bcast, called at main (a.c:12); the other in ..." for members that are in their calls; empty without the option. */
+/* "; the first in MPI_Bcast, called at main (a.c:12); the other in ..." of members in their calls. Empty without
+ * the option. */
 void ampi_coll_usage_describe_calls(const struct ampi_coll_args *a, const struct ampi_coll_args *b,
                                     char *text, size_t size_bytes);
 
