@@ -7,7 +7,8 @@
 #
 # Usage: mpi4py_test.sh BUILD_DIR WORK_DIR [quick | packages | "OPTIONS OF MPIRUN" [MODULE...]]
 # Without more words all modules run, one by one, with 1, 2, 5 and 64 ranks in a process and in 1, 2 and 4 processes: two hours
-# on two cores. quick, for CI: some modules. packages: SciPy, Numba, matplotlib and dask-mpi from PyPI (mpi4py/*.py). "-n 5" test_spawn "test_win test_io": two runs with 5 ranks.
+# on two cores. quick, for CI: some modules. packages: SciPy, Numba, matplotlib, dask-mpi and
+# mpi4py-fft from PyPI (mpi4py/*.py). "-n 5" test_spawn "test_win test_io": two runs with 5 ranks.
 # numpy and mpi4py come from PyPI, once, into WORK_DIR. Exits with 77 if they are not available.
 set -u
 # shellcheck source=tests/real/lib.sh
@@ -91,7 +92,14 @@ quick)
     ;;
 packages)
     build_step packages.log "$python" -m pip install scipy numba matplotlib "dask[array]" distributed dask-mpi
-    for words in "scipy_solvers 16" "numba_jit 16" "matplotlib_agg 16" "dask_workers 5"; do
+    packages=("scipy_solvers 16" "numba_jit 16" "matplotlib_agg 16" "dask_workers 5")
+    if [ "$(cc -print-file-name=libfftw3.so)" != libfftw3.so ]; then
+        build_step fft.log env CFLAGS=-O0 "$python" -m pip install --no-deps mpi4py-fft
+        packages+=("parallel_fft 16")
+    else
+        echo "parallel_fft is left out: no FFTW (package libfftw3-dev)"
+    fi
+    for words in "${packages[@]}"; do
         name=${words% *} n_ranks=${words#* }
         run_program "$name" "$name.log" "$build/bin/mpirun" -n "$n_ranks" "$python" "$here/mpi4py/$name.py" +p 2
         if ! grep -q "^good $n_ranks$" "$name.log" || grep '^heddle' "$name.log"; then
