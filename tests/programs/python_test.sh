@@ -117,5 +117,12 @@ for procs in "" "--procs 2"; do
     # shellcheck disable=SC2086
     expect "another MPI $procs" 1 '^(one ){1,2}$' 'has loaded another MPI \(libmpi.so.40\)' "$mpirun" $procs -n 2 \
         $python -c 'import ctypes; ctypes.CDLL("./libmpi.so.40"); print("one")'
+    # It is linked with that MPI, and finds this library's functions.
+    # shellcheck disable=SC2086
+    expect "a module for another MPI $procs" 3 '' 'has loaded another MPI \(libmpi.so.40\): modules for that MPI' "$mpirun" $procs \
+        -n 2 $python -c 'import ctypes, sys
+ctypes.CDLL("./libmpi.so.40")
+ctypes.CDLL("libmpi_abi.so.1").MPI_Init(None, None)
+sys.exit(3)'
 done
 finish

@@ -66,6 +66,7 @@ static int init_rank(struct ampi_rank *self, const char *call, int required, int
     ampi_gate_set_level(self, self->thread_level);
     if (provided)
         *provided = self->thread_level;
+    ampi_late_host_warn();
     ampi_thread_start_progress();
     ampi_stats_begin(self);
     ampi_trace_begin(self);

@@ -242,6 +242,9 @@ char *ampi_info_env_join(int argc, char *const *argv);
  * program has loaded another MPI. */
 int ampi_late_host_check(int exit_code);
 
+/* A line, once per process, if the program has loaded another MPI. In MPI_Init. */
+void ampi_late_host_warn(void);
+
 /* An interpreter that is one rank of several, alone in its process, starts: the environment is as without MPI, until
  * MPI_Init calls ampi_late_host_join. Makes the check at the exit. options: the value of HEDDLE_OPTIONS; NULL:
  * unset. */

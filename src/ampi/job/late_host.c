@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * late_host.c: see job.h. The module of the program that uses MPI may be one for another MPI: mpi4py of PyPI, which takes the
- * first that it finds. Then each rank is a job of its own, and the results look right but for the number of ranks.
+ * first that it finds. Then each rank is a job of its own, and the results look right but for the number of ranks. Or it is
+ * linked with that MPI: then it calls the functions of this library, which is preloaded, with that MPI's handles.
  *
  * A script that uses no MPI may start a program that does. An interpreter that is the only rank of its process leaves its place
  * in the job to the first program that calls MPI_Init, as any other program would. One of several ranks of a process cannot.
@@ -15,6 +16,7 @@
 #include "base/settings.h"
 
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +55,19 @@ int ampi_late_host_check(int exit_code)
         "build its MPI module, mpi4py for example, with this mpicc",
         base_settings.n_ranks, ampi_launched_host(), name);
     return 1;
+}
+
+void ampi_late_host_warn(void)
+{
+    static atomic_flag is_checked = ATOMIC_FLAG_INIT;
+    const char *name;
+
+    if (!ampi_launched_host() || atomic_flag_test_and_set(&is_checked) || !dl_iterate_phdr(find_other, &name))
+        return;
+    base_log("%s has loaded another MPI (%s): modules for that MPI do not work with this one; build them, "
+             "mpi4py for "
+             "example, with this mpicc",
+             ampi_launched_host(), name);
 }
 
 /* This process is an interpreter that has not called MPI_Init, and its only rank. */
