@@ -42,7 +42,8 @@
 #define BASE_LAUNCHED_PROGRESS_ENV "HEDDLE_PROGRESS"
 
 /* The further programs of a job in one process (mpirun --one-process), one after the other: the number of ranks, of arguments,
- * and as many words and one more, the path and the arguments from argv[0] on: "8 2 4:/x/b 3:./b 1:7". */
+ * and as many words and one more, the path and the arguments from argv[0] on; then the number of environment variables that
+ * differ from the first program's, and a word for each, without "=" if it is not set: "8 2 4:/x/b 3:./b 1:7 2 3:A=1 1:B". */
 #define BASE_LAUNCHED_OTHERS_ENV "HEDDLE_PROGRAMS"
 
 /* The executable of a program that has libmpi in LD_PRELOAD, loads MPI late and becomes the ranks nevertheless: a Python

@@ -121,6 +121,10 @@ bool image_env_add_own(const char *name) BASE_MUST_CHECK;
  * image_create, before image_run. Any PE thread. False: memory is exhausted. */
 bool image_env_init_own(struct image *image, const char *const *values) BASE_MUST_CHECK;
 
+/* Sets a variable in the environment of this copy ("NAME=VALUE", which stays where it is), or removes it ("NAME"). Before
+ * image_run. False: memory is exhausted. */
+bool image_env_put(struct image *image, char *text) BASE_MUST_CHECK;
+
 /* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
 int image_run(struct image *image, int argc, char **argv);
 

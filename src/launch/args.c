@@ -20,8 +20,9 @@
 
 enum effect {
     SET_RANKS,
-    EXPORT,      /* -x VAR or VAR=VALUE */
-    EXPORT_TWO,  /* -genv VAR VALUE, or VAR=VALUE */
+    EXPORT,     /* -x VAR or VAR=VALUE */
+    EXPORT_TWO, /* -env VAR VALUE, or VAR=VALUE */
+    EXPORT_TWO_ALL,
     EXPORT_LIST, /* -genvlist VAR,VAR */
     CHANGE_DIR,
     SET_TIMEOUT,
@@ -63,10 +64,11 @@ struct option {
 
 static const struct option options[] = {
     {"-n -np -c --np --n", "N", SET_RANKS, "run the program as N ranks"},
-    {"-x", "VAR[=VALUE]", EXPORT, "set an environment variable for the program"},
-    {"-genv -env --genv --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
+    {"-x", "VAR[=VALUE]", EXPORT, "set an environment variable for this program"},
+    {"-env --env", "VAR VALUE", EXPORT_TWO, "the same, as two words"},
+    {"-genv --genv", "VAR VALUE", EXPORT_TWO_ALL, "the same for all programs (':')"},
     {"-wd -wdir --wd --wdir", "DIR", CHANGE_DIR, "run the program in this folder"},
-    {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "the same for variables that are set"},
+    {"-genvlist -envlist", "VAR,...", EXPORT_LIST, "pass on variables that are set"},
     {"--timeout -timeout", "S", SET_TIMEOUT, "end the program after S seconds (exit code 124)"},
     {"--explore", "N|all", EXPLORE,
      "run the program in N random orders, or in all orders of its messages; report the first that differs"},
@@ -224,58 +226,6 @@ static double read_seconds(const char *option, const char *text)
     return value;
 }
 
-/* Appends a word to a list. */
-static void append_word(char **list_inout, const char *separator, const char *word, size_t word_len)
-{
-    char *list;
-    int len = asprintf(&list, "%s%s%.*s", *list_inout ? *list_inout : "", *list_inout ? separator : "",
-                       (int)word_len, word);
-    if (len < 0)
-        launch_fail(1, "out of memory");
-    free(*list_inout);
-    *list_inout = list;
-}
-
-static void set_variable(struct launch_command *command, const char *option, const char *name,
-                         size_t name_len, const char *value)
-{
-    char *copy = strndup(name, name_len);
-    if (copy != NULL)
-        launch_programs_check_variable(command, option, copy, value);
-    if (copy == NULL || name_len == 0 || setenv(copy, value, 1) != 0)
-        launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option, name);
-    free(copy);
-    append_word(&command->exported, " ", name, name_len);
-}
-
-static void export_variable(struct launch_command *command, const char *option, const char *text)
-{
-    const char *equals = strchr(text, '=');
-    if (equals)
-        set_variable(command, option, text, (size_t)(equals - text), equals + 1);
-    else if (text[0] == '\0')
-        launch_fail(LAUNCH_EXIT_USAGE, "%s '': not a valid name of an environment variable", option);
-    else if (getenv(text) != NULL)
-        append_word(&command->exported, " ", text, strlen(text));
-    else if (!command->is_quiet)
-        launch_say("%s %s: no such environment variable", option, text);
-}
-
-static void export_list(struct launch_command *command, const char *option, const char *list)
-{
-    for (size_t len; *list; list += len + (list[len] == ',')) {
-        len = strcspn(list, ",");
-        char *name = strndup(list, len);
-        if (name == NULL)
-            launch_fail(1, "out of memory");
-        if (strchr(name, '=') != NULL)
-            launch_fail(LAUNCH_EXIT_USAGE, "%s %s: not a valid name of an environment variable", option,
-                        name);
-        export_variable(command, option, name);
-        free(name);
-    }
-}
-
 static void change_dir(const char *option, const char *dir)
 {
     if (chdir(dir) != 0)
@@ -291,7 +241,7 @@ static void add_rank_option(struct launch_command *command, const char *word)
 {
     if (word[strcspn(word, " \t\n")] != '\0')
         launch_fail(LAUNCH_EXIT_USAGE, "'%s': an option of the library cannot contain blanks", word);
-    append_word(&command->rank_options, " ", word, strlen(word));
+    launch_append(&command->rank_options, " ", word, strlen(word));
 }
 
 /* Reads an option of the library at argv[i]; returns the index of its last word. The library reads its value. */
@@ -342,7 +292,7 @@ static void apply_place(struct launch_command *command, enum effect effect, cons
         launch_set_ranks_per_node(command, name, 1);
         break;
     case SET_HOSTS:
-        append_word(&command->hosts, ",", value, strlen(value)); /* of several options */
+        launch_append(&command->hosts, ",", value, strlen(value)); /* of several options */
         break;
     case SET_HOSTFILE:
         if (command->hostfile != NULL)
@@ -369,23 +319,29 @@ static void apply_environment(struct launch_command *command, enum effect effect
 {
     switch (effect) {
     case EXPORT:
-        export_variable(command, name, values[0]);
+        launch_variables_export(command, name, values[0]);
         break;
     case EXPORT_TWO:
         if (strchr(values[0], '='))
-            export_variable(command, name, values[0]);
+            launch_variables_export(command, name, values[0]);
         else
-            set_variable(command, name, values[0], strlen(values[0]), values[1]);
+            launch_variables_set_own(command, name, values[0], strlen(values[0]), values[1]);
         break;
+    case EXPORT_TWO_ALL: {
+        size_t name_len = strcspn(values[0], "=");
+        launch_variables_set(command, name, values[0], name_len,
+                             values[1] ? values[1] : values[0] + name_len + 1);
+        break;
+    }
     case EXPORT_LIST:
-        export_list(command, name, values[0]);
+        launch_variables_export_list(command, name, values[0]);
         break;
     case MEMORY_KINDS:
-        set_variable(command, name, BASE_MEMORY_KINDS_ENV, strlen(BASE_MEMORY_KINDS_ENV), values[0]);
+        launch_variables_set(command, name, BASE_MEMORY_KINDS_ENV, strlen(BASE_MEMORY_KINDS_ENV), values[0]);
         break;
     case INITIAL_ERRHANDLER:
-        set_variable(command, name, BASE_INITIAL_ERRHANDLER_ENV, strlen(BASE_INITIAL_ERRHANDLER_ENV),
-                     values[0]);
+        launch_variables_set(command, name, BASE_INITIAL_ERRHANDLER_ENV, strlen(BASE_INITIAL_ERRHANDLER_ENV),
+                             values[0]);
         break;
     case CHANGE_DIR:
         change_dir(name, values[0]);
@@ -474,6 +430,11 @@ static void apply(struct launch_command *command, const struct option *option, c
     }
 }
 
+static bool is_two_words(enum effect effect)
+{
+    return effect == EXPORT_TWO || effect == EXPORT_TWO_ALL;
+}
+
 /* Reads an option of mpirun at argv[i]; returns the index of its last word. */
 static int read_option(struct launch_command *command, char **argv, int i)
 {
@@ -495,7 +456,7 @@ static int read_option(struct launch_command *command, char **argv, int i)
     } else {
         for (int k = 0; k < num; k++) {
             /* -genv VAR=VALUE is one word. */
-            if (k == 1 && option->effect == EXPORT_TWO && strchr(values[0], '='))
+            if (k == 1 && is_two_words(option->effect) && strchr(values[0], '='))
                 break;
             values[k] = argv[i + 1];
             if (values[k] == NULL)
@@ -506,19 +467,6 @@ static int read_option(struct launch_command *command, char **argv, int i)
     }
     apply(command, option, name, values);
     return i;
-}
-
-void launch_preload(struct launch_command *command, const char *option, const char *file)
-{
-    const char *name = "LD_PRELOAD", *before = getenv(name);
-    char *list;
-    if (file[strcspn(file, " :")] != '\0')
-        launch_fail(LAUNCH_EXIT_CANNOT_RUN, "%s: cannot preload %s: a path with a blank or a colon", option,
-                    file);
-    if (asprintf(&list, "%s%s%s", file, before ? ":" : "", before ? before : "") < 0)
-        launch_fail(1, "out of memory");
-    set_variable(command, option, name, strlen(name), list);
-    free(list);
 }
 
 /* --nvtx: the program loads nvtx.so in front of MPI and of other preloaded libraries. */

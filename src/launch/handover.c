@@ -120,6 +120,8 @@ static void use_prrte(const struct launch_command *command, const struct place *
         add_word(words, "%.*s", (int)len, rest);
         rest += len + strspn(rest + len, " ");
     }
+    for (int i = 0; i < command->num_own; i++)
+        add_word(words, "-x"), add_word(words, "%s", command->own[i].name);
 }
 
 /* ---- Which launcher ---- */

@@ -25,44 +25,53 @@ enum launch_exit {
 
 /* The parsed command line. Strings point into argv or live as long as the process. */
 struct launch_command {
-    int num_ranks;             /* -n; 0: unspecified */
-    const char *dir;           /* -wd, the current folder by now; NULL: unspecified */
-    char *rank_options;        /* the library's +options, separated by blanks; NULL: none */
-    int ranks_per_node;        /* -N; 0: unspecified */
-    int num_procs;             /* --procs; 0: unspecified */
-    int num_explored;          /* --explore; 0: run the program once */
-    bool explores_all;         /* --explore all */
-    int explore_limit;         /* --explore-limit; 0: unspecified */
-    double timeout_s;          /* --timeout; 0: none */
-    char *hosts;               /* --hosts, malloc'ed; NULL: none */
-    const char *hostfile;      /* --hostfile; NULL: none */
-    char *exported;            /* variables of -x and -genv, separated by blanks; NULL: none */
-    bool is_unbound;           /* --bind-to none */
-    bool tags_output;          /* --tag-output */
-    bool keeps_going;          /* --keep-going */
-    bool is_in_universe;       /* --universe, or implied by the program */
-    bool is_universe_implied;  /* then the job may also run without */
-    bool is_one_process;       /* --one-process */
-    bool shows_calls;          /* --nvtx */
-    bool shows_progress;       /* --progress */
-    bool debugs;               /* --debug */
-    bool allows_root;          /* --allow-run-as-root */
-    bool is_quiet;             /* -q: no warnings */
-    bool is_verbose;           /* -v: print the command that is run */
-    char **program_argv;       /* the program and its arguments, NULL-terminated */
-    char **rest;               /* the words after a ':', for further programs (programs.c); NULL: none */
-    int start_dir;             /* the folder that mpirun was started in; a descriptor */
-    struct launch_part *parts; /* the programs, if there are several; NULL: one */
-    int num_parts;             /* their number; 0: one program */
+    int num_ranks;        /* -n; 0: unspecified */
+    const char *dir;      /* -wd, the current folder by now; NULL: unspecified */
+    char *rank_options;   /* the library's +options, separated by blanks; NULL: none */
+    int ranks_per_node;   /* -N; 0: unspecified */
+    int num_procs;        /* --procs; 0: unspecified */
+    int num_explored;     /* --explore; 0: run the program once */
+    bool explores_all;    /* --explore all */
+    int explore_limit;    /* --explore-limit; 0: unspecified */
+    double timeout_s;     /* --timeout; 0: none */
+    char *hosts;          /* --hosts, malloc'ed; NULL: none */
+    const char *hostfile; /* --hostfile; NULL: none */
+    char *exported;       /* variables of all programs (-genv, -x VAR), separated by blanks; NULL: none */
+    struct launch_variable *own; /* those of this program (-x VAR=VALUE, -env) */
+    int num_own;                 /* their number */
+    bool is_unbound;             /* --bind-to none */
+    bool tags_output;            /* --tag-output */
+    bool keeps_going;            /* --keep-going */
+    bool is_in_universe;         /* --universe, or implied by the program */
+    bool is_universe_implied;    /* then the job may also run without */
+    bool is_one_process;         /* --one-process */
+    bool shows_calls;            /* --nvtx */
+    bool shows_progress;         /* --progress */
+    bool debugs;                 /* --debug */
+    bool allows_root;            /* --allow-run-as-root */
+    bool is_quiet;               /* -q: no warnings */
+    bool is_verbose;             /* -v: print the command that is run */
+    char **program_argv;         /* the program and its arguments, NULL-terminated */
+    char **rest;                 /* the words after a ':', for further programs (programs.c); NULL: none */
+    int start_dir;               /* the folder that mpirun was started in; a descriptor */
+    struct launch_part *parts;   /* the programs, if there are several; NULL: one */
+    int num_parts;               /* their number; 0: one program */
+};
+
+/* An environment variable of one program. */
+struct launch_variable {
+    char *name;   /* its name; malloc'ed */
+    char *before; /* its value for other programs, malloc'ed; NULL: not set */
 };
 
 /* One of several programs of a job (programs.c). */
 struct launch_part {
-    int num_ranks; /* its ranks */
-    int num_procs; /* its processes */
-    char *dir;     /* its working folder; malloc'ed */
-    char *path;    /* the program's path; malloc'ed */
-    char **argv;   /* the program and its arguments, NULL-terminated */
+    int num_ranks;    /* its ranks */
+    int num_procs;    /* its processes */
+    char *dir;        /* its working folder; malloc'ed */
+    char *path;       /* the program's path; malloc'ed */
+    char **argv;      /* the program and its arguments, NULL-terminated */
+    char **variables; /* its own environment variables, "NAME=VALUE", NULL-terminated */
 };
 
 /* Parses argv. --help and --version print and exit; an error is explained and exits with 2. Applies the
@@ -142,15 +151,40 @@ void launch_program_find(const struct launch_command *command, struct launch_pro
  * and what *program says for all of them. Exits if one of them cannot be run. */
 void launch_programs_read(struct launch_command *command, struct launch_program *program);
 
-/* Exits if an option of an earlier program has set the variable to another value. */
-void launch_programs_check_variable(const struct launch_command *command, const char *option,
-                                    const char *name, const char *value);
+/* ---- variables.c: environment variables from the command line ---- */
+
+/* Appends a word to a list. */
+void launch_append(char **list_inout, const char *separator, const char *word, size_t word_len);
+
+/* Sets a variable for all programs, or for this one. Exits if the name is not valid, or if an option of an earlier program sets
+ * it to another value for all. */
+void launch_variables_set(struct launch_command *command, const char *option, const char *name,
+                          size_t name_len, const char *value);
+void launch_variables_set_own(struct launch_command *command, const char *option, const char *name,
+                              size_t name_len, const char *value);
+
+/* Reads the value of -x, and of -genvlist. */
+void launch_variables_export(struct launch_command *command, const char *option, const char *text);
+void launch_variables_export_list(struct launch_command *command, const char *option, const char *list);
+
+/* True if the program has its own variable of this name. */
+bool launch_variables_are_own(const struct launch_command *command, const char *name);
+
+/* The program's own variables, as "NAME=VALUE", NULL-terminated; all malloc'ed. In the environment of mpirun they have their
+ * former values then. */
+char **launch_variables_take_own(struct launch_command *command);
 
 /* ---- python.c ---- */
 
 /* Prepares a command that may run a Python interpreter: the interpreter will become the ranks. May set the kind of the
  * program, and the number of processes. */
 void launch_python_plan(struct launch_command *command, struct launch_program *program);
+
+/* The number of words of a NULL-terminated list. */
+size_t launch_count_words(char **words);
+
+/* Makes a program that was linked elsewhere, with another library of the same ABI, load this one. */
+void launch_set_library_path(void);
 
 /* The folder of this installation's libmpi_abi.so.1, or NULL if it is missing. Never freed. */
 const char *launch_library_dir(void);

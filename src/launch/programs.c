@@ -2,8 +2,8 @@
  *
  * Several programs in one job: mpirun -n 4 a : -n 8 b. Their ranks are numbered in the order of the programs, in one
  * MPI_COMM_WORLD. Each program has processes of its own: one, or as many as --procs before it says. With --one-process
- * all are in one process, and the library gets the other programs in an environment variable. -n, --procs and -wd belong to
- * the program that follows; all other options to the job. Called by main.c.
+ * all are in one process, and the library gets the other programs in an environment variable. -n, --procs, -wd, -x and
+ * -env belong to the program that follows; all other options to the job. Called by main.c.
  */
 #include "launch/launch.h"
 
@@ -18,7 +18,7 @@
 enum { MAX_PARTS = 1000 };
 
 /* Adds a program to the list. */
-static void add_part(struct launch_command *command, const struct launch_command *part,
+static void add_part(struct launch_command *command, struct launch_command *part,
                      const struct launch_program *program)
 {
     if (program->kind == LAUNCH_PROGRAM_PLAIN)
@@ -31,6 +31,8 @@ static void add_part(struct launch_command *command, const struct launch_command
     char *dir = getcwd(NULL, 0);
     if (command->parts == NULL || dir == NULL)
         launch_fail(1, command->parts ? "the working folder cannot be determined" : "out of memory");
+    if (program->needs_library_path && launch_variables_are_own(part, "LD_LIBRARY_PATH"))
+        launch_set_library_path();
     int num_procs = part->num_procs ? part->num_procs : 1;
     command->parts[command->num_parts++] = (struct launch_part){
         .num_ranks = part->num_ranks ? part->num_ranks : num_procs,
@@ -38,6 +40,7 @@ static void add_part(struct launch_command *command, const struct launch_command
         .dir = dir,
         .path = program->path,
         .argv = part->program_argv,
+        .variables = launch_variables_take_own(part),
     };
 }
 
@@ -53,6 +56,30 @@ static void take_common(struct launch_command *command, struct launch_command *p
     *command = *part;
 }
 
+/* Writes a text, and its length in front of it. */
+static void write_text(FILE *stream, const char *text)
+{
+    fprintf(stream, " %zu:%s", strlen(text), text);
+}
+
+/* Writes how the environment of a program differs from that of the first one, behind the number of differences. */
+static void write_variables(FILE *stream, char **variables, char **of_first)
+{
+    size_t num = launch_count_words(variables);
+    fprintf(stream, " %zu", num + launch_count_words(of_first));
+    for (char **entry = of_first; *entry; entry++) { /* what they are without the first one's options */
+        char *name = strndup(*entry, strcspn(*entry, "=")), *value = name ? getenv(name) : NULL, *text = name;
+        if (name == NULL || (value != NULL && asprintf(&text, "%s=%s", name, value) < 0))
+            launch_fail(1, "out of memory");
+        write_text(stream, text);
+        if (text != name)
+            free(text);
+        free(name);
+    }
+    for (char **entry = variables; *entry; entry++)
+        write_text(stream, *entry);
+}
+
 /* Makes the first program the only one for mpirun; the library gets the others. */
 static void join(struct launch_command *command)
 {
@@ -63,42 +90,30 @@ static void join(struct launch_command *command)
         launch_fail(1, "out of memory");
     for (int i = 0; i < command->num_parts; i++) {
         const struct launch_part *part = &command->parts[i];
-        int num_words = 0;
         if (part->num_procs > 1)
             launch_fail(LAUNCH_EXIT_USAGE, "--one-process: %s has --procs %d", part->argv[0],
                         part->num_procs);
         if (strcmp(part->dir, command->parts[0].dir) != 0)
             launch_fail(LAUNCH_EXIT_USAGE, "--one-process: all programs run in one folder, but %s has -wd %s",
                         part->argv[0], part->dir);
-        while (part->argv[num_words] != NULL)
-            num_words++;
-        if (i > 0)
-            fprintf(stream, "%d %d %zu:%s", part->num_ranks, num_words, strlen(part->path), part->path);
-        for (int k = 0; i > 0 && k < num_words; k++)
-            fprintf(stream, " %zu:%s", strlen(part->argv[k]), part->argv[k]);
-        fputs(i > 0 ? " " : "", stream);
+        if (i == 0)
+            continue;
+        fprintf(stream, "%d %zu", part->num_ranks, launch_count_words(part->argv));
+        write_text(stream, part->path);
+        for (char **word = part->argv; *word; word++)
+            write_text(stream, *word);
+        write_variables(stream, part->variables, command->parts[0].variables);
+        fputc(' ', stream);
     }
     if (fclose(stream) != 0 || setenv(BASE_LAUNCHED_OTHERS_ENV, text, 1) != 0)
         launch_fail(1, "out of memory");
     free(text);
+    for (char **entry = command->parts[0].variables; *entry; entry++)
+        if (putenv(*entry) != 0)
+            launch_fail(1, "out of memory");
     command->program_argv = command->parts[0].argv;
     command->num_parts = 0;
     command->num_procs = 0;
-}
-
-void launch_programs_check_variable(const struct launch_command *command, const char *option,
-                                    const char *name, const char *value)
-{
-    const char *list = command->num_parts > 0 && command->exported ? command->exported : "";
-    size_t len = strlen(name);
-    for (const char *at = list; len > 0 && (at = strstr(at, name)) != NULL; at += len) {
-        bool is_word = (at == list || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0');
-        const char *before = is_word ? getenv(name) : NULL;
-        if (before != NULL && strcmp(before, value) != 0)
-            launch_fail(LAUNCH_EXIT_USAGE,
-                        "%s %s: all programs have one environment, in which an earlier option sets %s=%s",
-                        option, name, name, before);
-    }
 }
 
 void launch_programs_read(struct launch_command *command, struct launch_program *program)

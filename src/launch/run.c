@@ -69,8 +69,7 @@ static void set_place(int rank, int size)
     base_rank_variables_set(&place, set_variable, &place);
 }
 
-/* Makes a program that was linked elsewhere, with another library of the same ABI, load this one. */
-static void set_library_path(void)
+void launch_set_library_path(void)
 {
     const char *before = getenv("LD_LIBRARY_PATH");
     char *path;
@@ -327,7 +326,7 @@ int launch_run(struct launch_command *command, const struct launch_program *prog
     if (command->num_procs <= 1 && launch_num_ranks(command) <= 1)
         set_place(0, 1);
     if (program->needs_library_path)
-        set_library_path();
+        launch_set_library_path();
     if (command->shows_progress && program->is_launcher)
         launch_fail(LAUNCH_EXIT_USAGE, "--progress: only for ranks of this node");
     imply_universe(command, program);

@@ -32,7 +32,7 @@ static char *text(const char *format, ...)
     return made;
 }
 
-static size_t count_words(char **words)
+size_t launch_count_words(char **words)
 {
     size_t num = 0;
     while (words[num])
@@ -45,14 +45,18 @@ static void add_parts(const struct launch_command *command, char **argv, size_t 
 {
     for (int i = 0; i < command->num_parts; i++) {
         const struct launch_part *part = &command->parts[i];
-        argv[at++] = text("part=%d,%d,%zu", part->num_ranks, part->num_procs, count_words(part->argv));
+        argv[at++] = text("part=%d,%d,%zu,%zu", part->num_ranks, part->num_procs,
+                          launch_count_words(part->variables), launch_count_words(part->argv));
         argv[at++] = part->path;
         argv[at++] = part->dir;
     }
     argv[at++] = text("--");
-    for (int i = 0; i < command->num_parts; i++)
+    for (int i = 0; i < command->num_parts; i++) {
+        for (char **entry = command->parts[i].variables; *entry; entry++)
+            argv[at++] = *entry;
         for (char **word = command->parts[i].argv; *word; word++)
             argv[at++] = *word;
+    }
 }
 
 void launch_procs(const struct launch_command *command, const struct launch_program *program, int reports,
@@ -76,9 +80,10 @@ void launch_procs(const struct launch_command *command, const struct launch_prog
         launch_fail(1, "%s needs " HELPER ", which should be next to mpirun, in %s", option,
                     helper_places[1]);
 
-    size_t num_words = count_words(command->program_argv), at = 0;
+    size_t num_words = launch_count_words(command->program_argv), at = 0;
     for (int i = 0; i < command->num_parts; i++)
-        num_words += 3 + count_words(command->parts[i].argv);
+        num_words +=
+            3 + launch_count_words(command->parts[i].variables) + launch_count_words(command->parts[i].argv);
     char **argv = calloc(num_words + 16, sizeof argv[0]);
     if (argv == NULL)
         launch_fail(1, "out of memory");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several programs are one MPI_COMM_WORLD: their ranks are numbered in the order of the programs, and MPI_APPNUM is the
- * number of the program (under Slurm: of the executable). MPI_INFO_ENV describes the rank's own program. */
+ * number of the program (under Slurm: of the executable). MPI_INFO_ENV describes the rank's own program. A program has its own
+ * environment variables. */
 #include <unistd.h>
 
 #include "../mpi_conformance/mtest.h"
@@ -14,7 +15,19 @@ static int env_max_ranks(void)
     return flag ? atoi(value) : -1;
 }
 
-/* Arguments: the number of the program (-1: not checked), its first rank, its number of ranks, its folder (our mpirun). */
+/* text: "NAME=VALUE", or "NAME": not set. */
+static void check_variable(const char *text)
+{
+    size_t length = strcspn(text, "=");
+    char *name = strndup(text, length), *value = getenv(name);
+
+    MTEST_CHECK(text[length] ? value && strcmp(value, text + length + 1) == 0 : !value, "%s is %s, not %s",
+                name, value ? value : "not set", text);
+    free(name);
+}
+
+/* Arguments: the number of the program (-1: not checked), its first rank, its number of ranks, its folder (our mpirun), and
+ * environment variables. */
 int main(int argc, char **argv)
 {
     int *app_num, *app_nums, flag, sum, next = 0;
@@ -45,6 +58,8 @@ int main(int argc, char **argv)
         MTEST_CHECK(env_max_ranks() == n_ranks, "maxprocs in MPI_INFO_ENV is %d", env_max_ranks());
         free(dir);
     }
+    for (int i = 5; i < argc; i++)
+        check_variable(argv[i]);
     MTEST_OK(MPI_Allreduce(&mtest_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     MTEST_CHECK(sum == mtest_size * (mtest_size - 1) / 2, "the sum is %d", sum);
     MTEST_OK(MPI_Sendrecv(&mtest_rank, 1, MPI_INT, (mtest_rank + 1) % mtest_size, 0, &next, 1, MPI_INT,

@@ -209,6 +209,9 @@ void ampi_programs_load(void);
 /* Sets the program, the arguments and MPI_APPNUM of a rank, unless it runs the process's program. */
 void ampi_programs_assign(struct ampi_rank *rank);
 
+/* Sets the environment variables of the rank's program that differ from the process's. Before the program runs. */
+void ampi_programs_set_variables(const struct ampi_rank *rank);
+
 /* ---- The end of a rank (env.c) ---- */
 
 struct ampi_rank;

@@ -19,8 +19,10 @@
 
 struct part {
     int n_ranks;
-    int n_words;  /* of its arguments */
-    char **words; /* its path, and the arguments from argv[0] on */
+    int n_words;      /* of its arguments */
+    char **words;     /* its path, and the arguments from argv[0] on */
+    int n_variables;  /* environment variables that differ from those of the process */
+    char **variables; /* "NAME=VALUE", or "NAME": not set */
     struct image_program *program;
 };
 
@@ -31,6 +33,11 @@ static struct {
     bool may_spawn; /* one has the name of such a function */
 } others;
 
+static BASE_NORETURN void end_damaged(void)
+{
+    base_fatal(1, "the variable " BASE_LAUNCHED_OTHERS_ENV " is damaged");
+}
+
 /* Takes a word, "3:abc", from the text; malloc'ed. */
 static char *take_word(const char **text)
 {
@@ -39,7 +46,7 @@ static char *take_word(const char **text)
     char *word = *end == ':' && length <= strlen(end + 1) ? strndup(end + 1, length) : NULL;
 
     if (!word)
-        base_fatal(1, "the variable " BASE_LAUNCHED_OTHERS_ENV " is damaged");
+        end_damaged();
     *text = end + 1 + length;
     return word;
 }
@@ -74,6 +81,13 @@ void ampi_programs_take(void)
         part.words = base_calloc((size_t)part.n_words + 2, sizeof *part.words, "the programs of the job");
         for (int i = 0; i <= part.n_words; i++)
             part.words[i] = take_word(&text);
+        if (sscanf(text, " %d%n", &part.n_variables, &n_read) != 1)
+            end_damaged();
+        text += n_read;
+        part.variables =
+            base_calloc((size_t)part.n_variables + 1, sizeof *part.variables, "the programs of the job");
+        for (int i = 0; i < part.n_variables; i++)
+            part.variables[i] = take_word(&text);
         others.parts =
             base_realloc(others.parts, ((size_t)others.n_parts + 1) * sizeof part, "the programs of the job");
         others.parts[others.n_parts++] = part;
@@ -119,4 +133,14 @@ void ampi_programs_assign(struct ampi_rank *rank)
     for (int k = 0; k < part->n_words; k++)
         if (!(rank->argv[k] = strdup(part->words[k + 1])))
             base_fatal(1, "out of memory: cannot copy the arguments of rank %d", rank->world_rank);
+}
+
+void ampi_programs_set_variables(const struct ampi_rank *rank)
+{
+    bool is_other = rank->program && !rank->spawned && others.n_parts > 0;
+    const struct part *part = is_other ? &others.parts[rank->app_num - 1] : NULL;
+
+    for (int i = 0; part && i < part->n_variables; i++)
+        if (!image_env_put(rank->image, part->variables[i]))
+            base_fatal(1, "out of memory: cannot set the environment of rank %d", rank->world_rank);
 }

@@ -86,4 +86,5 @@ void ampi_rank_env_init(struct ampi_rank *rank)
     }
     if (!image_env_init_own(rank->image, values))
         end_without_memory();
+    ampi_programs_set_variables(rank);
 }

@@ -379,14 +379,12 @@ static int image_libc_unsetenv(const char *name)
 }
 IMAGE_REBINDS(image_libc_unsetenv, "unsetenv");
 
-static int image_libc_putenv(char *assignment)
+/* putenv, for a copy. */
+static int put_text_of(struct image_libc *libc, char *assignment)
 {
-    struct image_libc *libc = image_libc_at(__builtin_return_address(0));
     const char *equals = strchr(assignment, '=');
     bool is_done;
 
-    if (!libc)
-        return putenv(assignment);
     if (!equals)
         return unset(libc, assignment);
     image_libc_lock(libc);
@@ -397,7 +395,19 @@ static int image_libc_putenv(char *assignment)
     errno = ENOMEM;
     return -1;
 }
+
+static int image_libc_putenv(char *assignment)
+{
+    struct image_libc *libc = image_libc_at(__builtin_return_address(0));
+
+    return libc ? put_text_of(libc, assignment) : putenv(assignment);
+}
 IMAGE_REBINDS(image_libc_putenv, "putenv");
+
+bool image_env_put(struct image *image, char *text)
+{
+    return put_text_of(&image->libc, text) == 0;
+}
 
 static int image_libc_clearenv(void)
 {

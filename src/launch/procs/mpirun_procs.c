@@ -132,6 +132,17 @@ static void set_variable(const char *name, const char *value, bool is_added, voi
         launch_fail(1, "out of memory");
 }
 
+/* Sets the variables of the process's program alone. */
+static void set_own(struct env *env, char **variables)
+{
+    for (; variables != NULL && *variables; variables++) {
+        char *equals = strchr(*variables, '=');
+        *equals = '\0';
+        set_variable(*variables, equals + 1, true, env);
+        *equals = '=';
+    }
+}
+
 /* Sets the variables for a process's place in the job. If it has several ranks, each of them gets its own
  * values later. */
 static void set_place(struct env *env, const struct procs_options *options, int proc_id)
@@ -161,6 +172,7 @@ static char **make_env(const struct procs_job *job, int proc_id)
             return NULL;
     if (env.entries == NULL)
         return NULL;
+    set_own(&env, procs_program_of(&job->options, proc_id)->variables);
     set_place(&env, &job->options, proc_id);
     if (job->first_number || procs_program_of(&job->options, proc_id)->spawn > 0)
         set_variable(BASE_LAUNCHED_SPAWN_ENV, job->spawn_text, true, &env);

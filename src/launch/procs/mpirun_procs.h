@@ -51,6 +51,7 @@ struct procs_program {
     const char *path; /* its file */
     const char *dir;  /* its working folder; NULL: that of this program */
     char **argv;      /* its arguments, NULL-terminated */
+    char **variables; /* its own environment variables, "NAME=VALUE", NULL-terminated; NULL: none */
     int num_ranks;    /* its ranks; 0: unknown */
     int num_procs;    /* its processes */
     int first_rank;   /* its first rank */

@@ -52,13 +52,15 @@ static void add(struct procs_options *options, struct procs_program program)
 void procs_programs_read(struct procs_options *options, char **parts, char **words)
 {
     struct procs_program program;
-    size_t num_words;
+    size_t num_variables, num_words;
     for (; parts != NULL; parts += 3) {
         program = (struct procs_program){0};
-        if (sscanf(parts[0], "part=%d,%d,%zu", &program.num_ranks, &program.num_procs, &num_words) != 3)
+        if (sscanf(parts[0], "part=%d,%d,%zu,%zu", &program.num_ranks, &program.num_procs, &num_variables,
+                   &num_words) != 4)
             break;
         program.path = parts[1];
         program.dir = parts[2];
+        program.variables = take_words(&words, num_variables);
         program.argv = take_words(&words, num_words);
         add(options, program);
     }
