@@ -36,6 +36,7 @@ void ampi_env_fini(struct ampi_rank *rank)
     ampi_datarep_fini(rank);
     ampi_attr_fini(rank);
     ampi_error_classes_fini(rank);
+    ampi_error_detail_fini(rank);
     free(rank->coll_refused);
     rank->coll_refused = NULL;
 }

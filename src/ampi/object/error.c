@@ -6,6 +6,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "ampi/object/errhandler.h"
 #include "ampi/object/rank.h"
@@ -59,6 +61,48 @@ void ampi_report_on(const struct ult *u, const char *fmt, ...)
     va_end(args);
 }
 
+/* What was wrong when the rank's last error was raised, for MPI_Error_string. Threads of the rank exchange the pointer: who has
+ * taken it owns it. */
+struct ampi_error_detail {
+    int error_code;
+    char text[];
+};
+
+static void keep_detail(struct ampi_rank *rank, int error_code, const char *text)
+{
+    size_t size_bytes = strlen(text) + 1;
+    struct ampi_error_detail *detail = rank ? malloc(sizeof *detail + size_bytes) : NULL;
+
+    if (!detail)
+        return;
+    detail->error_code = error_code;
+    memcpy(detail->text, text, size_bytes);
+    free(__atomic_exchange_n(&rank->error_detail, detail, __ATOMIC_ACQ_REL));
+}
+
+bool ampi_error_detail_get(struct ampi_rank *rank, int error_code, char *text_out, size_t size_bytes)
+{
+    struct ampi_error_detail *detail, *newer = NULL;
+    bool is_it;
+
+    detail = rank ? __atomic_exchange_n(&rank->error_detail, NULL, __ATOMIC_ACQ_REL) : NULL;
+    if (!detail)
+        return false;
+    is_it = detail->error_code == error_code;
+    if (is_it)
+        snprintf(text_out, size_bytes, "%s", detail->text);
+    if (!__atomic_compare_exchange_n(&rank->error_detail, &newer, detail, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        free(detail);
+    return is_it;
+}
+
+void ampi_error_detail_fini(struct ampi_rank *rank)
+{
+    free(rank->error_detail);
+    rank->error_detail = NULL;
+}
+
 /* Calls a user's handler with the address of its object's handle. */
 static void call_user(const struct ampi_errhandler *errhandler, void *handle_address, int *error_code)
 {
@@ -97,6 +141,7 @@ static BASE_COLD void report_fatal(int error_code, const char *text)
 int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
                       const char *text)
 {
+    keep_detail(ampi_self(), error_code, text);
     if (errhandler == &ampi_errors_return)
         return error_code;
     if (errhandler && errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort) {

@@ -41,6 +41,12 @@ int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, 
 /* "MPI_ERR_RANK" for MPI_ERR_RANK; for a user's class, its string. Never NULL. */
 const char *ampi_error_name(int error_code);
 
+/* Writes what was wrong when the rank's last error was raised, if that has this code. False: it has not. Any thread. */
+bool ampi_error_detail_get(struct ampi_rank *rank, int error_code, char *text_out, size_t size_bytes);
+
+/* At the end of the rank. */
+void ampi_error_detail_fini(struct ampi_rank *rank);
+
 /* The standard's sentence for a class. Never NULL. */
 const char *ampi_error_text(int error_code);
 

@@ -229,18 +229,22 @@ int PMPI_Error_class(int errorcode, int *errorclass)
 AMPI_EXPORT(Error_string);
 int PMPI_Error_string(int errorcode, char *string, int *resultlen)
 {
+    char detail[MPI_MAX_ERROR_STRING - 64]; /* behind the name of the class */
     const char *user;
 
     ampi_enter_any_time("MPI_Error_string");
     if (!string || !resultlen)
         return ampi_raise_self(MPI_ERR_ARG, "%s is NULL", string ? "resultlen" : "string");
     user = ampi_error_user_string(errorcode);
-    if (user)
-        *resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s", user);
-    else if (ampi_error_is_predefined(errorcode))
-        *resultlen = snprintf(string, MPI_MAX_ERROR_STRING, "%s: %s", ampi_error_name(errorcode),
-                              ampi_error_text(errorcode));
-    else
+    if (!user && !ampi_error_is_predefined(errorcode))
         return ampi_raise_self(MPI_ERR_ARG, "%d is not an error code", errorcode);
+    if (user)
+        snprintf(string, MPI_MAX_ERROR_STRING, "%s", user);
+    else
+        snprintf(string, MPI_MAX_ERROR_STRING, "%s: %s", ampi_error_name(errorcode),
+                 ampi_error_detail_get(ampi_self(), errorcode, detail, sizeof detail)
+                     ? detail
+                     : ampi_error_text(errorcode));
+    *resultlen = (int)strlen(string);
     return MPI_SUCCESS;
 }

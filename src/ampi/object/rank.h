@@ -87,8 +87,9 @@ struct ampi_rank {
     struct ampi_misuse *misuse; /* +check usage: misuse/misuse.h; NULL: none yet */
     _Atomic uint64_t acquired;  /* +check usage: the last tick that the rank knows: misuse/windows.c */
     bool had_session;           /* a session was open once */
-    char *gpu_error;    /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
+    char *gpu_error; /* CUDA's text of the last failed operation, until that error is raised; malloc'ed,
                           * atomic */
+    struct ampi_error_detail *error_detail; /* of the last error: error.c; atomic; NULL: none */
     char *coll_refused; /* the last collective call that raised an error and did not take part; malloc'ed;
                           * NULL: none */
     struct ampi_handlers *handlers;     /* its sets of functions that run on a GPU: handlers.c; NULL: none */
