@@ -141,16 +141,16 @@ static BASE_COLD void report_fatal(int error_code, const char *text)
 int ampi_error_handle(struct ampi_errhandler *errhandler, void *handle_address, int error_code,
                       const char *text)
 {
-    keep_detail(ampi_self(), error_code, text);
-    if (errhandler == &ampi_errors_return)
-        return error_code;
-    if (errhandler && errhandler != &ampi_errors_are_fatal && errhandler != &ampi_errors_abort) {
-        int code = error_code;
-        call_user(errhandler, handle_address, &code);
-        return code ? code : error_code; /* the caller must not continue */
+    int code = error_code;
+
+    if (!errhandler || errhandler == &ampi_errors_are_fatal || errhandler == &ampi_errors_abort) {
+        report_fatal(error_code, text);
+        ampi_job_abort(ampi_error_class(error_code));
     }
-    report_fatal(error_code, text);
-    ampi_job_abort(ampi_error_class(error_code));
+    keep_detail(ampi_self(), error_code, text);
+    if (errhandler != &ampi_errors_return)
+        call_user(errhandler, handle_address, &code);
+    return code ? code : error_code; /* the caller must not continue */
 }
 
 int ampi_raise(struct ampi_comm *comm, int error_code, const char *fmt, ...)
