@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
