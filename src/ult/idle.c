@@ -81,6 +81,9 @@
 /* How often an idle PE yields its core before it sleeps, if there are more PEs than cores. */
 #define CORE_LENDS 128
 
+/* The last PE to fall asleep examines the job again after this time if it could not do so. */
+#define EXAMINE_AGAIN_NS 1000000
+
 static int flush_backlogs(struct ult_pe *pe);
 
 int ult_pe_poll(struct ult_pe *pe)
@@ -282,8 +285,8 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. */
-enum under_way { NOTHING, SOURCES_ONLY, MORE };
+/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. BUSY: not known yet. */
+enum under_way { NOTHING, SOURCES_ONLY, MORE, BUSY };
 
 static enum under_way find_under_way(void)
 {
@@ -325,6 +328,38 @@ bool ult_idle_all(void)
     return are_asleep;
 }
 
+/* A waiting thread of a shared PE may poll while another one, the sleeper, counts as asleep. So the other PEs' locks are taken
+ * before the job is examined; not waited for, because this PE's is held. False: a thread has one. */
+static bool lock_others(const struct ult_pe *self, int *n_locked_out)
+{
+    int n = 0;
+
+    while (n < ult_job.n_pes && (&ult_job.pes[n] == self || !ult_job.pes[n].is_shared ||
+                                 ult_lock_try(&ult_job.pes[n].sharing.lock)))
+        n++;
+    *n_locked_out = n;
+    return n == ult_job.n_pes;
+}
+
+static void unlock_others(const struct ult_pe *self, int n_locked)
+{
+    for (int i = 0; i < n_locked; i++)
+        if (&ult_job.pes[i] != self && ult_job.pes[i].is_shared)
+            ult_lock_give(&ult_job.pes[i].sharing.lock);
+}
+
+/* All PEs sleep, and the lock is held, so they stay asleep. BUSY: a thread uses one of them. */
+static enum under_way examine_job(const struct ult_pe *self)
+{
+    enum under_way found = BUSY;
+    int n_locked;
+
+    if (lock_others(self, &n_locked))
+        found = has_active_threads() ? MORE : find_under_way();
+    unlock_others(self, n_locked);
+    return found;
+}
+
 int64_t ult_idle_enter(void)
 {
     int64_t limit_ns = 0;
@@ -333,13 +368,14 @@ int64_t ult_idle_enter(void)
     /* For reports: a PE sleeps on the stack of the ULT that blocked last. */
     ult_current->sp = __builtin_frame_address(0);
     ult_job.n_asleep++;
-    /* The lock is held, so the other PEs stay asleep while the hook examines them. */
     if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !has_active_threads()) {
-        enum under_way found = find_under_way();
+        enum under_way found = examine_job(ult_self()->pe);
         if (found == NOTHING && ult_job.hooks.deadlock)
             ult_job.hooks.deadlock();
         else if (found == SOURCES_ONLY && ult_job.hooks.check_termination)
             limit_ns = ult_job.hooks.check_termination();
+        else if (found == BUSY)
+            limit_ns = EXAMINE_AGAIN_NS;
     }
     pthread_mutex_unlock(&ult_job.idle_lock);
     return limit_ns;

@@ -2,8 +2,8 @@
  *
  * Shows that threads which share a PE lose no wake-up: a thread that sleeps for all learns of timers and of sources
  * that others leave behind, and of the end of the job; that the lock is held while a ULT is in the library, also
- * in its errands, and not while it is outside; and that one ULT at a time is in an exclusive section, whichever OS
- * thread it has.
+ * in its errands, and not while it is outside; that no deadlock is reported while a thread polls; and that one ULT at a
+ * time is in an exclusive section, whichever OS thread it has.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -426,6 +426,75 @@ START_TEST(exclusive_on_another_thread)
 }
 END_TEST
 
+/* ---- Deadlocks ---- */
+
+static atomic_bool is_polled;
+static atomic_int n_deadlocks;
+static struct wake_note second_note;
+
+static void count_deadlock(void)
+{
+    atomic_fetch_add(&n_deadlocks, 1);
+}
+
+/* The carrier waits, and polls while the other thread still counts as asleep. Then the other PE falls asleep, which only this
+ * poll wakes. If the other thread polls, the carrier tries again. */
+static int wake_second(struct ult_source *polled)
+{
+    struct ult_pe *pe = job.ults[0].pe;
+
+    (void)polled;
+    if (!pe->sharing.is_carrier_idle || atomic_load(&is_polled) || !ult_is_blocked(&job.ults[0]))
+        return 0;
+    if (pe->sharing.sleeper) {
+        atomic_store(&is_polled, true);
+        while (!ult_idle_all())
+            sched_yield();
+        wake(&second_note, &job.ults[1]);
+    }
+    ult_ready(&job.ults[0]);
+    return 1;
+}
+
+static struct ult_source poller;
+
+static void poll_beside_sleeper(void *arg)
+{
+    struct ult_pe *pe = ult_self()->pe;
+
+    if ((intptr_t)arg == 1) {
+        while (!atomic_load(&is_polled))
+            sched_yield();
+        ult_suspend();
+        return;
+    }
+    poller = (struct ult_source){.poll = wake_second, .fd = -1};
+    ult_pe_add_source(pe, &poller);
+    thread_start(&sleeper, block);
+    while (!atomic_load(&is_polled)) {
+        ult_leave(ult_self());
+        wait_for_sleeper(pe);
+        ult_enter(ult_self());
+        ult_suspend();
+    }
+    ult_ready(&sleeper.ult);
+    ult_leave(ult_self());
+    pthread_join(sleeper.id, NULL);
+    ult_enter(ult_self());
+}
+
+START_TEST(polling_beside_a_sleeper_is_no_deadlock)
+{
+    atomic_store(&is_polled, false);
+    atomic_store(&n_deadlocks, 0);
+    job.may_keep_thread = may_keep;
+    job.deadlock = count_deadlock;
+    ult_job_start(2, 2, poll_beside_sleeper);
+    job.deadlock = NULL;
+    ck_assert_int_eq(atomic_load(&n_deadlocks), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ult_sharing");
@@ -436,6 +505,7 @@ int main(void)
     tcase_add_test(tcase, sleeper_learns_of_sources);
     tcase_add_test(tcase, idle_pe_becomes_shared);
     tcase_add_test(tcase, sleeper_learns_of_backlogs);
+    tcase_add_test(tcase, polling_beside_a_sleeper_is_no_deadlock);
     tcase_add_test(tcase, end_of_job_wakes_who_is_about_to_sleep);
     tcase_add_test(tcase, mail_before_sleep_is_read_at_once);
     tcase_add_test(tcase, errands_at_return_hold_the_lock);
