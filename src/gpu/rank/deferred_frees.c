@@ -191,9 +191,8 @@ static bool wait_for_own(const struct deferred *what, const void *caller, CUresu
            gpu_streams_synchronize(what->context, caller, result_out);
 }
 
-/* True if the rank captures, so that its work cannot be waited for: the free is deferred without a wait. Another rank may at any
- * time launch what waits for this one. */
-static bool must_not_wait(const struct deferred *what)
+/* True if the rank captures, so that the driver must not wait: another rank may at any time launch what waits for this one. */
+static bool is_beside_capture(const struct deferred *what)
 {
     const struct gpu_rank_streams *rank = gpu_streams_of_self();
 
@@ -216,10 +215,12 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (is_deferred(what.memory))
         return CUDA_ERROR_INVALID_VALUE; /* it has been freed */
-    if (must_not_wait(&what)) {
+    if (is_beside_capture(&what)) {
+        (void)gpu_streams_synchronize_uncaptured(what.context, caller, &result);
         what.is_reusable = false;
-        add(what);
-        return CUDA_SUCCESS;
+        if (result == CUDA_SUCCESS)
+            add(what);
+        return result;
     }
     if (!wait_for_own(&what, caller, &result))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));

@@ -267,9 +267,16 @@ struct awaited {
     CUevent *events;
     int n_streams;
     int n_events;
+    bool skips_captured; /* streams that are being captured */
     CUstream few_streams[AWAITED_FEW];
     CUevent few_events[AWAITED_FEW];
 };
+
+static void collect_stream(struct awaited *awaited, CUstream stream)
+{
+    if (!awaited->skips_captured || !gpu_stream_is_captured(stream, NULL))
+        awaited->streams[awaited->n_streams++] = stream;
+}
 
 /* Lock held. False: a stream is being captured. */
 static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct awaited *awaited)
@@ -285,14 +292,14 @@ static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct
     if (n_orphans > AWAITED_FEW)
         awaited->events = base_malloc(n_orphans * sizeof(CUevent), "a rank's streams");
     for (const struct gpu_stream *i = face->streams; i; i = i->next)
-        awaited->streams[awaited->n_streams++] = i->stream;
+        collect_stream(awaited, i->stream);
     if (face->thread.stream)
-        awaited->streams[awaited->n_streams++] = face->thread.stream;
+        collect_stream(awaited, face->thread.stream);
     if (face->base.stream)
-        awaited->streams[awaited->n_streams++] = face->base.stream;
+        collect_stream(awaited, face->base.stream);
     for (const struct gpu_orphan *i = face->orphans; i; i = i->next)
         awaited->events[awaited->n_events++] = i->event;
-    return rank->n_captures == 0 || !gpu_streams_are_captured(face, true, true);
+    return awaited->skips_captured || rank->n_captures == 0 || !gpu_streams_are_captured(face, true, true);
 }
 
 static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
@@ -303,7 +310,8 @@ static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
         result = gpu_wait_for_event(awaited->events[i], caller);
     for (int i = 0; i < awaited->n_streams && result == CUDA_SUCCESS; i++)
         result = gpu_wait_for_stream(awaited->streams[i], caller);
-    if (result == CUDA_SUCCESS && awaited->n_streams == 0) { /* a failed context returns its error */
+    if (result == CUDA_SUCCESS && awaited->n_streams == 0 &&
+        !awaited->skips_captured) { /* a failed context returns its error */
         result = gpu_driver.cuStreamQuery(CU_STREAM_LEGACY);
         if (result == CUDA_ERROR_NOT_READY)
             result = CUDA_SUCCESS;
@@ -311,7 +319,7 @@ static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
     return result;
 }
 
-bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out)
+static bool synchronize_streams(CUcontext context, bool skips_captured, const void *caller, CUresult *result_out)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct awaited awaited;
@@ -325,6 +333,7 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     awaited.streams = awaited.few_streams;
     awaited.events = awaited.few_events;
     awaited.n_streams = awaited.n_events = 0;
+    awaited.skips_captured = skips_captured;
     pthread_mutex_lock(&rank->lock);
     face = gpu_streams_face(rank, context);
     if (face)
@@ -339,6 +348,16 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
     if (awaited.events != awaited.few_events)
         free(awaited.events);
     return face != NULL;
+}
+
+bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out)
+{
+    return synchronize_streams(context, false, caller, result_out);
+}
+
+bool gpu_streams_synchronize_uncaptured(CUcontext context, const void *caller, CUresult *result_out)
+{
+    return synchronize_streams(context, true, caller, result_out);
 }
 
 /* The driver's wait for all work in a context that the program created. */

@@ -20,6 +20,9 @@ typedef void CUgraphEdgeData;
  * rank has no streams of its own there: use the driver's function. May switch. */
 bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
 
+/* The same for those that are not being captured. */
+bool gpu_streams_synchronize_uncaptured(CUcontext context, const void *caller, CUresult *result_out);
+
 /* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
 void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to, size_t n_bytes,
                               const void *caller);
