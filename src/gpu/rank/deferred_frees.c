@@ -24,6 +24,9 @@
 #define PAUSE_MIN_NS 1000000
 #define PAUSE_MAX_NS 64000000
 
+/* If memory is short, an allocation gives memory back this often: other ranks may take it, and free it later again. */
+#define ATTEMPTS_MAX 32
+
 struct deferred {
     struct deferred *next;
     CUcontext context;
@@ -40,7 +43,7 @@ static bool is_served;                  /* a thread gives memory back */
 
 /* ---- Giving memory back ---- */
 
-/* Takes the memory of a context off the list. */
+/* Takes the memory of a context off the list. It counts until it is freed. */
 static struct deferred *take(CUcontext context)
 {
     struct deferred *taken = NULL, **link = &list, *found;
@@ -54,19 +57,24 @@ static struct deferred *take(CUcontext context)
         *link = found->next;
         found->next = taken;
         taken = found;
-        n_deferred_bytes -= found->n_bytes;
     }
     pthread_mutex_unlock(&lock);
     return taken;
 }
 
-static void give_back(struct deferred *taken)
+/* Memory of a context. */
+static void give_back(CUcontext context)
 {
-    struct deferred *next;
+    static pthread_mutex_t giving = PTHREAD_MUTEX_INITIALIZER; /* an allocation waits for what another thread gives back */
+    struct deferred *taken, *next;
     CUresult result;
 
-    if (!taken)
+    pthread_mutex_lock(&giving);
+    taken = take(context);
+    if (!taken) {
+        pthread_mutex_unlock(&giving);
         return;
+    }
     for (; taken; taken = next) {
         next = taken->next;
         result = gpu_guard_free_now(taken->memory, taken->is_pinned);
@@ -74,9 +82,11 @@ static void give_back(struct deferred *taken)
             base_log_verbose(1,
                              "memory that was freed while streams waited for messages is not given back: %s",
                              gpu_error_text((int)result));
+        n_deferred_bytes -= taken->n_bytes;
         free(taken);
     }
     gpu_count_change();
+    pthread_mutex_unlock(&giving);
 }
 
 /* Gives back all memory of the context if its work is done. False: not yet. */
@@ -91,7 +101,7 @@ static bool try_context(CUcontext context)
     if (!is_open)
         gpu_drain_begin(&drain, context, 1);
     if (is_open || drain.is_closed)
-        give_back(take(context));
+        give_back(context);
     gpu_drain_end(&drain);
     gpu_context_leave(context, before);
     return is_open || drain.is_closed;
@@ -243,6 +253,7 @@ void gpu_deferred_forget(CUcontext context)
 
     for (; taken; taken = next) {
         next = taken->next;
+        n_deferred_bytes -= taken->n_bytes;
         free(taken);
     }
 }
@@ -271,7 +282,7 @@ static void *reuse(CUcontext context, size_t n_bytes)
 
 static void run_give_back(struct gpu_offload *offload)
 {
-    give_back(take(offload->context));
+    give_back(offload->context);
 }
 
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
@@ -289,8 +300,9 @@ CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
         return CUDA_SUCCESS;
     }
     result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
-    if (result != CUDA_ERROR_OUT_OF_MEMORY)
-        return result;
-    (void)gpu_offload_call(&offload, false); /* this thread is beside the PE already */
-    return gpu_driver.cuMemAlloc(memory_out, n_bytes);
+    for (int i = 0; i < ATTEMPTS_MAX && result == CUDA_ERROR_OUT_OF_MEMORY && n_deferred_bytes > 0; i++) {
+        (void)gpu_offload_call(&offload, false); /* this thread is beside the PE already */
+        result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
+    }
+    return result;
 }
