@@ -65,7 +65,8 @@ static struct deferred *take(CUcontext context)
 /* Memory of a context. */
 static void give_back(CUcontext context)
 {
-    static pthread_mutex_t giving = PTHREAD_MUTEX_INITIALIZER; /* an allocation waits for what another thread gives back */
+    static pthread_mutex_t giving =
+        PTHREAD_MUTEX_INITIALIZER; /* an allocation waits for what another thread gives back */
     struct deferred *taken, *next;
     CUresult result;
 

@@ -319,7 +319,8 @@ static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
     return result;
 }
 
-static bool synchronize_streams(CUcontext context, bool skips_captured, const void *caller, CUresult *result_out)
+static bool synchronize_streams(CUcontext context, bool skips_captured, const void *caller,
+                                CUresult *result_out)
 {
     struct gpu_rank_streams *rank = gpu_streams_of_self();
     struct awaited awaited;
