@@ -127,6 +127,11 @@ bool ucxm_is_parting(int proc_id)
     return table && (state_of(proc_id) == BASE_LAUNCHED_PARTING || state_of(proc_id) == BASE_LAUNCHED_PARTED);
 }
 
+bool ucxm_has_parted(int proc_id)
+{
+    return table && (state_of(proc_id) == BASE_LAUNCHED_PARTED || state_of(proc_id) == BASE_LAUNCHED_ENDED);
+}
+
 bool ucxm_is_failing(int proc_id)
 {
     return table && state_of(proc_id) == BASE_LAUNCHED_FAILED && !had_failed[proc_id];

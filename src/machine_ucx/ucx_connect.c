@@ -92,13 +92,15 @@ static void note_failed(int proc_id, const char *what, ucs_status_t status)
         ucxm_peer_failed(proc_id, why);
 }
 
-/* UCX reports that the other side has failed. */
+/* UCX reports that the other side has failed, or that a spawned process or another job's, which may end before this one, has
+ * closed a connection that is not shared memory. */
 static void handle_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     const struct ucxm_peer *peer = arg;
 
     (void)ep;
-    note_failed(peer->proc_id, "connection lost: ", status);
+    if (!ucxm_has_parted(peer->proc_id))
+        note_failed(peer->proc_id, "connection lost: ", status);
 }
 
 static bool has_ended(int proc_id)

@@ -210,6 +210,8 @@ bool ucxm_members_may_grow(void);
 bool ucxm_is_started(int proc_id);
 bool ucxm_is_present(int proc_id);
 bool ucxm_is_parting(int proc_id);
+/* True if it sends nothing more, and has received all that was sent to it; it may have ended. */
+bool ucxm_has_parted(int proc_id);
 /* struct machine, is_failing. */
 bool ucxm_is_failing(int proc_id);
 /* Sets this process's state (enum base_launched_state). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parent and child of spawn_test.sh: "spawn PROGRAM RANKS FOLDER ENDS" spawns, "spawn" and "end N" for children of which
- * rank 0 ends in the way that the argument says. The parents tolerate failures of children, unless it is "fatal". */
+ * rank 0 ends in the way that the argument says. The parents tolerate failures of children, unless it is "fatal" or "freed". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -75,7 +75,7 @@ static int be_child(MPI_Comm parent, char **argv)
     if (strcmp(end, "wait") == 0 || strcmp(end, "left") == 0)
         MPI_Recv(NULL, 0, MPI_INT, 0, 7, parent, MPI_STATUS_IGNORE);
     n = getpid();
-    if (strcmp(end, "gone") == 0)
+    if (strcmp(end, "gone") == 0 || strcmp(end, "freed") == 0)
         MPI_Send(&n, 1, MPI_INT, 0, 6, parent);
     n = talk(parent, 1);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has_number);
@@ -83,19 +83,27 @@ static int be_child(MPI_Comm parent, char **argv)
         printf("child: %d ranks, %d in all, program %d, %s, %s in %s\n", size, n, *number, argv[1], argv[2],
                getcwd(folder, sizeof folder));
     fflush(stdout);
-    MPI_Comm_disconnect(&parent);
+    if (strcmp(end, "freed") == 0)
+        MPI_Comm_free(&parent);
+    else
+        MPI_Comm_disconnect(&parent);
     if (strcmp(end, "later") == 0)
         usleep(2500000); /* meanwhile the parents are found to be blocked */
     MPI_Finalize();
     return strcmp(end, "exit") == 0 ? 5 : 0;
 }
 
-/* Rank 0 of the parents, when the children have disconnected: their processes end while this one goes on. */
+/* Rank 0 of the parents, when the children have disconnected, or freed the communicator: their processes end while this one
+ * goes on. It looks for messages, and so notices that their connections are closed. */
 static void await_ends(int n_children, const int *pids)
 {
+    int is_there;
+
     for (int i = 0; i < n_children; i++)
         while (kill(pids[i], 0) == 0)
             usleep(1000);
+    for (int i = 0; i < 10000; i++)
+        MPI_Iprobe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &is_there, MPI_STATUS_IGNORE);
     printf("gone\n");
 }
 
@@ -128,7 +136,8 @@ int main(int argc, char **argv)
     if (parent != MPI_COMM_NULL)
         return be_child(parent, argv);
     n = atoi(argv[2]);
-    if (argc < 5 || strcmp(argv[4], "fatal") != 0)
+    int is_freed = argc > 4 && strcmp(argv[4], "freed") == 0;
+    if (argc < 5 || (strcmp(argv[4], "fatal") != 0 && !is_freed))
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Barrier(MPI_COMM_WORLD); /* all tolerate failures */
     char *args[] = {argc > 4 ? argv[4] : "well", "two words", NULL}, **argvs[] = {args, args};
@@ -143,7 +152,8 @@ int main(int argc, char **argv)
     if (error) {
         report("spawn", error);
     } else {
-        MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
+        if (!is_freed)
+            MPI_Comm_set_errhandler(children, MPI_ERRORS_RETURN);
         if (argc > 4 && strcmp(argv[4], "wait") == 0)
             MPI_Recv(NULL, 0, MPI_INT, 0, 8, children, MPI_STATUS_IGNORE);
         if (argc > 4 && strcmp(argv[4], "kill") == 0) {
@@ -155,16 +165,19 @@ int main(int argc, char **argv)
             if (rank == 0)
                 MPI_Send(&pid, 1, MPI_INT, 0, 6, children);
         } else if (argc <= 4 || strcmp(argv[4], "left") != 0) {
-            int is_gone = rank == 0 && argc > 4 && strcmp(argv[4], "gone") == 0, pids[8];
+            int is_gone = rank == 0 && argc > 4 && (is_freed || strcmp(argv[4], "gone") == 0), pids[8];
             for (int i = 0; is_gone && i < max[0]; i++)
                 MPI_Recv(&pids[i], 1, MPI_INT, i, 6, children, MPI_STATUS_IGNORE);
             n = talk(children, 0);
             if (rank == 0)
                 printf("parent: %d in all\n", n);
             fflush(stdout);
-            MPI_Comm_disconnect(&children);
+            if (!is_freed)
+                MPI_Comm_disconnect(&children);
             if (is_gone)
                 await_ends(max[0], pids);
+            if (is_freed)
+                MPI_Comm_free(&children);
             if (argc > 4 && strcmp(argv[4], "later") == 0)
                 MPI_Recv(NULL, 0, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }

@@ -52,6 +52,7 @@ for job in "$mpirun --procs 2 -n 4 +p 1" "$mpirun --universe -n 1"; do
         expect "children that have disconnected end before their parents: $job, $program" 0 'gone' '' $job ./spawn "$file" "$n" "$folder" gone
     done
 done
+expect "... or have freed the communicator, with connections that notice it" 0 'gone' '' env UCX_TLS=tcp "${run[@]}" ./fixed 3 '' freed
 expect "... and the parents are deadlocked by then" 1 'parent: 5 in all' 'deadlock.*rank [0-3] of 4.*MPI_Recv' "${run[@]}" ./fixed 1 '' later
 expect "children wait for parents that have called MPI_Finalize" 1 '' \
     'deadlock.*2 connected processes have called MPI_Finalize.*spawn 1, rank [01] of 2.*MPI_Recv' "${run[@]}" ./fixed 2 '' left
