@@ -36,6 +36,25 @@ static int use_name(const char *function, char *port)
     return call ? call("late", MPI_INFO_NULL, port) : -1;
 }
 
+static void open_port(char *port)
+{
+    int (*call)(MPI_Info, char *);
+
+    *(void **)&call = dlsym(RTLD_DEFAULT, "MPI_Open_port");
+    call(MPI_INFO_NULL, port);
+}
+
+/* Connects to a port whose process has ended. */
+static int connect_to(const char *port)
+{
+    int (*call)(const char *, MPI_Info, int, MPI_Comm, MPI_Comm *);
+    MPI_Comm inter;
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    *(void **)&call = dlsym(RTLD_DEFAULT, "MPI_Comm_connect");
+    return call(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter);
+}
+
 /* Rank 0 of the parents is in MPI_Finalize, where it still answers, after it has been stopped for 3 s. */
 static int ask_late(MPI_Comm parent)
 {
@@ -63,7 +82,7 @@ static int ask_late(MPI_Comm parent)
 
 static int be_child(MPI_Comm parent, char **argv)
 {
-    char folder[PATH_MAX], *end = argv[1];
+    char folder[PATH_MAX], port[MPI_MAX_PORT_NAME], *end = argv[1];
     int *number, has_number, n;
 
     if (rank == 0 && strcmp(end, "kill") == 0)
@@ -77,6 +96,10 @@ static int be_child(MPI_Comm parent, char **argv)
     n = getpid();
     if (strcmp(end, "gone") == 0 || strcmp(end, "freed") == 0)
         MPI_Send(&n, 1, MPI_INT, 0, 6, parent);
+    if (strcmp(end, "gone") == 0 && rank == 0) {
+        open_port(port);
+        MPI_Send(port, sizeof port, MPI_CHAR, 0, 6, parent);
+    }
     n = talk(parent, 1);
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &has_number);
     if (rank == 0)
@@ -127,6 +150,7 @@ int main(int argc, char **argv)
 {
     MPI_Comm parent, children;
     MPI_Info infos[2] = {MPI_INFO_NULL, MPI_INFO_NULL};
+    char port[MPI_MAX_PORT_NAME];
     int n, error, max[2];
 
     MPI_Init(&argc, &argv);
@@ -168,6 +192,8 @@ int main(int argc, char **argv)
             int is_gone = rank == 0 && argc > 4 && (is_freed || strcmp(argv[4], "gone") == 0), pids[8];
             for (int i = 0; is_gone && i < max[0]; i++)
                 MPI_Recv(&pids[i], 1, MPI_INT, i, 6, children, MPI_STATUS_IGNORE);
+            if (is_gone && !is_freed)
+                MPI_Recv(port, sizeof port, MPI_CHAR, 0, 6, children, MPI_STATUS_IGNORE);
             n = talk(children, 0);
             if (rank == 0)
                 printf("parent: %d in all\n", n);
@@ -176,6 +202,8 @@ int main(int argc, char **argv)
                 MPI_Comm_disconnect(&children);
             if (is_gone)
                 await_ends(max[0], pids);
+            if (is_gone && !is_freed)
+                report("connect", connect_to(port));
             if (is_freed)
                 MPI_Comm_free(&children);
             if (argc > 4 && strcmp(argv[4], "later") == 0)

@@ -49,7 +49,7 @@ for job in "$mpirun --procs 2 -n 4 +p 1" "$mpirun --universe -n 1"; do
     for program in "./fixed 3" "./other 3 folder"; do
         read -r file n folder <<<"$program"
         # shellcheck disable=SC2086
-        expect "children that have disconnected end before their parents: $job, $program" 0 'gone' '' $job ./spawn "$file" "$n" "$folder" gone
+        expect "children that have disconnected end before their parents: $job, $program" 0 'gone connect: .*MPI_ERR_PORT' '' $job ./spawn "$file" "$n" "$folder" gone
     done
 done
 expect "... or have freed the communicator, with connections that notice it" 0 'gone' '' env UCX_TLS=tcp "${run[@]}" ./fixed 3 '' freed

@@ -412,8 +412,10 @@ int ampi_registry_run(struct ampi_registry_call *call)
                                NULL);
     if (call->home != ampi_job.proc_id) {
         struct ampi_registry_call **list = &awaited[self->pe_id];
-        if (ampi_failed_is(call->home) || is_lost(call, call->home))
+        if (ampi_failed_is(call->home) || ampi_procs_is_failing(call->home))
             return MPI_ERR_PROC_ABORTED;
+        if (is_lost(call, call->home)) /* a port ends with its process */
+            return call->op >= AMPI_REGISTRY_PUBLISH ? MPI_ERR_PROC_ABORTED : MPI_ERR_PORT;
         call->next = *list;
         *list = call;
     }
