@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CELLS 64
 #define GROUP 8 /* cells that are used together */
@@ -103,12 +104,37 @@ static void run_locked(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* The target waits for a flag in its own memory, and so knows that what its origin did before is complete. */
+static void run_flag(int last)
+{
+    int flag = 0;
+
+    data[0] = 1;
+    while (rank == last && flag == 0) {
+        usleep(1000); /* others of the PE run, without a call of MPI */
+        MPI_Win_lock(MPI_LOCK_SHARED, last, 0, win);
+        flag = *(volatile int *)&cells[8];
+        if (flag)
+            put(last, 5);
+        MPI_Win_unlock(last, win);
+    }
+    if (rank != 0)
+        return;
+    MPI_Win_lock(MPI_LOCK_SHARED, last, 0, win);
+    put(last, 5);
+    MPI_Win_flush(last, win);
+    add(last, 8, MPI_SUM);
+    MPI_Win_unlock(last, win);
+}
+
 /* A shared lock of the own window does not order accesses after those of other shared locks. */
 static void run_own(void)
 {
     int last = size - 1;
 
-    if (rank == 0 || rank == last) {
+    if (is("own-flag"))
+        run_flag(last);
+    else if (rank == 0 || rank == last) {
         MPI_Win_lock(MPI_LOCK_SHARED, last, 0, win);
         put(last, 5);
         MPI_Win_unlock(last, win);

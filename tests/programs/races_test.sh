@@ -76,6 +76,8 @@ done
 for options in "+p 1" "+p 2" "--procs 3"; do
     # shellcheck disable=SC2086
     expect "mutex-flush, $options" 0 '^end end end $' '' "$mpirun" -n 3 $options ./races mutex-flush +check usage
+    # shellcheck disable=SC2086
+    expect "own-flag, $options" 0 '^end end end $' '' "$mpirun" -n 3 $options ./races own-flag +check usage
 done
 expect "nothing without the option" 0 '*' '' "$mpirun" -n 3 ./races fence-put
 expect "an early load" 139 '' "rank 0 .*it is in the receive buffer of MPI_Get, $(at get-early)" "$mpirun" -n 2 ./races early-got +check buffers

@@ -53,6 +53,7 @@ struct ampi_misuse_window *ampi_misuse_find_or_create_window(const struct ampi_w
     watched->epochs = make_array(shared, sizeof *watched->epochs);
     watched->n_accesses = make_array(shared, sizeof *watched->n_accesses);
     watched->unlocked = make_array(shared, sizeof *watched->unlocked);
+    watched->flagged = make_array(shared, sizeof *watched->flagged);
     watched->claimed = make_array(shared, sizeof *watched->claimed);
     watched->is_partial = make_array(shared, sizeof *watched->is_partial);
     watched->next = windows;
@@ -113,6 +114,7 @@ void ampi_misuse_forget_window(const struct ampi_win_shared *shared)
         free(watched->epochs);
         free(watched->n_accesses);
         free(watched->unlocked);
+        free(watched->flagged);
         free(watched->claimed);
         free(watched->is_partial);
         free(watched);
@@ -261,6 +263,15 @@ static void add_block(struct ampi_misuse_window *watched, const struct ampi_misu
     access->sum = ampi_misuse_sum_at(watched->shared, by, access->interval.begin, access->interval.end);
 }
 
+/* With the lock. The target may load the data that this stores, and then knows what the origin knew. */
+static void flag(struct ampi_misuse_window *watched, const struct ampi_misuse_claim *by)
+{
+    uint64_t known = by->text || watched->done[by->origin] ? atomic_load(&ampi_misuse_ticks) : by->acquired;
+
+    if (by->in == AMPI_ACCESS_LOCK && by->kind != AMPI_MISUSE_GET && known > watched->flagged[by->target])
+        watched->flagged[by->target] = known;
+}
+
 void ampi_misuse_take_claim(struct ampi_win_shared *shared, const struct ampi_misuse_claim *claim,
                             const struct ampi_misuse_block *blocks, size_t n_blocks)
 {
@@ -273,6 +284,8 @@ void ampi_misuse_take_claim(struct ampi_win_shared *shared, const struct ampi_mi
         by.epoch = watched->epochs[by.origin];
     if (watched->unlocked[by.target] > by.acquired)
         by.acquired = watched->unlocked[by.target];
+    if (!by.text && watched->flagged[by.origin] > by.acquired)
+        by.acquired = watched->flagged[by.origin];
     for (size_t i = 0; i < n_blocks; i++) {
         const struct ampi_interval *found =
             ampi_intervals_find(&watched->targets[by.target], (uintptr_t)blocks[i].begin,
@@ -282,6 +295,7 @@ void ampi_misuse_take_claim(struct ampi_win_shared *shared, const struct ampi_mi
     }
     for (size_t i = 0; i < n_blocks; i++) /* not compared with each other */
         add_block(watched, &by, &blocks[i]);
+    flag(watched, &by);
     if (n_blocks == AMPI_MISUSE_BLOCKS_MAX)
         watched->is_partial[by.target] = true;
     pthread_mutex_unlock(&ampi_misuse_windows_lock);

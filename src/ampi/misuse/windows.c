@@ -13,7 +13,8 @@
  *
  * What a rank can know: ticks count completions, and a rank acquires all so far when a call returns that may have brought a
  * message; in a collective only those before its last member arrived. So operations of two ranks between two barriers are
- * compared even if one has ended before the other began. Those of other processes are compared until they are complete.
+ * compared even if one has ended before the other began. A put or accumulate under a lock may be a flag that the target
+ * waits for by loads, and brings it what its origin knew. Those of other processes are compared until they are complete.
  *
  * Puts and gets in fence and exposure epochs have a checksum of the target's memory: if that has changed at the end of the epoch,
  * the target has stored there.

@@ -29,6 +29,7 @@ struct ampi_misuse_window {
     uint32_t *epochs;                          /* by rank of this process: fences so far */
     uint32_t *n_accesses;                      /* by rank: all */
     uint64_t *unlocked; /* by rank: the last tick at which an exclusive lock was released */
+    uint64_t *flagged;  /* by rank: a tick before which it may know of completions, by loads of its memory */
     uint64_t **claimed; /* by rank: a bit for each target in another process with claims */
     bool *is_partial;   /* by rank: some operations at this target are not recorded */
 };
