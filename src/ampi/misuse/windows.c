@@ -100,6 +100,9 @@ void ampi_misuse_accessed(struct ampi_misuse_rma rma)
         ampi_misuse_take_claim(win->shared, &claim, blocks->at, blocks->n);
     else
         send_claim(win, &claim, blocks);
+    if (!claim.is_noted &&
+        win->shared->is_remote) /* MPI_Wait completes it: later claims must not overtake this one */
+        ampi_misuse_await_ends(win, claim.target);
     free(blocks);
     if (!is_request_form(rma.call.name))
         ampi_misuse_begin_access(win, &rma);
