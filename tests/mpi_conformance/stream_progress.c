@@ -31,14 +31,15 @@ static int count_threads(void)
     return n;
 }
 
-/* It has its name when it runs. */
+/* It has its name when it runs. A list of threads of which others end meanwhile may lack it. */
 static int has_thread(void)
 {
     time_t end = time(NULL) + LIMIT_S;
+    int n;
 
-    while (count_threads() == 0 && time(NULL) < end)
+    while ((n = count_threads()) == 0 && time(NULL) < end)
         sched_yield();
-    return count_threads() > 0;
+    return n > 0;
 }
 
 /* Computes until the data has arrived. */
