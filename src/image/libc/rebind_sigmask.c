@@ -94,10 +94,15 @@ static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
     return old;
 }
 
+static bool is_on_main(void)
+{
+    return !image_is_forked_child() && image_is_on_rank();
+}
+
 /* The signals of a main thread; NULL: the caller is none, or blocks nothing so far, and does not begin to. */
 static struct image_signals *signals_of_main(bool will_block)
 {
-    struct image_libc *libc = image_is_forked_child() || !image_is_on_rank() ? NULL : image_libc_current();
+    struct image_libc *libc = is_on_main() ? image_libc_current() : NULL;
 
     if (!libc)
         return NULL;
@@ -205,10 +210,11 @@ bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *i
 static int image_libc_raise(int number)
 {
     bool is_counted = number > 0 && number < NSIG && image_fault_index(number) < 0;
-    struct image_signals *rank = is_counted ? signals_of_main(true) : NULL;
+    const void *caller = __builtin_return_address(0);
+    /* A handler may interrupt another rank, even in malloc: no record is made for that one. The handler's own has one. */
+    struct image_libc *libc = is_counted && is_on_main() ? image_signals_rank_of(caller) : NULL;
+    struct image_signals *rank = libc ? image_signals_make(libc) : NULL;
 
-    if (rank) /* a handler may interrupt another rank */
-        rank = image_signals_make(image_signals_rank_of(__builtin_return_address(0)));
     if (!rank)
         return raise(number);
     if (!(atomic_load(&rank->blocked) & image_signal_bit(number)))
