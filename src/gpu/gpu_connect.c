@@ -48,7 +48,7 @@ const struct gpu_upper gpu_upper = {.poll = poll,
                                     .prepare_context = gpu_current_prepare,
                                     .begin_context = gpu_current_begin,
                                     .take_stream = gpu_stock_take,
-                                    .settle = gpu_streams_settle,
+                                    .make_synchronous = gpu_streams_make_synchronous,
                                     .free_later = gpu_guard_free_later,
                                     .other_error_text = gpu_nccl_error_text,
                                     .catch_up = gpu_sync_catch_up};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * MPI is first given memory that cuMemsetD32 sets on the default stream, behind a stream that waits for a message: it does not
- * wait for the memory with the PE that has to deliver the message. The enqueued send is behind the call anyway.
+ * wait for the memory with the PE that has to deliver the message. The enqueued send is behind the call anyway, and the host
+ * receives into another part of the memory.
  */
 #include "enqueue.h"
 
@@ -14,12 +15,20 @@ static MPI_Comm comm;
 
 static void wait_and_send(unsigned value)
 {
+    MPI_Request request;
+    unsigned got;
+
     MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 1, 1, comm, MPI_STATUS_IGNORE));
-    GTEST_CU(cuMemAlloc(&fresh[value], N * sizeof(unsigned)));
+    GTEST_CU(cuMemAlloc(&fresh[value], 2 * N * sizeof(unsigned)));
     GTEST_CU(cuMemsetD32(fresh[value], value, N));
+    MTEST_OK(MPI_Irecv((void *)(fresh[value] + N * sizeof(unsigned)), 1, MPI_UNSIGNED, 1, 3, MPI_COMM_WORLD,
+                       &request));
     MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD));
     MTEST_OK(MPIX_Send_enqueue((void *)fresh[value], N, MPI_UNSIGNED, 1, 2, comm));
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
     GTEST_CU(cuStreamSynchronize(stream));
+    GTEST_CU(cuMemcpyDtoH(&got, fresh[value] + N * sizeof(unsigned), sizeof got));
+    MTEST_CHECK(got == value, "%u instead of %u", got, value);
 }
 
 static void release_and_receive(unsigned value)
@@ -27,6 +36,7 @@ static void release_and_receive(unsigned value)
     static unsigned got[N];
 
     MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Send(&value, 1, MPI_UNSIGNED, 0, 3, MPI_COMM_WORLD));
     MTEST_OK(MPIX_Send_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 1, comm));
     MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 2, comm, MPI_STATUS_IGNORE));
     GTEST_CU(cuStreamSynchronize(stream));

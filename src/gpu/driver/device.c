@@ -257,21 +257,6 @@ int gpu_memory_type(CUdeviceptr address)
     return memory_of(type, is_managed);
 }
 
-/* A cudaMemcpy from pageable memory may return before the bytes have arrived, and a cudaMemset before it is done, and the
- * library's streams do not wait for them. With this attribute set they return only when done, and earlier ones have
- * finished. Mapped memory refuses it. On memory of pools it has no effect (driver 580, CUDA 13.0: 2 of 3,000 messages
- * had old bytes). */
-static void make_synchronous(CUdeviceptr address, uintptr_t from, uintptr_t to)
-{
-    bool may_be_late = gpu_memory_may_be_late(address);
-
-    if (may_be_late) {
-        (void)gpu_driver.cuPointerSetAttribute(&(unsigned){1}, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
-        may_be_late = gpu_memory_may_be_late(address);
-    }
-    gpu_upper.settle(may_be_late, from, to);
-}
-
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
 {
     CUmemorytype type = 0;
@@ -299,7 +284,7 @@ void gpu_query(uintptr_t addr, struct gpu_range *range_out)
         range_out->to = from + size_bytes;
     }
     if (range_out->memory == GPU_MEMORY_DEVICE)
-        make_synchronous(addr, range_out->from, range_out->to);
+        gpu_upper.make_synchronous(addr, range_out->from, range_out->to);
 }
 
 uint64_t gpu_query_buffer(uintptr_t addr)

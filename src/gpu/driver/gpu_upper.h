@@ -20,9 +20,8 @@ struct gpu_upper {
     void (*swap_context)(struct ult *from, struct ult *to);
     void (*prepare_context)(void);
     void (*begin_context)(void);
-    /* Waits for calls that returned before their work on this memory was done; is_refused: lets none do so from now on
-     * (streams.h). */
-    void (*settle)(bool is_refused, uintptr_t from, uintptr_t to);
+    /* Lets no call return before its work on this device memory is done, and waits for earlier ones (streams.h). */
+    void (*make_synchronous)(CUdeviceptr address, uintptr_t from, uintptr_t to);
     /* Frees memory of the library while the GPU works (guard_calls.h). */
     void (*free_later)(CUcontext context, void *memory, bool is_pinned);
     /* A stream of this priority that was created in advance; NULL: there is none (stream_stock.h). */

@@ -268,10 +268,10 @@ void gpu_streams_forget(CUcontext context);
  * reads, 0: none. Never switches. (settle.c) */
 bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read);
 
-/* MPI asks for the first time about the memory between two addresses, [from, to), for which synchronous calls wait from now on:
- * waits for earlier ones, of any rank of the process. is_refused: the driver refuses to make them wait, and from now on all of them
- * wait. Never switches. */
-void gpu_streams_settle(bool is_refused, uintptr_t from, uintptr_t to);
+/* MPI asks for the first time about the device memory at an address, which is in [from, to): synchronous calls wait for their
+ * work on it from now on, and this waits for earlier ones, of any rank of the process. If the driver refuses that, all
+ * synchronous calls wait from now on. Never switches. */
+void gpu_streams_make_synchronous(CUdeviceptr address, uintptr_t from, uintptr_t to);
 
 /* The context has been reset. */
 void gpu_early_forget(CUcontext context);
