@@ -14,7 +14,8 @@
  *
  * Behind a stream that waits for a message, such a call may never end while this PE waits. CUDA itself does not wait for
  * cudaMemset, and copies from pageable memory do not return early there. So MPI waits for those calls for a short time only. Most
- * launches of graphs do not wait for messages: behind those the time is longer. The driver waits for earlier calls when it sets
+ * launches of graphs and host functions do not wait for messages: behind those the time is longer. A correct program sees no old
+ * bytes: CUDA lets it synchronize behind cudaMemset and copies within device memory, before it calls MPI. The driver waits for earlier calls when it sets
  * the attribute: where they may be behind such waits, another thread sets it.
  */
 #include "gpu/rank/streams.h"
@@ -22,6 +23,7 @@
 #include <sched.h>
 
 #include "base/log.h"
+#include "gpu/gpu.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
@@ -32,9 +34,9 @@
 #define CU_CTX_SYNC_MEMOPS 0x80
 #endif
 
-/* For so long MPI waits for calls that may be behind waits for messages in streams, and in graphs. */
+/* For so long MPI waits for calls that may be behind waits for messages in streams, and in graphs and host functions. */
 #define DEPENDENT_NS 2000000
-#define DEPENDENT_ON_GRAPHS_NS 200000000
+#define DEPENDENT_ON_OTHERS_NS 200000000
 
 /* The list is searched for calls that are done when it has become twice as long, and from this length on. */
 #define LENGTH_MIN 16
@@ -45,7 +47,7 @@ struct early {
     CUcontext context;
     CUevent event;             /* after its work */
     CUdeviceptr written, read; /* 0: none */
-    uint64_t limit_ns; /* streams or graphs waited for messages at the time: its own may, too; 0: none did */
+    uint64_t limit_ns; /* streams, graphs or host functions waited for messages at the time: its own may, too; 0: none did */
 };
 
 static _Atomic bool calls_wait;
@@ -144,7 +146,10 @@ static uint64_t limit_now(void)
 {
     if (atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
         return DEPENDENT_NS;
-    return gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL) ? DEPENDENT_ON_GRAPHS_NS : 0;
+    return atomic_load_explicit(&gpu_n_callbacks, memory_order_relaxed) > 0 ||
+                   gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL)
+               ? DEPENDENT_ON_OTHERS_NS
+               : 0;
 }
 
 /* The driver may block in cuEventRecord. False: it refuses. */

@@ -206,7 +206,8 @@ bool gpu_wait_is_alone(void)
     const struct gpu_pe *pe = gpu_pe_here();
 
     return ult_pe_live(ult_self()->pe) == 1 && !(pe && pe->source.pending) &&
-           !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) && gpu_has_no_messages &&
+           !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) &&
+           atomic_load_explicit(&gpu_n_callbacks, memory_order_relaxed) == 0 && gpu_has_no_messages &&
            gpu_has_no_messages();
 }
 

@@ -52,7 +52,7 @@ struct ult *gpu_wait_enter(void);
 void gpu_wait_leave(struct ult *entered);
 
 /* True if the driver's own wait is as good as a suspension: the calling rank is the only one on its PE and
- * has no pending messages, and no stream waits for a PE. Only if gpu_wait_may_suspend. */
+ * has no pending messages, no stream waits for a PE, and no host function may call MPI. Only if gpu_wait_may_suspend. */
 bool gpu_wait_is_alone(void);
 
 /* Wait until the stream's work is done, or the event is complete, as cuStreamSynchronize and
