@@ -24,7 +24,7 @@
 #define PAUSE_MIN_NS 1000000
 #define PAUSE_MAX_NS 64000000
 
-/* If memory is short, an allocation gives memory back this often: other ranks may take it, and free it later again. */
+/* If memory is short, a call gives memory back this often: other ranks may take it, and free it later again. */
 #define ATTEMPTS_MAX 32
 
 struct deferred {
@@ -286,24 +286,27 @@ static void run_give_back(struct gpu_offload *offload)
     give_back(offload->context);
 }
 
-CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
+bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
 {
     struct gpu_offload offload = {
-        .label = "cuMemAlloc", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+        .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+
+    if (n_deferred_bytes == 0 || *n_attempts == ATTEMPTS_MAX)
+        return false;
+    ++*n_attempts;
+    (void)gpu_offload_call(&offload, is_wanted);
+    return true;
+}
+
+CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
+{
     void *memory;
-    CUresult result;
 
     if (BASE_LIKELY(n_deferred_bytes == 0))
         return gpu_driver.cuMemAlloc(memory_out, n_bytes);
     memory = n_bytes > 0 && memory_out ? reuse(gpu_context_current(), n_bytes) : NULL;
-    if (memory) {
-        *memory_out = (CUdeviceptr)memory;
-        return CUDA_SUCCESS;
-    }
-    result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
-    for (int i = 0; i < ATTEMPTS_MAX && result == CUDA_ERROR_OUT_OF_MEMORY && n_deferred_bytes > 0; i++) {
-        (void)gpu_offload_call(&offload, false); /* this thread is beside the PE already */
-        result = gpu_driver.cuMemAlloc(memory_out, n_bytes);
-    }
-    return result;
+    if (!memory)
+        return gpu_driver.cuMemAlloc(memory_out, n_bytes);
+    *memory_out = (CUdeviceptr)memory;
+    return CUDA_SUCCESS;
 }

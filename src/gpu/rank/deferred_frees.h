@@ -5,7 +5,7 @@
  * cuMemFree and cuMemFreeHost wait for all work of the GPU inside the driver. CUDA promises that they wait for the work of
  * the program that calls them, which is one rank. If streams of other ranks wait for operations of PEs, the call waits for
  * the rank's own streams, and the memory is given back later: when no operation is left for which a stream waits, or when
- * an allocation fails without it. An allocation of the same size takes it at once.
+ * a call fails without it. An allocation of the same size takes it at once.
  */
 #ifndef GPU_DEFERRED_H
 #define GPU_DEFERRED_H
@@ -33,8 +33,11 @@ void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned);
 /* Forgets the memory of a context that is about to end, which frees it. Any thread; never switches. */
 void gpu_deferred_forget(CUcontext context);
 
-/* cuMemAlloc for the program: takes deferred memory of this size, and gives deferred memory back if memory is short. Any
- * thread. */
+/* After a call of the driver for the program that found no memory, as often as n_attempts says: gives the deferred memory of the
+ * current context back. True: the call is made again. Any thread; may switch if is_wanted (offload.h). */
+bool gpu_deferred_give_back(int *n_attempts, bool is_wanted);
+
+/* cuMemAlloc for the program: takes deferred memory of this size. Any thread. */
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes);
 
 #endif

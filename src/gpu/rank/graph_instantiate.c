@@ -7,6 +7,7 @@
 #include "gpu/copy/gpu_pack.h"
 #include "gpu/driver/module.h"
 #include "gpu/kernels/kernels.h"
+#include "gpu/rank/deferred_frees.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/offload.h"
@@ -127,10 +128,13 @@ struct instantiation {
 static void run(struct gpu_offload *offload)
 {
     const struct instantiation *call = BASE_CONTAINER(offload, struct instantiation, offload);
+    int n_attempts = 0;
 
-    offload->result = call->parameters
-                          ? call->by_parameters(call->exec_out, call->graph, call->parameters)
-                          : real.r_cuGraphInstantiateWithFlags(call->exec_out, call->graph, call->flags);
+    do
+        offload->result = call->parameters
+                              ? call->by_parameters(call->exec_out, call->graph, call->parameters)
+                              : real.r_cuGraphInstantiateWithFlags(call->exec_out, call->graph, call->flags);
+    while (offload->result == CUDA_ERROR_OUT_OF_MEMORY && gpu_deferred_give_back(&n_attempts, false));
 }
 
 /* Notes whether the executable graph may have operations of MPI: true. */

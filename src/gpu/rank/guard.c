@@ -293,6 +293,12 @@ static CUresult CUDAAPI unregister_memory(void *memory)
     return gpu_registration_end(real.cuMemHostUnregister, memory);
 }
 
+/* The GPU of a call with drain_tries is closed already. */
+static bool lacks_memory(const struct gpu_offload *offload)
+{
+    return offload->result == CUDA_ERROR_OUT_OF_MEMORY && offload->drain_tries == 0;
+}
+
 /* Each function is offloaded if `is_wanted`. Before the first resident kernel there is nothing to evict. The
  * driver's function does not wait for kernels that start while it waits. */
 #define FUNCTION(text, name, n, parameters, driver, device, drains, prepare, is_wanted, before, after)    \
@@ -303,8 +309,10 @@ static CUresult CUDAAPI unregister_memory(void *memory)
     static void run_##name(struct gpu_offload *offload)                                                   \
     {                                                                                                     \
         struct call_##name *call = BASE_CONTAINER(offload, struct call_##name, offload);                  \
-        int hold = gpu_resident_hold(device);                                                             \
-        offload->result = driver(ARGUMENTS_##n parameters);                                               \
+        int hold = gpu_resident_hold(device), n_attempts = 0;                                             \
+        do                                                                                                \
+            offload->result = driver(ARGUMENTS_##n parameters);                                           \
+        while (lacks_memory(offload) && gpu_deferred_give_back(&n_attempts, false));                      \
         gpu_resident_release(hold);                                                                       \
     }                                                                                                     \
     static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                                       \

@@ -69,6 +69,14 @@ static inline bool ends_memory(const char *name)
     return strncmp(name, free_async, sizeof free_async - 1) == 0;
 }
 
+/* True if the function of this name allocates memory; the compiler evaluates it. */
+static inline bool allocates(const char *name)
+{
+    static const char allocate[] = "cuMemAlloc";
+
+    return strncmp(name, allocate, sizeof allocate - 1) == 0;
+}
+
 /* True for the name of a wait for an event; the compiler evaluates it. */
 static inline bool waits_for_event(const char *name)
 {
@@ -97,6 +105,7 @@ static inline bool launches_graph(const char *name)
         struct gpu_call call;                                                             \
         CUresult result;                                                                  \
         CUcontext context = NULL;                                                         \
+        int n_attempts = 0;                                                               \
         bool is_noted;                                                                    \
         gpu_guard_prepare();                                                              \
         result = gpu_call_begin(&call, stream, twin, GPU_CALL_##kind, GPU_CALLER);        \
@@ -119,6 +128,12 @@ static inline bool launches_graph(const char *name)
         if (is_noted && result == CUDA_SUCCESS)                                           \
             gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                          \
         gpu_submit_end();                                                                 \
+        while (allocates(#name) && result == CUDA_ERROR_OUT_OF_MEMORY &&                  \
+               gpu_deferred_give_back(&n_attempts, gpu_offload_is_wanted_later(GPU_CALLER))) { \
+            gpu_submit_begin(GPU_CALLER);                                                 \
+            result = real.r_##name arguments;                                             \
+            gpu_submit_end();                                                             \
+        }                                                                                 \
         gpu_call_end(&call);                                                              \
         if (waits_for_event(#name))                                                       \
             result = gpu_capture_keep_out(&call, result);                                 \
