@@ -126,13 +126,18 @@ void gpu_drain_wait_in_mpi(CUcontext context)
 static _Atomic int n_threads;
 static __thread bool is_submitting __attribute__((tls_model("initial-exec")));
 
-void gpu_drain_begin_elsewhere(void)
+void gpu_drain_begin_elsewhere(const void *caller)
 {
+    const struct ult *self = ult_self();
     CUcontext context;
 
-    if (!gpu_streams_are_private || (ult_self() && ult_has_pe(ult_self())) || is_submitting ||
-        !gpu_rank_of_self())
+    if (!gpu_streams_are_private || is_submitting || !gpu_rank_of_self())
         return;
+    if (self && ult_has_pe(self)) {
+        (void)gpu_pe_self();
+        gpu_submit_begin(caller);
+        return;
+    }
     for (;;) {
         is_submitting = true;
         atomic_fetch_add(&n_threads, 1);

@@ -69,9 +69,9 @@ static inline void gpu_submit_end(void);
 void gpu_drain_wait(const void *caller) BASE_COLD;
 void gpu_drain_wait_in_mpi(CUcontext context) BASE_COLD;
 
-/* The same on another thread of a rank, or a rank's own one outside MPI on a PE that several threads use: it is blocked while
- * the context is closed. Nothing on other threads. */
-void gpu_drain_begin_elsewhere(void) BASE_COLD;
+/* The same on a PE without a state, which gets one; on another thread of a rank, or a rank's own one outside MPI on a PE that
+ * several threads use: it is blocked while the context is closed. Nothing on other threads. */
+void gpu_drain_begin_elsewhere(const void *caller) BASE_COLD;
 void gpu_drain_end_elsewhere(void) BASE_COLD;
 
 /* Announces that this PE submits work. Either a thread that closes a context sees the announcement, or this
@@ -88,7 +88,7 @@ static inline void gpu_submit_begin(const void *caller)
     struct gpu_pe *pe = gpu_pe_here();
 
     if (BASE_UNLIKELY(!pe))
-        gpu_drain_begin_elsewhere();
+        gpu_drain_begin_elsewhere(caller);
     else if (BASE_UNLIKELY(!gpu_drain_announce(pe)))
         gpu_drain_wait(caller);
 }
