@@ -47,7 +47,7 @@ struct early {
     CUcontext context;
     CUevent event;             /* after its work */
     CUdeviceptr written, read; /* 0: none */
-    uint64_t limit_ns; /* streams, graphs or host functions waited for messages at the time: its own may, too; 0: none did */
+    uint64_t limit_ns;         /* others waited for messages at the time: its stream may, too; 0: none did */
 };
 
 static _Atomic bool calls_wait;

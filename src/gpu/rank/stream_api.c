@@ -77,6 +77,11 @@ static inline bool allocates(const char *name)
     return strncmp(name, allocate, sizeof allocate - 1) == 0;
 }
 
+static BASE_COLD bool give_memory_back(int *n_attempts, const void *caller)
+{
+    return gpu_deferred_give_back(n_attempts, gpu_offload_is_wanted_later(caller));
+}
+
 /* True for the name of a wait for an event; the compiler evaluates it. */
 static inline bool waits_for_event(const char *name)
 {
@@ -129,7 +134,7 @@ static inline bool launches_graph(const char *name)
             gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                          \
         gpu_submit_end();                                                                 \
         while (allocates(#name) && result == CUDA_ERROR_OUT_OF_MEMORY &&                  \
-               gpu_deferred_give_back(&n_attempts, gpu_offload_is_wanted_later(GPU_CALLER))) { \
+               give_memory_back(&n_attempts, GPU_CALLER)) {                               \
             gpu_submit_begin(GPU_CALLER);                                                 \
             result = real.r_##name arguments;                                             \
             gpu_submit_end();                                                             \
