@@ -84,7 +84,7 @@ const struct base_option base_settings_table[] = {
     {"+p", BASE_OPTION_INT, &base_settings.n_pes, 1, PES_MAX, "N",
      "run the ranks on N PEs (OS threads); default: the usable cores, at most one per rank"},
     {"+stacksize", BASE_OPTION_SIZE, &base_settings.stack_bytes, STACK_MIN, STACK_MAX, "SIZE",
-     "stack size of a rank, such as 512K or 8M; default: `ulimit -s`"},
+     "stack size of a rank, such as 512K or 8M; default: `ulimit -s`, at most 128K in jobs of 100,000 ranks"},
     {"+private", BASE_OPTION_STRING, &base_settings.private_libs, 0, 0, "LIBS",
      "exceptions to the list of libraries that ranks share: libfoo,-libbar (each rank has its own libfoo, "
      "all share libbar)"},

@@ -74,9 +74,9 @@ bool image_has_shared_libraries(void);
  * [base, base + span); adjacent copies share page tables. */
 size_t image_span_bytes(void);
 
-/* Sets the part of the span that is reserved for libraries that a rank opens with dlopen. 0 initially: the
- * ranks then share these libraries. Before the first image_create. */
-void image_set_late_bytes(size_t bytes);
+/* Sets the part of the span that is reserved for libraries that a rank opens with dlopen. remedy: for messages, what makes more
+ * room ("fewer ranks"). Before the first image_create. */
+void image_set_late_bytes(size_t bytes, const char *remedy);
 size_t image_late_bytes(void);
 
 /* True if a module of the process asks for executable stacks (PT_GNU_STACK), because it puts code there: the
@@ -125,8 +125,14 @@ bool image_env_init_own(struct image *image, const char *const *values) BASE_MUS
  * image_run. False: memory is exhausted. */
 bool image_env_put(struct image *image, char *text) BASE_MUST_CHECK;
 
-/* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. May switch. */
-int image_run(struct image *image, int argc, char **argv);
+/* Memory for the arguments, the environment and the auxiliary vector of a rank; larger ones are allocated. */
+struct image_arguments {
+    void *words[128];
+};
+
+/* Runs the copy's constructors, then its main; returns main's value. On the rank's ULT. The room is the copy's until it has
+ * ended. May switch. */
+int image_run(struct image *image, int argc, char **argv, struct image_arguments *room);
 
 /* Runs the rank's atexit handlers and the copy's destructors; later calls do nothing. On the rank's ULT.
  * May switch (handlers are the program's code). */

@@ -108,7 +108,8 @@ static void end_copy(int code)
 static void run_copy(void)
 {
     struct image *image = host.copies[host.current].image;
-    int code = image_run(image, host.argc, host.argv);
+    struct image_arguments room;
+    int code = image_run(image, host.argc, host.argv, &room);
 
     image_finish(image);
     if (image_is_forked_child())

@@ -200,6 +200,9 @@ void ampi_library_env_set_for_streams(bool are_copies);
 /* Reads mpirun's list of programs. Called once, before the number of ranks is used. */
 void ampi_programs_take(void);
 
+/* True if there are any. */
+bool ampi_programs_are_several(void);
+
 /* True if one of them may call a function that spawns ranks. */
 bool ampi_programs_may_spawn(void);
 

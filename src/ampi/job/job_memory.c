@@ -20,6 +20,11 @@
  * Guards took 1 MiB once: a function with 12 MB of local arrays on a stack of 8 MiB wrote into the globals
  * of the rank below. Large guards cost no time, and 4 KiB more of page tables per rank with 1,000 ranks,
  * 0.2 with 20,000.
+ *
+ * A page table covers 2 MiB, so a rank with a stack of 8 MiB has one for itself: 4.4 KiB of the 16.5 KiB that a rank of a small
+ * program needs. Regions of a job of DENSE_RANKS or more have a small stack, a small guard and no room for opened libraries,
+ * so that nine share a page table (0.45 KiB per rank). +stacksize with more than DENSE_STACK_BYTES gives such a job the regions
+ * of others.
  */
 #include "ampi/job/job.h"
 
@@ -32,6 +37,7 @@
 #include "base/settings.h"
 #include "base/log.h"
 #include "image/image.h"
+#include "ampi/procs/procs.h"
 
 /* Address space for all regions. */
 #define ARENA_BYTES ((size_t)44 << 40)
@@ -60,6 +66,11 @@
 /* Used if `ulimit -s` is unlimited. */
 #define STACK_DEFAULT_BYTES ((size_t)8 << 20)
 
+/* Jobs of this many ranks, in all processes, have dense regions: the default and largest size of a stack there, and the guard. */
+#define DENSE_RANKS 100000
+#define DENSE_STACK_BYTES ((size_t)128 << 10)
+#define DENSE_GUARD_BYTES ((size_t)64 << 10)
+
 /* Mappings left to the C library, the program and its libraries. */
 #define MAPPINGS_SPARE 1000
 
@@ -77,19 +88,30 @@ static struct {
     _Atomic int stack_protection; /* PROT_EXEC: code on stacks may run */
     size_t region_bytes;
     size_t image_offset; /* offset of the copy in the region */
+    bool is_dense;       /* several regions share a page table */
     int n_ranks;         /* at the start */
     int n_regions;       /* of these, and of ranks that may be spawned */
 } memory;
 
+/* Further programs need the room for opened libraries. */
+static bool wants_dense_regions(int n_ranks, int n_more)
+{
+    return (ampi_machine ? ampi_job.n_ranks : n_ranks) >= DENSE_RANKS &&
+           base_settings.stack_bytes <= DENSE_STACK_BYTES && n_more == 0 && !ampi_programs_are_several();
+}
+
 static size_t stack_size(void)
 {
     struct rlimit limit;
+    size_t bytes;
 
     if (base_settings.stack_bytes)
         return base_round_up(base_settings.stack_bytes, PAGE_BYTES);
     if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return STACK_DEFAULT_BYTES;
-    return base_round_up(limit.rlim_cur, PAGE_BYTES);
+        bytes = STACK_DEFAULT_BYTES;
+    else
+        bytes = base_round_up(limit.rlim_cur, PAGE_BYTES);
+    return memory.is_dense && bytes > DENSE_STACK_BYTES ? DENSE_STACK_BYTES : bytes;
 }
 
 static long max_mappings(void)
@@ -173,11 +195,15 @@ static size_t late_bytes(size_t n_ranks, size_t room_bytes, size_t rest_bytes)
 int ampi_memory_plan(int n_ranks, int n_more)
 {
     size_t n_regions, image_bytes,
+        guard_bytes = DENSE_GUARD_BYTES,
         image_align = image_align_bytes() > PAGE_BYTES ? image_align_bytes() : PAGE_BYTES;
     size_t region_align = image_align > REGION_ALIGN ? image_align : REGION_ALIGN;
     size_t rest_bytes;
 
     memory.n_ranks = n_ranks;
+    memory.is_dense = wants_dense_regions(n_ranks, n_more);
+    if (memory.is_dense)
+        region_align = image_align;
     memory.colours_bytes = n_ranks > COLOURED_RANKS_MAX ? 0 : PAGE_BYTES;
     memory.stack_bytes = stack_size() + memory.colours_bytes;
     memory.stack_protection = PROT_READ | PROT_WRITE | (image_wants_executable_stacks() ? PROT_EXEC : 0);
@@ -187,12 +213,16 @@ int ampi_memory_plan(int n_ranks, int n_more)
         n_more /= 2;
     n_regions = (size_t)n_ranks + (size_t)n_more;
     memory.n_regions = (int)n_regions;
-    image_set_late_bytes(late_bytes(n_regions, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + region_align));
+    if (memory.is_dense)
+        image_set_late_bytes(0, "less than 100,000 ranks or +stacksize 512K");
+    else
+        image_set_late_bytes(late_bytes(n_regions, ARENA_BYTES, rest_bytes + GUARD_MIN_BYTES + region_align),
+                             "fewer ranks or smaller stacks (+stacksize)");
     image_bytes = base_round_up(image_span_bytes(), PAGE_BYTES);
     rest_bytes = memory.stack_bytes + image_bytes + image_align;
-    memory.region_bytes =
-        base_round_up(ampi_memory_guard_bytes(n_regions, ARENA_BYTES, rest_bytes + region_align) + rest_bytes,
-                      region_align);
+    if (!memory.is_dense)
+        guard_bytes = ampi_memory_guard_bytes(n_regions, ARENA_BYTES, rest_bytes + region_align);
+    memory.region_bytes = base_round_up(guard_bytes + rest_bytes, region_align);
     memory.image_offset = (memory.region_bytes - image_bytes) / image_align * image_align;
     if (memory.region_bytes > ARENA_BYTES / n_regions)
         base_fatal(

@@ -51,15 +51,17 @@ static char **copy_arguments(void)
 static void run_rank(void *arg)
 {
     struct ampi_rank *rank = arg;
+    struct image_arguments room; /* in a page of the stack that the rank uses anyway */
     int argc = 0, code;
 
     if (!rank->argv)
         rank->argv = copy_arguments();
+    ampi_sanitizer_add_roots(&room, sizeof room);
     while (rank->argv[argc])
         argc++;
     ampi_rank_env_init(rank);
     ult_leave(&rank->ult);
-    code = image_run(rank->image, argc, rank->argv);
+    code = image_run(rank->image, argc, rank->argv, &room);
     image_finish(rank->image);
     if (image_is_forked_child())
         exit(code);

@@ -97,6 +97,11 @@ void ampi_programs_take(void)
     unsetenv(BASE_LAUNCHED_OTHERS_ENV);
 }
 
+bool ampi_programs_are_several(void)
+{
+    return others.n_parts > 0;
+}
+
 bool ampi_programs_may_spawn(void)
 {
     return others.may_spawn;

@@ -8,6 +8,7 @@
 #include "ampi/procs/procs.h"
 #include "base/log.h"
 #include "base/rank_variables.h"
+#include "base/text.h"
 #include "image/image.h"
 
 /* The first rank of process `number` of this node, relative to this node's first rank; if processes are not
@@ -77,11 +78,13 @@ void ampi_rank_env_open(void)
 
 void ampi_rank_env_init(struct ampi_rank *rank)
 {
-    char texts[OWN_MAX][16];
+    char texts[OWN_MAX][16]; /* not by snprintf, which uses half a page of the rank's stack */
     const char *values[OWN_MAX];
 
     for (int i = 0; i < n_own; i++) {
-        snprintf(texts[i], sizeof texts[i], "%d", value_of(rank, own[i]));
+        struct base_text text = base_text_in(texts[i], sizeof texts[i]);
+
+        base_text_add_number(&text, value_of(rank, own[i]));
         values[i] = texts[i];
     }
     if (!image_env_init_own(rank->image, values))

@@ -200,7 +200,7 @@ void image_unmap(struct image *image)
     munmap(image->base, image_program.reserved_bytes);
     image_libc_room.free(image);
     image_groups_free(image);
-    free(image->argv);
+    free(image->arguments);
     atomic_init(&fresh.is_unmapped, true);
     memcpy(image, &fresh, sizeof fresh);
     atomic_fetch_add(&n_unmapped, 1);
@@ -285,18 +285,25 @@ void image_construct(struct image *image, const struct image_module *module)
     end_exclusive();
 }
 
-/* Reads the process's auxiliary vector, without its end. Returns the number of entries. */
-static size_t read_auxiliary(ElfW(auxv_t) * entries, size_t max)
+/* The process's auxiliary vector, with its end. */
+static struct {
+    ElfW(auxv_t) entries[AUXILIARY_MAX + 1];
+    size_t n; /* entries, with the end */
+} auxiliary;
+
+static void read_auxiliary(void)
 {
     int fd = open("/proc/self/auxv", O_RDONLY | O_CLOEXEC);
-    ssize_t n_bytes = fd >= 0 ? read(fd, entries, max * sizeof *entries) : -1;
+    ssize_t n_bytes = fd >= 0 ? read(fd, auxiliary.entries, AUXILIARY_MAX * sizeof *auxiliary.entries) : -1;
     size_t n = 0;
 
     if (fd >= 0)
         close(fd);
-    while (n_bytes > 0 && n < (size_t)n_bytes / sizeof *entries && entries[n].a_type != AT_NULL)
+    while (n_bytes > 0 && n < (size_t)n_bytes / sizeof *auxiliary.entries &&
+           auxiliary.entries[n].a_type != AT_NULL)
         n++;
-    return n;
+    auxiliary.entries[n] = (ElfW(auxv_t)){.a_type = AT_NULL};
+    auxiliary.n = n + 1;
 }
 
 /* Sets an entry of the process's auxiliary vector to the value of the rank. */
@@ -319,35 +326,40 @@ static void set_auxiliary(const struct image *image, ElfW(auxv_t) * entry)
 }
 
 /* The arguments as a process finds them on its stack: followed by the environment and the auxiliary vector. */
-static char **with_auxiliary(struct image *image, int argc, char **argv)
+static char **with_auxiliary(struct image *image, int argc, char **argv, struct image_arguments *room)
 {
-    ElfW(auxv_t) entries[AUXILIARY_MAX + 1];
-    char **envp = image_libc_room.environment(&image->libc);
-    size_t n_env = 0, n_entries = read_auxiliary(entries, AUXILIARY_MAX), n_pointers = (size_t)argc + 1;
-    char **block;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char **envp = image_libc_room.environment(&image->libc), **block;
+    size_t n_env = 0, n_pointers = (size_t)argc + 1, n_bytes;
+    ElfW(auxv_t) * entries;
 
-    for (size_t i = 0; i < n_entries; i++)
-        set_auxiliary(image, &entries[i]);
-    entries[n_entries] = (ElfW(auxv_t)){.a_type = AT_NULL};
+    pthread_once(&once, read_auxiliary);
     while (envp && envp[n_env])
         n_env++;
-    block = base_calloc(1, (n_pointers + n_env + 1) * sizeof *block + (n_entries + 1) * sizeof *entries,
-                        "a rank's arguments");
+    n_bytes = (n_pointers + n_env + 1) * sizeof *block + auxiliary.n * sizeof *entries;
+    if (n_bytes > sizeof *room)
+        image->arguments = base_malloc(n_bytes, "a rank's arguments");
+    block = image->arguments ? image->arguments : (char **)room->words;
     memcpy(block, argv, (size_t)argc * sizeof *block);
+    block[argc] = NULL;
     if (n_env)
         memcpy(block + n_pointers, envp, n_env * sizeof *block);
-    memcpy(block + n_pointers + n_env + 1, entries, (n_entries + 1) * sizeof *entries);
+    block[n_pointers + n_env] = NULL;
+    entries = (ElfW(auxv_t) *)(block + n_pointers + n_env + 1);
+    memcpy(entries, auxiliary.entries, auxiliary.n * sizeof *entries);
+    for (size_t i = 0; i < auxiliary.n; i++)
+        set_auxiliary(image, &entries[i]);
     image_libc_room.move_environment(&image->libc, block + n_pointers, n_env);
     return block;
 }
 
-int image_run(struct image *image, int argc, char **argv)
+int image_run(struct image *image, int argc, char **argv, struct image_arguments *room)
 {
     const struct image_program *program = image->program;
     const struct image_module *main_module = &program->modules[0];
     char **envp;
 
-    argv = with_auxiliary(image, argc, argv);
+    argv = with_auxiliary(image, argc, argv, room);
     envp = image_libc_room.environment(&image->libc);
     image->argc = argc;
     image->argv = argv;

@@ -25,6 +25,7 @@ struct image {
     _Atomic(struct image_late *) late; /* NULL: nothing opened yet */
     int argc;                          /* arguments of constructors */
     char **argv;
+    char **arguments;       /* argv, if it is allocated: struct image_arguments is too small */
     struct image_libc libc; /* per-rank replacement of the C library's per-process state */
 };
 

@@ -47,8 +47,12 @@ const char *image_error(const char *fmt, ...)
     return sentence;
 }
 
-void image_set_late_bytes(size_t bytes)
+/* What gives a rank more address space for opened libraries. */
+static const char *more_late_bytes = "fewer ranks";
+
+void image_set_late_bytes(size_t bytes, const char *remedy)
 {
+    more_late_bytes = remedy;
     image_program.reserved_bytes =
         image_program.span_bytes + bytes / image_program.align * image_program.align;
 }
@@ -155,10 +159,10 @@ bool image_program_plan(struct image_program *program, const char **error_out)
     if (program->number > 0 && program->span_bytes > image_program.reserved_bytes) {
         *error_out = image_error(
             "%s takes %zu MiB, and less is left of the %zu MiB of address space that each "
-            "rank has for opened libraries and other programs%s",
+            "rank has for opened libraries and other programs%s%s",
             program->modules[0].name, (program->modules[0].vaddr_hi - program->modules[0].vaddr_lo) >> 20,
-            image_late_bytes() >> 20,
-            program->root == program ? "" : "; use fewer ranks or smaller stacks (+stacksize)");
+            image_late_bytes() >> 20, program->root == program ? "" : "; use ",
+            program->root == program ? "" : more_late_bytes);
         return false;
     }
     for (size_t i = 0; i < program->n_modules; i++)
