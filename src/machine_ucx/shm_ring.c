@@ -470,12 +470,13 @@ static inline void expect_answer(const struct ucxm_port *port, const struct ucxm
     }
 }
 
-/* At most one round, so that a fast sender cannot occupy the PE. */
-static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
+/* Called for a ring that has mail. At most one round, so that a fast sender cannot occupy the PE. Not part of the poll, which is
+ * called more often than there is mail and needs no stack. */
+static BASE_NOINLINE int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
 {
     int n_handled = 0;
 
-    while (n_handled < (int)RING_CELLS && has_mail(ring)) {
+    do {
         const struct cell *cell = &ring->memory->cells[ring->head % RING_CELLS];
         struct machine_data data = {.bytes = cell->body + base_round_up(cell->header_bytes, 8),
                                     .n_bytes = cell->n_bytes};
@@ -489,7 +490,7 @@ static inline int drain(struct ucxm_port *port, struct ucxm_ring_in *ring)
         publish_bulk(ring);
         if (++ring->head % PUBLISH_EVERY == 0)
             atomic_store_explicit(&ring->memory->head_seen, ring->head, memory_order_release);
-    }
+    } while (n_handled < (int)RING_CELLS && has_mail(ring));
     return n_handled;
 }
 
@@ -548,8 +549,8 @@ void ucxm_rings_forget(struct ucxm_port *port, int proc_id)
             link = &ring->next;
             continue;
         }
-        while (proc_id >= 0 && drain(port, ring) > 0)
-            ;
+        while (proc_id >= 0 && has_mail(ring))
+            drain(port, ring);
         *link = ring->next;
         munmap(ring->memory, ring_bytes(rings.bulk_bytes));
         free(ring);
