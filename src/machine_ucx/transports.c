@@ -46,6 +46,10 @@
 #define WITHIN_NODE_BESIDE_WAITS "posix,xpmem,cma,self,cuda_copy"
 #define BETWEEN_NODES_BESIDE_WAITS "^sysv,cuda_ipc"
 
+/* The same goes for the rendezvous through the receiver's staging memory: UCX unregisters memory of other processes from
+ * CUDA in the middle of it (seen on an H200, UCX 1.22). */
+#define STAGING_OF_RECEIVER "RNDV_PIPELINE_SHM_ENABLE"
+
 /* Names of devices, separated by commas. */
 struct names {
     char text[1024];
@@ -211,6 +215,8 @@ void ucxm_transports_choose(ucp_config_t *config)
 
     if (!has_transports)
         ucp_config_modify(config, "TLS", is_one_node ? within : between);
+    if (ucxm.place.streams_wait && !getenv("UCX_" STAGING_OF_RECEIVER))
+        ucp_config_modify(config, STAGING_OF_RECEIVER, "n");
     if (!has_devices && !is_one_node) {
         add_interfaces(&devices);
         if (devices.n_bytes > 0)
