@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that was freed while another rank waits for a message, in a context that was destroyed then: later memory at the same
- * address is not taken for it.
+ * A rank destroys a context while another rank's stream waits for a message that it sends afterwards, for which CUDA would wait.
+ * Memory that was freed in that context is not given back a second time, after later memory has got its address.
  */
 #include "enqueue.h"
 
 #define N_BYTES ((size_t)2 << 20)
 #define PLACE ((uintptr_t)0x4f0000000000) /* nothing is mapped there */
 
+/* Memory at the place, once that is free. */
 static CUdeviceptr allocate_there(void)
 {
     CUdeviceptr made;
+    CUresult result;
 
-    if (fakecuda_is_here())
-        fakecuda_place_next(PLACE);
-    GTEST_CU(cuMemAlloc(&made, N_BYTES));
+    do {
+        if (fakecuda_is_here())
+            fakecuda_place_next(PLACE);
+        result = cuMemAlloc(&made, N_BYTES);
+        MTEST_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &(int){0}, MPI_STATUS_IGNORE));
+    } while (fakecuda_is_here() && result == CUDA_ERROR_OUT_OF_MEMORY);
+    GTEST_CU(result);
     return made;
 }
 
@@ -32,7 +38,7 @@ static void free_while_capturing(CUdeviceptr memory)
     GTEST_CU(cuStreamDestroy(stream));
 }
 
-static void free_beside_wait(void)
+static void end_context(void)
 {
     CUcontext own;
 
@@ -40,13 +46,12 @@ static void free_beside_wait(void)
     free_while_capturing(allocate_there());
     GTEST_CU(cuCtxDestroy(own));
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
-    GTEST_CU(cuMemFree(allocate_there()));
 }
 
 int main(int argc, char **argv)
 {
     struct etest test;
-    CUdeviceptr data;
+    CUdeviceptr data, later;
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
@@ -56,8 +61,11 @@ int main(int argc, char **argv)
         MTEST_OK(MPIX_Recv_enqueue((void *)data, 1, MPI_INT, 1, 0, test.comm, MPI_STATUS_IGNORE));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (mtest_rank == 1) {
-        free_beside_wait();
+        end_context();
         MTEST_OK(MPIX_Send_enqueue((void *)data, 1, MPI_INT, 0, 0, test.comm));
+        later = allocate_there();
+        GTEST_CU(cuMemsetD8(later, 1, N_BYTES));
+        GTEST_CU(cuMemFree(later));
     }
     GTEST_CU(cuStreamSynchronize(test.cuda));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));

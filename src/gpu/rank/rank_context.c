@@ -141,6 +141,7 @@ struct context_call {
     struct gpu_offload offload;
     CUcontext *made; /* receives a new context */
     CUcontext ended;
+    int hold;         /* of resident kernels, until it has ended */
     void *parameters; /* of a new context: its affinities before version 4 */
     int n_affinities;
     unsigned flags;
@@ -230,6 +231,50 @@ static void run_destroy(struct gpu_offload *offload)
     offload->result = real.destroy(BASE_CONTAINER(offload, struct context_call, offload)->ended);
 }
 
+/* Waits for the work of the context. */
+static void run_finish(struct gpu_offload *offload)
+{
+    CUcontext popped;
+
+    offload->result = real.push(BASE_CONTAINER(offload, struct context_call, offload)->ended);
+    if (offload->result != CUDA_SUCCESS)
+        return;
+    offload->result = gpu_guard_synchronize();
+    real.pop(&popped);
+}
+
+/* A destruction that the rank does not wait for. */
+static void run_destroy_later(struct gpu_offload *offload)
+{
+    struct context_call *call = BASE_CONTAINER(offload, struct context_call, offload);
+
+    run_destroy(offload);
+    if (offload->result != CUDA_SUCCESS)
+        base_log_verbose(1, "a context that was destroyed while streams waited for messages is not: %s",
+                         gpu_error_text((int)offload->result));
+    gpu_resident_release(call->hold);
+    gpu_count_change();
+    free(call);
+}
+
+/* Waits for the work of the context alone, and has it destroyed by a thread: the driver waits for streams of all contexts
+ * (seen on an H200, driver 580), which may wait for this rank. Does nothing and returns false if no stream waits for a PE,
+ * or if the work failed. May switch. */
+static bool destroy_later(CUcontext context, const void *caller)
+{
+    struct context_call *call,
+        finish = {.offload = {.run = run_finish, .is_of_no_context = true}, .ended = context};
+
+    if (!context || atomic_load(&gpu_streams_n_waiting) == 0 || !gpu_offload_is_wanted_later(caller) ||
+        gpu_offload_call(&finish.offload, true) != CUDA_SUCCESS)
+        return false;
+    call = base_calloc(1, sizeof *call, "a context to destroy");
+    *call = (struct context_call){
+        .offload.run = run_destroy_later, .ended = context, .hold = gpu_resident_hold(GPU_RESIDENT_ALL)};
+    gpu_offload_post(&call->offload, NULL);
+    return true;
+}
+
 /* Destroys the context on any thread, so it must not be current on the rank's, which loses it even if that fails. May switch. */
 static CUresult destroy_beside(CUcontext current, CUcontext context, const void *caller)
 {
@@ -239,6 +284,8 @@ static CUresult destroy_beside(CUcontext current, CUcontext context, const void 
 
     if (context && current == context)
         real.pop(&popped);
+    if (destroy_later(context, caller))
+        return CUDA_SUCCESS;
     return gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
 }
 

@@ -365,7 +365,7 @@ FAKE_EXPORT CUresult cuCtxDestroy(CUcontext context)
     if (!destroyed || destroyed->is_primary || !destroyed->is_alive)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_context(destroyed);
+    fake_wait_contexts_of(destroyed->device); /* as on H200s */
     fake_drop_memory(destroyed);
     destroyed->is_alive = false; /* the struct stays: others may have the handle */
     pthread_mutex_unlock(&fake_lock);

@@ -266,6 +266,7 @@ void fake_wait_for(const struct fake_waits *waits);
 void fake_wait_stream(struct fake_stream *stream);
 void fake_wait_context(struct fake_context *context);
 void fake_wait_all(void);
+void fake_wait_contexts_of(int device); /* holds no lock of the driver */
 void fake_wait_device(int device);
 
 /* Waits while another thread's call waits for a device and has_locks. Lock held. */

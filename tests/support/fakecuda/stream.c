@@ -335,6 +335,11 @@ void fake_wait_all(void)
     wait_contexts(NULL, -1);
 }
 
+void fake_wait_contexts_of(int device)
+{
+    wait_contexts(NULL, device);
+}
+
 static int n_lock_holders;
 
 void fake_wait_for_lock(void)
