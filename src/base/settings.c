@@ -68,6 +68,10 @@ static bool take_work(const char *word)
 {
     if (strcmp(word, "trace") == 0)
         return base_settings.work_trace = true;
+    if (strcmp(word, "no-combining") == 0)
+        return base_settings.work_is_apart = true;
+    if (strcmp(word, "no-reuse") == 0)
+        return base_settings.work_is_copied = true;
     if (strncmp(word, "memory:", 7) == 0)
         return base_parse_size(word + 7, &base_settings.work_bytes) && base_settings.work_bytes > 0;
     for (size_t i = 0; i < BASE_COUNT(work_places); i++)
@@ -157,10 +161,10 @@ const struct base_option base_settings_table[] = {
      "otherwise; no-waits: a rank that waits for its GPU blocks the other ranks of its PE; no-graphs: "
      "launches and copies "
      "that a rank repeats go to the GPU's driver call by call, not as one graph"},
-    {"+work", BASE_OPTION_LIST, &work_words, 0, 0, "gpu|cpu|both,memory:SIZE,trace",
+    {"+work", BASE_OPTION_LIST, &work_words, 0, 0, "gpu|cpu|both,memory:SIZE,trace,no-...",
      "work requests run on the GPU (the default), on the CPU, or where they are done first; memory: of a GPU "
-     "for "
-     "their data; trace: print their number, and the bytes copied"},
+     "for their data; trace: print their number, and the bytes copied; for comparison, no-combining: each is "
+     "a launch; no-reuse: each copies all its data"},
     {"+help", BASE_OPTION_TOPIC, &base_settings.help_topic, 0, 0, "[collectives|devices]",
      "print this list and exit; collectives: their algorithms; devices: GPUs and the PEs that "
      "use them"},

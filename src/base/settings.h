@@ -37,6 +37,8 @@ struct base_settings {
     const char *work;         /* +work: gpu, cpu or both; NULL: unspecified */
     size_t work_bytes;        /* +work memory:SIZE; 0: unspecified */
     bool work_trace;          /* +work trace */
+    bool work_is_apart;       /* +work no-combining */
+    bool work_is_copied;      /* +work no-reuse */
     const char *nccl;         /* +gpu nccl:PATH, or "off"; NULL: unspecified */
     const char *ucx;          /* +ucx; NULL: the one that the machine was built with */
 };

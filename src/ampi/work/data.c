@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/settings.h"
 
 /* ---- From a GPU ---- */
 
@@ -374,6 +375,19 @@ static bool is_current(struct ampi_work_device *device, const struct ampi_work_b
     return true;
 }
 
+/* +work no-reuse: all data that the request uses has come from the host. True: the host has it, and the GPU has no copy. */
+static bool leave_all(struct ampi_work_device *device, const struct ampi_work *work)
+{
+    bool is_left = true;
+
+    for (int i = 0; i < work->n_buffers; i++)
+        if (!work->buffers[i].is_device)
+            is_left &= settle_device(device, &work->buffers[i].rows);
+    for (int i = 0; i < work->n_buffers && is_left; i++)
+        drop_from(device, &work->buffers[i].rows);
+    return is_left;
+}
+
 enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struct ampi_work *work)
 {
     enum ampi_work_result result = AMPI_WORK_READY;
@@ -381,6 +395,8 @@ enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struc
 
     if (gpu_worker_begin(device->worker))
         return AMPI_WORK_WAIT;
+    if (base_settings.work_is_copied && !leave_all(device, work))
+        result = AMPI_WORK_WAIT;
     for (int i = 0; i < work->n_buffers && result == AMPI_WORK_READY; i++)
         result = provide(device, work, &work->buffers[i]);
     if (result == AMPI_WORK_READY && n_removed != device->table.n_removed && !has_all(device, work))

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/settings.h"
 #include "heddle_work.h"
 
 static size_t args_bytes_of(const struct ampi_work *work)
@@ -79,6 +80,24 @@ enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struc
     return AMPI_WORK_READY;
 }
 
+/* Writes a request's entry, and its arguments and addresses to `at`; all places count from `table`. Returns the place behind them. */
+static size_t fill_entry(unsigned char *table, struct HEDDLE_Work_entry *entry, size_t at,
+                         const struct ampi_work *work, uint32_t first_block)
+{
+    size_t args_bytes = base_round_up(work->kind->args_bytes, 16);
+    uint64_t *addresses = (uint64_t *)(void *)(table + at + args_bytes);
+
+    *entry =
+        (struct HEDDLE_Work_entry){first_block, work->n_blocks, (uint32_t)at, (uint32_t)(at + args_bytes)};
+    if (work->kind->args_bytes > 0)
+        memcpy(table + at, work->args, work->kind->args_bytes);
+    for (int i = 0; i < work->n_buffers; i++) {
+        const struct ampi_work_buffer *buffer = &work->buffers[i];
+        addresses[i] = buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
+    }
+    return at + args_bytes_of(work);
+}
+
 /* Writes the table. The entries come first, then each request's arguments and addresses. */
 static void fill_table(struct ampi_work_batch *batch)
 {
@@ -87,19 +106,19 @@ static void fill_table(struct ampi_work_batch *batch)
     uint32_t first_block = 0;
 
     for (const struct ampi_work *work = batch->first; work; work = work->next) {
-        size_t args_bytes = base_round_up(work->kind->args_bytes, 16);
-        uint64_t *addresses = (uint64_t *)(void *)(batch->image + at + args_bytes);
-        *entries++ = (struct HEDDLE_Work_entry){first_block, work->n_blocks, (uint32_t)at,
-                                                (uint32_t)(at + args_bytes)};
-        if (work->kind->args_bytes > 0)
-            memcpy(batch->image + at, work->args, work->kind->args_bytes);
-        for (int i = 0; i < work->n_buffers; i++) {
-            const struct ampi_work_buffer *buffer = &work->buffers[i];
-            addresses[i] = buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
-        }
+        at = fill_entry(batch->image, entries++, at, work, first_block);
         first_block += work->n_blocks;
-        at += args_bytes_of(work);
     }
+}
+
+/* Writes a table for each request (+work no-combining). */
+static void fill_tables(struct ampi_work_batch *batch)
+{
+    unsigned char *table = batch->image;
+
+    for (const struct ampi_work *work = batch->first; work; work = work->next)
+        table += fill_entry(table, (struct HEDDLE_Work_entry *)(void *)table,
+                            sizeof(struct HEDDLE_Work_entry), work, 0);
 }
 
 static int freest_stream(const struct ampi_work_device *device)
@@ -147,21 +166,54 @@ static void record_uses(const struct ampi_work_batch *batch)
         }
 }
 
-static int launch(struct ampi_work_device *device, struct ampi_work_batch *batch)
+/* One launch for all requests. */
+static int queue_batch(struct ampi_work_device *device, struct ampi_work_batch *batch,
+                       const struct gpu_worker_steps *before)
 {
     struct HEDDLE_Work_launch parameter = {batch->table, batch->n_requests, batch->n_blocks};
+    int error = gpu_worker_wait(device->worker, batch->stream, before);
+
+    ampi_work_engine.counts.n_launches++;
+    return error ? error
+                 : gpu_worker_launch(device->worker, batch->stream, batch->kind->kernel,
+                                     (unsigned)batch->kind->n_threads, &parameter);
+}
+
+/* A launch for each request, in all streams. The batch's own stream goes on when all have ended. */
+static int queue_apart(struct ampi_work_device *device, const struct ampi_work_batch *batch,
+                       const struct gpu_worker_steps *before)
+{
+    struct gpu_worker_steps ends = {0};
+    int error = 0, stream = 0;
+    size_t at = 0;
+
+    for (int i = 0; i < GPU_WORKER_KERNELS && !error; i++)
+        error = gpu_worker_wait(device->worker, i, before);
+    for (const struct ampi_work *work = batch->first; work && !error; work = work->next) {
+        struct HEDDLE_Work_launch parameter = {batch->table + at, 1, work->n_blocks};
+        error = gpu_worker_launch(device->worker, stream, batch->kind->kernel,
+                                  (unsigned)batch->kind->n_threads, &parameter);
+        stream = (stream + 1) % GPU_WORKER_KERNELS;
+        at += sizeof(struct HEDDLE_Work_entry) + args_bytes_of(work);
+        ampi_work_engine.counts.n_launches++;
+    }
+    for (int i = 0; i < GPU_WORKER_KERNELS && !error; i++)
+        if (i != batch->stream)
+            error = gpu_worker_end(device->worker, i, &ends.of[i]);
+    return error ? error : gpu_worker_wait(device->worker, batch->stream, &ends);
+}
+
+static int launch(struct ampi_work_device *device, struct ampi_work_batch *batch)
+{
     struct gpu_worker_steps before = steps_before(device, batch);
     int error;
 
     batch->stream = freest_stream(device);
     batch->begun_ns = ult_now_ns();
-    error = gpu_worker_wait(device->worker, batch->stream, &before);
-    if (!error)
-        error = gpu_worker_launch(device->worker, batch->stream, batch->kind->kernel,
-                                  (unsigned)batch->kind->n_threads, &parameter);
+    error = (base_settings.work_is_apart ? queue_apart(device, batch, &before)
+                                         : queue_batch(device, batch, &before));
     if (!error)
         error = gpu_worker_end(device->worker, batch->stream, &batch->step);
-    ampi_work_engine.counts.n_launches++;
     ampi_work_engine.counts.n_requests += batch->n_requests;
     record_uses(batch);
     return error;
@@ -175,7 +227,7 @@ static int launch_all(struct ampi_work_device *device)
         struct ampi_work_batch *batch = &device->batches[i];
         if (!batch->kind || batch->step)
             continue;
-        fill_table(batch);
+        (base_settings.work_is_apart ? fill_tables : fill_table)(batch);
         ampi_work_upload_add(device, (struct ampi_work_upload){.to = batch->table,
                                                                .from = batch->image,
                                                                .n_bytes = batch->table_bytes});
