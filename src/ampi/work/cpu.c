@@ -28,9 +28,9 @@ static int class_of(const struct ampi_work *work)
     return 31 - __builtin_clz(work->n_blocks);
 }
 
-double ampi_work_gpu_ns(const struct ampi_work *work)
+double ampi_work_block_ns(const struct ampi_work_kind *kind)
 {
-    return work->n_blocks * (work->kind->block_ns > 0 ? work->kind->block_ns : UNKNOWN_BLOCK_NS);
+    return kind->block_ns > 0 ? kind->block_ns : UNKNOWN_BLOCK_NS;
 }
 
 /* Without the fixed part of a launch, which would make small launches look like much work, and so lead to more of them. */
@@ -58,7 +58,7 @@ static bool has_data_on_gpu(const struct ampi_work_device *device, const struct 
 /* When the GPU would be done with all that is pending and under way. */
 static double gpu_end_ns(const struct ampi_work_device *device)
 {
-    double sum = LAUNCH_NS + ampi_work_engine.pending_ns;
+    double sum = LAUNCH_NS + device->pending_ns;
 
     for (int i = 0; i < AMPI_WORK_BATCHES; i++) {
         const struct ampi_work_batch *batch = &device->batches[i];

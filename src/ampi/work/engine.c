@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * engine.c: the queue of operations, and whose turn it is. See work.h.
- *
- * When pending requests are launched: when a rank waits for data, when the PE that looks has nothing else to do, when they fill a GPU for
- * ENOUGH_NS, or SOME_NS if it is idle. The estimates adapt to the measured time per block.
  */
 #include "ampi/work/work.h"
 
@@ -12,12 +9,12 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define SOME_NS 20e3 /* a launch takes 10 us of the CPU */
-#define ENOUGH_NS 200e3
-
 struct ampi_work_engine ampi_work_engine = {.end = &ampi_work_engine.first};
 
 /* ---- The PE ---- */
+
+/* A PE is idle if no rank is ready, or if those that are have submitted nothing in so many polls: they may test their requests again and again. */
+#define QUIET_POLLS 8
 
 static int poll(struct ult_source *source)
 {
@@ -26,7 +23,7 @@ static int poll(struct ult_source *source)
 
     if (before == 0)
         return 0;
-    ampi_work_turn(!ult_pe_has_ready(pe->pe));
+    ampi_work_turn(!ult_pe_has_ready(pe->pe) || ++pe->n_quiet > QUIET_POLLS);
     return source->pending < before ? (int)(before - source->pending) : 0;
 }
 
@@ -135,6 +132,7 @@ void ampi_work_push(struct ampi_work *work)
     struct ampi_work_engine *engine = &ampi_work_engine;
 
     work->pe->source.pending++;
+    work->pe->n_quiet = 0;
     work->next = atomic_load_explicit(&engine->arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&engine->arrived, &work->next, work, memory_order_release,
                                                   memory_order_relaxed))
@@ -154,29 +152,13 @@ static void take_arrived(struct ampi_work_engine *engine)
         work->next = oldest;
         oldest = work;
         if (work->what == AMPI_WORK_RUN)
-            engine->pending_ns += ampi_work_gpu_ns(work);
+            ampi_work_when_add(work);
         else
             engine->n_urgent++;
     }
     *engine->end = oldest;
     engine->end = &last->next;
     engine->has_changed = true;
-}
-
-static bool is_any_busy(const struct ampi_work_engine *engine)
-{
-    for (int i = 0; i < engine->n_devices; i++)
-        if (engine->devices[i] && engine->devices[i]->n_batches > 0)
-            return true;
-    return false;
-}
-
-static bool is_due(const struct ampi_work_engine *engine, bool is_idle)
-{
-    if (!engine->first || !(engine->has_changed || (is_idle && ampi_work_mode == AMPI_WORK_BOTH)))
-        return false;
-    return is_idle || engine->n_urgent > 0 || engine->pending_ns >= ENOUGH_NS ||
-           (engine->pending_ns >= SOME_NS && !is_any_busy(engine));
 }
 
 static void run(struct ampi_work_engine *engine, bool is_idle)
@@ -193,12 +175,9 @@ static void run(struct ampi_work_engine *engine, bool is_idle)
         }
     }
     ampi_work_cpu_poll();
-    while (is_due(engine, is_idle)) {
-        engine->has_changed = false;
-        if (!ampi_work_round(is_idle))
-            break;
-        engine->has_changed = true;
-    }
+    if (ampi_work_when_choose(is_idle))
+        while (engine->first && ampi_work_round(is_idle))
+            continue;
 }
 
 void ampi_work_turn(bool is_idle)
@@ -226,7 +205,7 @@ int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to)
     struct ampi_work work = {.what = what, .pe = ampi_work_pe_self(), .n_buffers = 1, .buffers = &buffer};
 
     ampi_work_push(&work);
-    ampi_work_turn(true);
+    ampi_work_turn(false);
     if (!work.is_done) {
         work.waiter = ult_self();
         ult_suspend();
@@ -298,6 +277,7 @@ void ampi_work_device_fail(struct ampi_work_device *device, int error)
     for (int i = 0; i < AMPI_WORK_BATCHES; i++)
         if (device->batches[i].kind) {
             device->batches[i].kind->open = NULL;
+            device->batches[i].kind->n_launched = 0;
             device->batches[i].kind = NULL;
         }
     device->n_batches = 0;

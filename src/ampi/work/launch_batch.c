@@ -18,10 +18,9 @@ static size_t args_bytes_of(const struct ampi_work *work)
            base_round_up((size_t)work->n_buffers * sizeof(uint64_t), 16);
 }
 
-/* The size of the table with this request. */
-static size_t bytes_with(const struct ampi_work_batch *batch, const struct ampi_work *work)
+size_t ampi_work_table_bytes(const struct ampi_work *work)
 {
-    return batch->table_bytes + sizeof(struct HEDDLE_Work_entry) + args_bytes_of(work);
+    return sizeof(struct HEDDLE_Work_entry) + args_bytes_of(work);
 }
 
 static bool has_stream(const struct ampi_work_device *device)
@@ -63,7 +62,7 @@ enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struc
     enum ampi_work_result result;
 
     if (batch
-            ? bytes_with(batch, work) > AMPI_WORK_TABLE_BYTES || work->n_blocks > INT32_MAX - batch->n_blocks
+            ? batch->table_bytes + ampi_work_table_bytes(work) > AMPI_WORK_TABLE_BYTES || work->n_blocks > INT32_MAX - batch->n_blocks
             : !can_open(device))
         return AMPI_WORK_WAIT;
     result = ampi_work_data_take(device, work);
@@ -71,7 +70,7 @@ enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struc
         return result;
     if (!batch)
         batch = open_batch(device, work->kind);
-    batch->table_bytes = bytes_with(batch, work);
+    batch->table_bytes += ampi_work_table_bytes(work);
     batch->n_requests++;
     batch->n_blocks += work->n_blocks;
     work->next = NULL;
@@ -194,7 +193,7 @@ static int queue_apart(struct ampi_work_device *device, const struct ampi_work_b
         error = gpu_worker_launch(device->worker, stream, batch->kind->kernel,
                                   (unsigned)batch->kind->n_threads, &parameter);
         stream = (stream + 1) % GPU_WORKER_KERNELS;
-        at += sizeof(struct HEDDLE_Work_entry) + args_bytes_of(work);
+        at += ampi_work_table_bytes(work);
         ampi_work_engine.counts.n_launches++;
     }
     for (int i = 0; i < GPU_WORKER_KERNELS && !error; i++)
@@ -214,6 +213,8 @@ static int launch(struct ampi_work_device *device, struct ampi_work_batch *batch
                                          : queue_batch(device, batch, &before));
     if (!error)
         error = gpu_worker_end(device->worker, batch->stream, &batch->step);
+    batch->kind->n_launched++;
+    batch->kind->since_ns = batch->begun_ns;
     ampi_work_engine.counts.n_requests += batch->n_requests;
     record_uses(batch);
     return error;
@@ -266,6 +267,7 @@ static void finish_batch(struct ampi_work_device *device, struct ampi_work_batch
         batch->first = work->next;
         ampi_work_finish(work);
     }
+    batch->kind->n_launched--;
     batch->kind = NULL;
     device->n_batches--;
 }

@@ -58,7 +58,12 @@ static bool do_data(struct ampi_work_engine *engine, struct ampi_work *work)
 
 /* ---- Requests ---- */
 
-enum outcome { WAITS, TAKEN, OVER };
+enum outcome {
+    WAITS,
+    HELD, /* the same: until its kind may go */
+    TAKEN,
+    OVER
+};
 
 static enum outcome take_to_cpu(struct ampi_work *work)
 {
@@ -116,6 +121,8 @@ static enum outcome take_run(struct ampi_work_engine *engine, struct ampi_work *
         work->gpu_error = device->error;
         return OVER;
     }
+    if (!work->kind->may_go && !engine->is_forced)
+        return HELD;
     return take_to_gpu(device, work);
 }
 
@@ -134,7 +141,7 @@ static void unlink_pending(struct ampi_work_engine *engine, struct ampi_work **l
     if (engine->end == &work->next)
         engine->end = link;
     if (work->what == AMPI_WORK_RUN)
-        engine->pending_ns -= ampi_work_gpu_ns(work);
+        ampi_work_when_remove(work);
     else
         engine->n_urgent--;
 }
@@ -143,12 +150,15 @@ static void unlink_pending(struct ampi_work_engine *engine, struct ampi_work **l
 static bool pass(struct ampi_work_engine *engine, bool is_idle)
 {
     struct ampi_work **link = &engine->first;
-    bool has_taken = false;
+    bool has_taken = false, has_held = false;
 
     while (*link) {
         struct ampi_work *work = *link, *next = work->next;
-        enum outcome outcome = conflicts(engine, work) ? WAITS : take(engine, work, is_idle);
-        if (outcome == WAITS) {
+        bool is_late = conflicts(engine, work);
+        enum outcome outcome = is_late ? WAITS : take(engine, work, is_idle);
+        has_held |= outcome == HELD;
+        engine->must_go |= is_late && has_held && work->what != AMPI_WORK_RUN;
+        if (outcome <= HELD) {
             link = &work->next;
         } else {
             struct ampi_work *after = work->next; /* take has linked it into another list */
@@ -162,8 +172,6 @@ static bool pass(struct ampi_work_engine *engine, bool is_idle)
         else
             mark(engine, work);
     }
-    if (!engine->first)
-        engine->pending_ns = 0; /* estimates change */
     return has_taken;
 }
 
@@ -172,6 +180,9 @@ bool ampi_work_round(bool is_idle)
     struct ampi_work_engine *engine = &ampi_work_engine;
     bool has_taken;
 
+    engine->has_changed = false;
+    engine->is_forced = engine->must_go;
+    engine->must_go = false;
     ampi_ranges_clear(&engine->reads);
     ampi_ranges_clear(&engine->writes);
     for (const struct ampi_work *i = engine->on_cpu; i; i = i->next)
@@ -180,5 +191,6 @@ bool ampi_work_round(bool is_idle)
     for (int i = 0; i < engine->n_devices; i++)
         if (engine->devices[i] && !engine->devices[i]->error)
             ampi_work_batches_launch(engine->devices[i]);
-    return has_taken;
+    ampi_work_when_tried();
+    return has_taken || engine->must_go;
 }

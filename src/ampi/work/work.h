@@ -56,6 +56,16 @@ struct ampi_work_kind {
     size_t args_bytes;
     struct ampi_work_handle *handles; /* of ranks that have not ended */
     struct ampi_work_batch *open;     /* in a round: the batch that takes its requests; NULL: none */
+    int n_launched;                   /* batches that are launched and not done */
+    /* Of pending requests: when.c. */
+    struct ampi_work_kind *next_pending; /* of engine.kinds */
+    bool is_listed;                      /* there */
+    unsigned n_pending;
+    uint64_t pending_blocks;
+    size_t pending_bytes;             /* in a table */
+    uint64_t since_ns;                /* when the first of them came, or when the kind's last batch was launched */
+    bool may_go;                      /* in this turn */
+    bool was_held;                    /* could not go in the last round */
     double block_ns;                  /* running average of a block on the GPU; 0: not measured yet */
     double cpu_ns[AMPI_WORK_SIZES];   /* ... of a request on a CPU, by size; 0: not measured yet */
 };
@@ -150,6 +160,7 @@ struct ampi_work_device {
     struct ampi_work_drain drains[AMPI_WORK_DRAINS];
     int n_drains;
     bool is_draining;  /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    double pending_ns; /* estimate of the time of the pending requests */
     uint64_t done_ns;  /* when the last batch was done */
     uint64_t least_ns; /* that a batch has taken: a launch and the poll that finds it done; 0: none yet */
 };
@@ -164,8 +175,10 @@ struct ampi_work_engine {
     struct ampi_work *first BASE_CACHE_ALIGNED; /* PENDING, in order */
     struct ampi_work **end;
     int n_urgent;      /* of them: other than RUN */
-    double pending_ns; /* estimate of the GPU's time for them */
-    bool has_changed;  /* since the last round */
+    struct ampi_work_kind *kinds; /* with pending requests, and some that had some */
+    bool has_changed;             /* since the last round */
+    bool must_go;                 /* an operation on data waits for requests that could not go */
+    bool is_forced;               /* in a round: all kinds may go */
     struct ampi_work *on_cpu;
     struct ampi_work *finished; /* to be delivered when the engine is free again */
     struct ampi_ranges reads;   /* bytes of this round's operations so far */
@@ -182,6 +195,7 @@ struct ampi_work_pe {
     struct ult_source source; /* pending: operations of its ranks that are not delivered */
     struct ult_pe *pe;
     struct ampi_work *spare; /* operations to be used again */
+    int n_quiet;             /* polls since the last operation of its ranks */
     int n_errands;           /* requests that its CPU runs or will run */
 };
 
@@ -225,8 +239,20 @@ void ampi_work_device_fail(struct ampi_work_device *device, int error) BASE_COLD
 
 /* ---- round.c ---- */
 
-/* Takes all pending operations that can be taken. True: some were. */
+/* Takes all pending operations that can be taken. True: some were, or another round would take more. */
 bool ampi_work_round(bool is_idle);
+
+/* ---- when.c ---- */
+
+/* A request is pending, or is not any more. */
+void ampi_work_when_add(const struct ampi_work *work);
+void ampi_work_when_remove(const struct ampi_work *work);
+
+/* Decides which kinds may go. True: a round is due. */
+bool ampi_work_when_choose(bool is_idle);
+
+/* A round has tried all that may go. */
+void ampi_work_when_tried(void);
 
 /* ---- data.c ---- */
 
@@ -259,6 +285,9 @@ void ampi_work_upload_add(struct ampi_work_device *device, struct ampi_work_uplo
 
 /* ---- launch_batch.c ---- */
 
+/* The bytes of a request in a table. */
+size_t ampi_work_table_bytes(const struct ampi_work *work);
+
 /* Adds a request to its kind's open batch. */
 enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struct ampi_work *work);
 
@@ -283,8 +312,8 @@ void ampi_work_cpu_poll(void);
 /* A batch has taken so long. */
 void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch *batch, uint64_t duration_ns);
 
-/* An estimate of the GPU's time for a request. */
-double ampi_work_gpu_ns(const struct ampi_work *work);
+/* An estimate of the GPU's time for a block. */
+double ampi_work_block_ns(const struct ampi_work_kind *kind);
 
 /* ---- work_api.c ---- */
 

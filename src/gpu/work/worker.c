@@ -36,6 +36,7 @@ struct mark {
 
 struct gpu_worker {
     int device;
+    unsigned n_threads; /* that it runs at a time */
     CUcontext context;
     CUcontext before; /* of the outermost gpu_worker_begin */
     int depth;        /* of calls of it */
@@ -107,6 +108,24 @@ static void destroy(struct gpu_worker *worker)
     free(worker);
 }
 
+static int count_threads(struct gpu_worker *worker)
+{
+    int n_processors = 0, n_threads = 0;
+    int error = gpu_call(cuDeviceGetAttribute,
+                         (&n_processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, worker->device));
+
+    if (!error)
+        error = gpu_call(cuDeviceGetAttribute,
+                         (&n_threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, worker->device));
+    worker->n_threads = (unsigned)n_processors * (unsigned)n_threads;
+    return error;
+}
+
+unsigned gpu_worker_threads(const struct gpu_worker *worker)
+{
+    return worker->n_threads;
+}
+
 int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worker_out)
 {
     struct gpu_worker *worker = base_calloc(1, sizeof *worker, "a GPU's work");
@@ -121,6 +140,8 @@ int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worke
         return error;
     }
     error = make_streams(worker);
+    if (!error)
+        error = count_threads(worker);
     if (!error)
         error = make_stage(worker);
     gpu_worker_leave(worker);

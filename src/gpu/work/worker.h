@@ -35,6 +35,9 @@ int gpu_worker_device(void);
 /* Creates the worker of a device. budget_bytes limits its memory; 0: what is free, less a tenth of the GPU's. Takes milliseconds. */
 int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worker_out) BASE_MUST_CHECK;
 
+/* The number of threads that the GPU runs at a time. */
+unsigned gpu_worker_threads(const struct gpu_worker *worker);
+
 /* Loads a kernel (a CUfunction), which may wait for the GPU. May switch. */
 void gpu_worker_load(void *kernel);
 

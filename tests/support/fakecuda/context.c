@@ -97,6 +97,9 @@ FAKE_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribu
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = 4;
         return error;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+        *value = 2048;
+        return error;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = 1024;
         return error;

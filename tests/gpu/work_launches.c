@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests that come while the GPU is full become few launches, however often all ranks wait meanwhile: at most two of a kind are under way before, and
+ * the rest goes together. A rank that tests a single request again and again, and so never waits, sees it done. */
+#include "work.h"
+
+#include <unistd.h>
+
+#define N 20
+#define STEPS 16
+#define MANY_BLOCKS 1000000 /* more than a GPU runs at a time */
+
+static AMPI_GPU_Work work;
+
+static void submit(unsigned *data, int n_blocks, MPI_Request *request)
+{
+    struct wm_task task = {1, 5, {{0, N, 1, N, AMPI_GPU_WORK_READWRITE}}};
+    struct AMPI_GPU_Work_buffer buffer = {data, N, MPI_UNSIGNED, AMPI_GPU_WORK_READWRITE};
+
+    MTEST_OK(AMPI_GPU_Work_submit(work, n_blocks, &task, 1, &buffer, request));
+}
+
+static void check_data(unsigned *data, unsigned n_requests)
+{
+    struct wm_task task = {1, 5, {{0, N, 1, N, AMPI_GPU_WORK_READWRITE}}};
+    unsigned model[N] = {0}, *models[] = {model};
+
+    for (unsigned i = 0; i < n_requests; i++)
+        wm_do(&task, models);
+    MTEST_OK(AMPI_GPU_Work_sync(data, N * sizeof *data));
+    MTEST_CHECK(memcmp(data, model, sizeof model) == 0, "the data is wrong");
+    MTEST_OK(AMPI_GPU_Work_invalidate(data, N * sizeof *data));
+}
+
+static void test_alone(void)
+{
+    unsigned data[N] = {0};
+    MPI_Request request;
+    int is_done = 0;
+
+    submit(data, 1, &request);
+    while (!is_done)
+        MTEST_OK(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE));
+    check_data(data, 1);
+}
+
+static void test_full(void)
+{
+    static unsigned data[STEPS + 1][N];
+    MPI_Request requests[STEPS + 1];
+    int before, n_launches;
+
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    before = fakecuda_calls("cuLaunchKernel");
+    fakecuda_hold_kernels(true);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    requests[STEPS] = MPI_REQUEST_NULL;
+    if (mtest_rank == 0)
+        submit(data[STEPS], MANY_BLOCKS, &requests[STEPS]);
+    for (int i = 0; i < STEPS; i++) {
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        usleep(200); /* so that PEs idle */
+        submit(data[i], 1, &requests[i]);
+    }
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    fakecuda_hold_kernels(false);
+    MTEST_OK(MPI_Waitall(STEPS + 1, requests, MPI_STATUSES_IGNORE));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    n_launches = fakecuda_calls("cuLaunchKernel") - before;
+    MTEST_CHECK(n_launches <= 5, "%d requests in %d launches", STEPS * mtest_size + 1, n_launches);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    for (int i = 0; i < STEPS + (mtest_rank == 0); i++)
+        check_data(data[i], 1);
+}
+
+int main(int argc, char **argv)
+{
+    wtest_init(&argc, &argv);
+    gtest_select(GTEST_GPU0);
+    wtest_register("change", wm_cpu, &work);
+    test_alone();
+    test_full();
+    MTEST_OK(AMPI_GPU_Work_free(&work));
+    return mtest_end();
+}
