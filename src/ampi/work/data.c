@@ -15,10 +15,11 @@
 
 /* ---- From a GPU ---- */
 
-/* Begins the round's steps of GPU_WORKER_OUT. False: too many are under way. */
+/* Begins the round's step of GPU_WORKER_OUT. False: two are under way. So data that is asked for meanwhile comes in one step. */
 static bool begin_drains(struct ampi_work_device *device)
 {
-    if (!device->is_draining && !gpu_worker_has_room(device->worker, GPU_WORKER_OUT))
+    if (!device->is_draining && (gpu_worker_load_of(device->worker, GPU_WORKER_OUT) >= 2 ||
+                                 !gpu_worker_has_room(device->worker, GPU_WORKER_OUT)))
         return false;
     return device->is_draining = true;
 }

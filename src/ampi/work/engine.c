@@ -21,9 +21,14 @@ static int poll(struct ult_source *source)
     struct ampi_work_pe *pe = BASE_CONTAINER(source, struct ampi_work_pe, source);
     uint64_t before = source->pending;
 
+    bool is_idle;
+
     if (before == 0)
         return 0;
-    ampi_work_turn(!ult_pe_has_ready(pe->pe) || ++pe->n_quiet > QUIET_POLLS);
+    is_idle = !ult_pe_has_ready(pe->pe) || ++pe->n_quiet > QUIET_POLLS;
+    if (is_idle)
+        atomic_store_explicit(&pe->is_submitting, false, memory_order_relaxed);
+    ampi_work_turn(is_idle);
     return source->pending < before ? (int)(before - source->pending) : 0;
 }
 
@@ -34,6 +39,10 @@ static BASE_COLD struct ampi_work_pe *make_pe(void)
     made->source = (struct ult_source){.poll = poll, .fd = -1};
     made->pe = ult_self()->pe;
     ult_pe_add_source(made->pe, &made->source);
+    made->next = atomic_load_explicit(&ampi_work_engine.pes, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&ampi_work_engine.pes, &made->next, made,
+                                                  memory_order_release, memory_order_relaxed))
+        continue;
     return *ult_pe_slot(ULT_PE_SLOT_WORK) = made;
 }
 
@@ -133,6 +142,7 @@ void ampi_work_push(struct ampi_work *work)
 
     work->pe->source.pending++;
     work->pe->n_quiet = 0;
+    atomic_store_explicit(&work->pe->is_submitting, true, memory_order_relaxed);
     work->next = atomic_load_explicit(&engine->arrived, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&engine->arrived, &work->next, work, memory_order_release,
                                                   memory_order_relaxed))
@@ -205,7 +215,8 @@ int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to)
     struct ampi_work work = {.what = what, .pe = ampi_work_pe_self(), .n_buffers = 1, .buffers = &buffer};
 
     ampi_work_push(&work);
-    ampi_work_turn(false);
+    if (!ult_pe_has_ready(work.pe->pe)) /* otherwise other ranks' operations may come, and be done together */
+        ampi_work_turn(false);
     if (!work.is_done) {
         work.waiter = ult_self();
         ult_suspend();

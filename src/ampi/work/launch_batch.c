@@ -61,9 +61,9 @@ enum ampi_work_result ampi_work_batch_add(struct ampi_work_device *device, struc
     struct ampi_work_batch *batch = work->kind->open;
     enum ampi_work_result result;
 
-    if (batch
-            ? batch->table_bytes + ampi_work_table_bytes(work) > AMPI_WORK_TABLE_BYTES || work->n_blocks > INT32_MAX - batch->n_blocks
-            : !can_open(device))
+    if (batch ? batch->table_bytes + ampi_work_table_bytes(work) > AMPI_WORK_TABLE_BYTES ||
+                    work->n_blocks > INT32_MAX - batch->n_blocks
+              : !can_open(device))
         return AMPI_WORK_WAIT;
     result = ampi_work_data_take(device, work);
     if (result != AMPI_WORK_READY)

@@ -4,8 +4,8 @@
  * that come while it is idle start soon.
  *
  * - A batch that is full goes.
- * - If fewer than TWO of the kind's launches are under way, the others go when the PE that looks is idle (engine.c), or when they fill an idle GPU for
- *   SOME_NS, a busy one for ENOUGH_NS.
+ * - If fewer than TWO of the kind's launches are under way, the others go when all PEs that have submitted some are idle (engine.c), when they fill an
+ *   idle GPU for SOME_NS, a busy one for ENOUGH_NS, or when a PE is idle and they are older than PATIENCE_NS.
  * - If TWO are, they go when they are older than PATIENCE_NS and the GPU has free places for blocks.
  * - If an operation on data waits for requests, all go (round.c).
  *
@@ -13,8 +13,8 @@
  */
 #include "ampi/work/work.h"
 
-#define TWO 2         /* one that runs, and one that begins when it ends */
-#define SOME_NS 20e3  /* a launch takes 10 us of the CPU */
+#define TWO 2        /* one that runs, and one that begins when it ends */
+#define SOME_NS 20e3 /* a launch takes 10 us of the CPU */
 #define ENOUGH_NS 200e3
 #define PATIENCE_NS 50000
 
@@ -61,17 +61,29 @@ static bool has_places(const struct ampi_work_device *device)
     return n_threads < gpu_worker_threads(device->worker);
 }
 
+/* True if a PE may submit more at once. */
+static bool is_any_submitting(void)
+{
+    struct ampi_work_pe *pe = atomic_load_explicit(&ampi_work_engine.pes, memory_order_acquire);
+
+    while (pe && !atomic_load_explicit(&pe->is_submitting, memory_order_relaxed))
+        pe = pe->next;
+    return pe != NULL;
+}
+
 static bool may_go(const struct ampi_work_kind *kind, bool is_idle, uint64_t now_ns)
 {
     const struct ampi_work_device *device = device_of(kind);
+    bool is_old = now_ns - kind->since_ns >= PATIENCE_NS;
 
     if (!device)
         return is_idle;
     if (kind->pending_bytes >= AMPI_WORK_TABLE_BYTES)
         return true;
     if (kind->n_launched >= TWO)
-        return now_ns - kind->since_ns >= PATIENCE_NS && has_places(device);
-    return is_idle || device->pending_ns >= (device->n_batches > 0 ? ENOUGH_NS : SOME_NS);
+        return is_old && has_places(device);
+    return (is_idle && (is_old || !is_any_submitting())) ||
+           device->pending_ns >= (device->n_batches > 0 ? ENOUGH_NS : SOME_NS);
 }
 
 /* Leaves kinds without requests out of the list, and sums up what is pending for each GPU. */

@@ -62,12 +62,12 @@ struct ampi_work_kind {
     bool is_listed;                      /* there */
     unsigned n_pending;
     uint64_t pending_blocks;
-    size_t pending_bytes;             /* in a table */
-    uint64_t since_ns;                /* when the first of them came, or when the kind's last batch was launched */
-    bool may_go;                      /* in this turn */
-    bool was_held;                    /* could not go in the last round */
-    double block_ns;                  /* running average of a block on the GPU; 0: not measured yet */
-    double cpu_ns[AMPI_WORK_SIZES];   /* ... of a request on a CPU, by size; 0: not measured yet */
+    size_t pending_bytes; /* in a table */
+    uint64_t since_ns;    /* when the first of them came, or when the kind's last batch was launched */
+    bool may_go;          /* in this turn */
+    bool was_held;        /* could not go in the last round */
+    double block_ns;      /* running average of a block on the GPU; 0: not measured yet */
+    double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
 };
 
 /* A rank's handle of a kind. */
@@ -172,9 +172,10 @@ struct ampi_work_counts {
 struct ampi_work_engine {
     _Atomic(struct ampi_work *) arrived BASE_CACHE_ALIGNED; /* newest first */
     atomic_bool is_running;
+    _Atomic(struct ampi_work_pe *) pes;         /* newest first */
     struct ampi_work *first BASE_CACHE_ALIGNED; /* PENDING, in order */
     struct ampi_work **end;
-    int n_urgent;      /* of them: other than RUN */
+    int n_urgent;                 /* of them: other than RUN */
     struct ampi_work_kind *kinds; /* with pending requests, and some that had some */
     bool has_changed;             /* since the last round */
     bool must_go;                 /* an operation on data waits for requests that could not go */
@@ -194,9 +195,11 @@ extern struct ampi_work_engine ampi_work_engine;
 struct ampi_work_pe {
     struct ult_source source; /* pending: operations of its ranks that are not delivered */
     struct ult_pe *pe;
-    struct ampi_work *spare; /* operations to be used again */
-    int n_quiet;             /* polls since the last operation of its ranks */
-    int n_errands;           /* requests that its CPU runs or will run */
+    struct ampi_work *spare;   /* operations to be used again */
+    struct ampi_work_pe *next; /* of engine.pes; never freed */
+    atomic_bool is_submitting; /* an operation came, and the PE has not been idle since */
+    int n_quiet;               /* polls since the last operation of its ranks */
+    int n_errands;             /* requests that its CPU runs or will run */
 };
 
 /* On the stack of a ULT that waits for all requests of its rank. */
