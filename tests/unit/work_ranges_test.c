@@ -93,13 +93,16 @@ START_TEST(rows_overlap_if_they_share_a_byte)
 {
     for (int step = 0; step < STEPS; step++) {
         bool bits_a[BYTES], bits_b[BYTES], is_shared = false;
+        size_t n_shared = 0;
         struct ampi_rows a = any_rows(bits_a), b = any_rows(bits_b);
         struct ampi_ranges set = {0};
         for (int i = 0; i < BYTES; i++)
-            is_shared |= bits_a[i] && bits_b[i];
+            n_shared += bits_a[i] && bits_b[i];
+        is_shared = n_shared > 0;
         ck_assert_int_eq(ampi_rows_overlap(&a, &b), is_shared);
         ampi_ranges_add_rows(&set, &a);
         ck_assert_int_eq(ampi_ranges_overlap_rows(&set, &b), is_shared);
+        ck_assert_uint_eq(ampi_ranges_count_rows(&set, &b), n_shared);
         check_set(&set, bits_a);
         ampi_ranges_free(&set);
     }

@@ -5,16 +5,16 @@
  * The CPU's function runs as an errand on a ULT of the rank that has submitted the request, with the rank's copy of the program and its thread-local
  * variables, when that ULT blocks: so while the PE would otherwise idle.
  *
- * With +work both a request goes to the CPU if its PE idles, none of its data is on a GPU, and the CPU is estimated to be done before the GPU
- * would be, with what it has to do before. Data decides first, because moving it costs more than most tasks.
+ * With +work both a request goes to the CPU if its PE idles, and the CPU is estimated to be done before the GPU would be: with what each has to do before,
+ * and the data that would have to move (choice.c).
  */
 #include "ampi/work/work.h"
 
 #include "ampi/object/gate.h"
+#include "ampi/work/choice.h"
 
 #define WEIGHT 0.25           /* of a new measurement in a running average */
 #define UNKNOWN_BLOCK_NS 200. /* until the first measurement */
-#define LAUNCH_NS 10e3
 
 enum ampi_work_mode ampi_work_mode;
 
@@ -43,36 +43,84 @@ void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch 
 
 /* ---- The choice ---- */
 
-static bool has_data_on_gpu(const struct ampi_work_device *device, const struct ampi_work *work)
+/* An estimate of a request on a CPU, from the nearest size that was measured. 0: none was. */
+static double cpu_ns_of(const struct ampi_work *work)
 {
-    for (int i = 0; i < work->n_buffers; i++) {
-        const struct ampi_work_buffer *buffer = &work->buffers[i];
-        int at = ampi_work_table_find(&device->table, buffer->rows.from);
-        if (buffer->is_device ||
-            (at < device->table.n && device->table.entries[at]->from < ampi_rows_end(&buffer->rows)))
-            return true;
+    const double *measured = work->kind->cpu_ns;
+    int class = class_of(work);
+
+    for (int distance = 0; distance < AMPI_WORK_SIZES; distance++) {
+        if (class - distance >= 0 && measured[class - distance] > 0)
+            return measured[class - distance] * (double)(UINT64_C(1) << distance);
+        if (class + distance < AMPI_WORK_SIZES && measured[class + distance] > 0)
+            return measured[class + distance] / (double)(UINT64_C(1) << distance);
     }
-    return false;
+    return 0;
 }
 
-/* When the GPU would be done with all that is pending and under way. */
-static double gpu_end_ns(const struct ampi_work_device *device)
+/* Adds up what would have to move. */
+static void count_bytes(const struct ampi_work_table *table, const struct ampi_work_buffer *buffer,
+                        struct ampi_work_situation *situation)
 {
-    double sum = LAUNCH_NS + device->pending_ns;
+    const struct ampi_rows *rows = &buffer->rows;
+    size_t valid_bytes = 0, dirty_bytes = 0;
+
+    for (int i = ampi_work_table_find(table, rows->from);
+         i < table->n && table->entries[i]->from < ampi_rows_end(rows); i++) {
+        valid_bytes += ampi_ranges_count_rows(&table->entries[i]->valid, rows);
+        dirty_bytes += ampi_ranges_count_rows(&table->entries[i]->dirty, rows);
+    }
+    if (buffer->access & AMPI_GPU_WORK_READ) {
+        situation->to_gpu_bytes += rows->n * rows->row_bytes - valid_bytes;
+        situation->from_gpu_bytes += dirty_bytes;
+    }
+    if (buffer->access & AMPI_GPU_WORK_WRITE)
+        situation->stale_bytes += valid_bytes;
+}
+
+double ampi_work_launched_ns(const struct ampi_work_device *device)
+{
+    uint64_t now_ns = ult_now_ns(), since_ns = now_ns;
+    double sum = 0;
 
     for (int i = 0; i < AMPI_WORK_BATCHES; i++) {
         const struct ampi_work_batch *batch = &device->batches[i];
-        if (batch->kind && batch->step)
-            sum += batch->n_blocks * batch->kind->block_ns;
+        if (!batch->kind)
+            continue;
+        sum += batch->n_blocks * ampi_work_block_ns(batch->kind);
+        since_ns = batch->begun_ns < since_ns ? batch->begun_ns : since_ns;
     }
-    return sum;
+    sum -= (double)(now_ns - (device->done_ns > since_ns ? device->done_ns : since_ns));
+    return sum > 0 ? sum : 0;
 }
 
-bool ampi_work_cpu_is_better(const struct ampi_work_device *device, const struct ampi_work *work,
-                             bool is_idle)
+static bool ends_first(struct ampi_work_device *device, const struct ampi_work *work)
 {
-    double cpu_ns;
+    double own_ns = work->n_blocks * ampi_work_block_ns(work->kind);
+    struct ampi_work_situation situation = {
+        .gpu_queue_ns = device->launched_ns + device->pending_ns,
+        .cpu_queue_ns = work->pe->errands_ns,
+        .cpu_ns = cpu_ns_of(work),
+        .is_gpu_busy = device->n_batches > 0,
+        .is_tried = work->kind->n_on_cpu > 0,
+    };
 
+    for (int i = 0; i < work->n_buffers;
+         i++) /* at best for the CPU: most requests are decided without a search */
+        situation.to_gpu_bytes += work->buffers[i].rows.n * work->buffers[i].rows.row_bytes;
+    if (!ampi_work_cpu_ends_first(&situation))
+        return false;
+    situation.to_gpu_bytes = 0;
+    for (int i = 0; i < work->n_buffers; i++)
+        count_bytes(&device->table, &work->buffers[i], &situation);
+    if (!ampi_work_cpu_ends_first(&situation))
+        return false;
+    device->pending_ns = device->pending_ns > own_ns ? device->pending_ns - own_ns : 0;
+    return true;
+}
+
+bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_work *work, bool is_idle)
+{
     if (!work->cpu || ampi_work_mode == AMPI_WORK_GPU)
         return false;
     for (int i = 0; i < work->n_buffers; i++)
@@ -80,12 +128,7 @@ bool ampi_work_cpu_is_better(const struct ampi_work_device *device, const struct
             return false;
     if (ampi_work_mode == AMPI_WORK_CPU)
         return true;
-    if (!is_idle || work->pe->pe != ult_self()->pe || work->pe->n_errands > 0 ||
-        has_data_on_gpu(device, work))
-        return false;
-    cpu_ns = work->kind->cpu_ns[class_of(work)];
-    return cpu_ns > 0 ? cpu_ns < gpu_end_ns(device)
-                      : device->n_batches > 0; /* the first one is an experiment */
+    return is_idle && work->pe->pe == ult_self()->pe && ends_first(device, work);
 }
 
 /* ---- Running ---- */
@@ -102,13 +145,14 @@ static void run(struct ult_errand *errand)
     at.buffers = buffers;
     work->cpu(work->args, &at);
     work->cpu_ns = ult_now_ns() - since_ns;
-    work->pe->n_errands--;
+    work->pe->errands_ns -= work->estimate_ns;
     atomic_store_explicit(&work->cpu_is_done, true, memory_order_release);
 }
 
+/* On the PE of its owner, as run. */
 static void start(struct ampi_work *work)
 {
-    work->pe->n_errands++;
+    work->pe->errands_ns += work->estimate_ns;
     work->errand.run = run;
     ampi_rank_send(work->owner, &work->errand);
 }
@@ -121,9 +165,11 @@ static void start_here(struct ult_wakeup *wakeup)
 void ampi_work_cpu_start(struct ampi_work *work)
 {
     atomic_store_explicit(&work->cpu_is_done, false, memory_order_relaxed);
+    work->estimate_ns = cpu_ns_of(work);
     work->next = ampi_work_engine.on_cpu;
     ampi_work_engine.on_cpu = work;
     ampi_work_engine.counts.n_cpu++;
+    work->kind->n_on_cpu++;
     if (work->pe->pe == ult_self()->pe) {
         start(work);
         return;
@@ -143,7 +189,8 @@ void ampi_work_cpu_poll(void)
             continue;
         }
         *link = work->next;
-        average(&work->kind->cpu_ns[class_of(work)], (double)work->cpu_ns);
+        work->kind->n_on_cpu--;
+        average(&work->kind->cpu_ns[class_of(work)], 1 + (double)work->cpu_ns);
         ampi_work_finish(work);
     }
 }

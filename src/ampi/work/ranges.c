@@ -199,3 +199,18 @@ bool ampi_ranges_overlap_rows(const struct ampi_ranges *set, const struct ampi_r
             return true;
     return false;
 }
+
+size_t ampi_ranges_count_rows(const struct ampi_ranges *set, const struct ampi_rows *rows)
+{
+    struct ampi_range part;
+    size_t n_bytes = 0;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        struct ampi_range row = ampi_rows_get(rows, i);
+        while (row.from < row.to && ampi_ranges_first(set, row.from, row.to, &part)) {
+            n_bytes += part.to - part.from;
+            row.from = part.to;
+        }
+    }
+    return n_bytes;
+}

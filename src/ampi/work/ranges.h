@@ -71,6 +71,8 @@ bool ampi_rows_overlap(const struct ampi_rows *a, const struct ampi_rows *b);
 
 void ampi_ranges_add_rows(struct ampi_ranges *set, const struct ampi_rows *rows);
 void ampi_ranges_remove_rows(struct ampi_ranges *set, const struct ampi_rows *rows);
+size_t ampi_ranges_count_rows(const struct ampi_ranges *set,
+                              const struct ampi_rows *rows); /* bytes in both */
 bool ampi_ranges_overlap_rows(const struct ampi_ranges *set, const struct ampi_rows *rows);
 
 #endif

@@ -92,8 +92,11 @@ static void sum_up(struct ampi_work_engine *engine)
     struct ampi_work_kind **link = &engine->kinds;
 
     for (int i = 0; i < engine->n_devices; i++)
-        if (engine->devices[i])
+        if (engine->devices[i]) {
             engine->devices[i]->pending_ns = 0;
+            if (ampi_work_mode == AMPI_WORK_BOTH)
+                engine->devices[i]->launched_ns = ampi_work_launched_ns(engine->devices[i]);
+        }
     while (*link) {
         struct ampi_work_kind *kind = *link;
         struct ampi_work_device *device = device_of(kind);

@@ -56,6 +56,7 @@ struct ampi_work_kind {
     size_t args_bytes;
     struct ampi_work_handle *handles; /* of ranks that have not ended */
     struct ampi_work_batch *open;     /* in a round: the batch that takes its requests; NULL: none */
+    int n_on_cpu;                     /* requests that CPUs run or will run */
     int n_launched;                   /* batches that are launched and not done */
     /* Of pending requests: when.c. */
     struct ampi_work_kind *next_pending; /* of engine.kinds */
@@ -112,8 +113,9 @@ struct ampi_work {
     bool is_for_cpu;
     struct ult_errand errand;
     atomic_bool cpu_is_done;
-    uint64_t cpu_ns;
-    size_t room_bytes; /* for arguments and buffers, behind the struct */
+    double estimate_ns; /* of its time on the CPU */
+    uint64_t cpu_ns;    /* the real one */
+    size_t room_bytes;  /* for arguments and buffers, behind the struct */
 };
 
 /* A part of the launch: requests of one kind. */
@@ -159,10 +161,12 @@ struct ampi_work_device {
     int uploads_room;
     struct ampi_work_drain drains[AMPI_WORK_DRAINS];
     int n_drains;
-    bool is_draining;  /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
-    double pending_ns; /* estimate of the time of the pending requests */
-    uint64_t done_ns;  /* when the last batch was done */
-    uint64_t least_ns; /* that a batch has taken: a launch and the poll that finds it done; 0: none yet */
+    bool is_draining; /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    double
+        pending_ns; /* estimate of the time of the pending requests; +work both: of this turn, without those that go to the CPU */
+    double launched_ns; /* +work both: estimate of the time that the launches under way still need */
+    uint64_t done_ns;   /* when the last batch was done */
+    uint64_t least_ns;  /* that a batch has taken: a launch and the poll that finds it done; 0: none yet */
 };
 
 struct ampi_work_counts {
@@ -199,7 +203,7 @@ struct ampi_work_pe {
     struct ampi_work_pe *next; /* of engine.pes; never freed */
     atomic_bool is_submitting; /* an operation came, and the PE has not been idle since */
     int n_quiet;               /* polls since the last operation of its ranks */
-    int n_errands;             /* requests that its CPU runs or will run */
+    double errands_ns;         /* estimate of the requests that its CPU runs or will run */
 };
 
 /* On the stack of a ULT that waits for all requests of its rank. */
@@ -305,8 +309,7 @@ void ampi_work_batches_poll(struct ampi_work_device *device);
 extern enum ampi_work_mode ampi_work_mode;
 
 /* True if the request should run on the CPU now. */
-bool ampi_work_cpu_is_better(const struct ampi_work_device *device, const struct ampi_work *work,
-                             bool is_idle);
+bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_work *work, bool is_idle);
 
 /* Starts a request on its owner's PE; finds those that have run. */
 void ampi_work_cpu_start(struct ampi_work *work);
@@ -314,6 +317,9 @@ void ampi_work_cpu_poll(void);
 
 /* A batch has taken so long. */
 void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch *batch, uint64_t duration_ns);
+
+/* An estimate of the time that the launches under way still need. */
+double ampi_work_launched_ns(const struct ampi_work_device *device);
 
 /* An estimate of the GPU's time for a block. */
 double ampi_work_block_ns(const struct ampi_work_kind *kind);
