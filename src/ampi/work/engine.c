@@ -85,6 +85,10 @@ static void deliver_run(struct ampi_work *work)
             "rank %d: a work request of the kind \"%s\", or another one in the same launch, has failed: %s",
             ampi_rank_number(work->owner), work->kind->name, gpu_error_text(work->gpu_error));
         request->status.MPI_ERROR = ampi_device_error(work->owner, work->gpu_error);
+    } else if (BASE_UNLIKELY(work->error)) { /* if the request was freed, nobody else says so */
+        base_log(
+            "rank %d: a work request of the kind \"%s\" has no room on its GPU, and the CPU cannot do it",
+            ampi_rank_number(work->owner), work->kind->name);
     }
     request->u.extra = NULL;
     work->next = pe->spare;

@@ -161,10 +161,9 @@ struct ampi_work_device {
     int uploads_room;
     struct ampi_work_drain drains[AMPI_WORK_DRAINS];
     int n_drains;
-    bool is_draining; /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
-    double
-        pending_ns; /* estimate of the time of the pending requests; +work both: of this turn, without those that go to the CPU */
-    double launched_ns; /* +work both: estimate of the time that the launches under way still need */
+    bool is_draining;   /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    double pending_ns;  /* estimate for the pending requests, less those that this turn gives to the CPU */
+    double launched_ns; /* +work both: ... of the launches under way */
     uint64_t done_ns;   /* when the last batch was done */
     uint64_t least_ns;  /* that a batch has taken: a launch and the poll that finds it done; 0: none yet */
 };
