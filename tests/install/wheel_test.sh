@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Shows that the wheel (tools/build_wheel.py; container_test.sh builds it from the sources) works wherever pip puts it: in a virtual environment, by a link to its commands, and in a
-# --target; that its tag is true; and that its heddle.channel works with mpi4py, if HEDDLE_MPI4PY_PYTHON has one.
+# Shows that the wheel (tools/build_wheel.py; container_test.sh builds it from the sources) works wherever pip puts it: in a virtual environment, by a link to its commands, in a
+# --target, and with --user; that its tag is true; and that its heddle.channel works with mpi4py, if HEDDLE_MPI4PY_PYTHON has one.
 # Usage: wheel_test.sh BUILD WORK
 set -u
 build=$1 work=$2
@@ -25,13 +25,19 @@ python3 -m venv --without-pip venv || exit 1
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 expect "pip install" 0 'Successfully installed heddle-mpi' '*' python3 -m pip --python venv/bin/python3 install --no-index "$wheel"
 expect "pip install --target" 0 'Successfully installed heddle-mpi' '*' python3 -m pip install --no-index --target "a target" "$wheel"
+places=(venv/bin linked "a target/bin")
+if [ "$(python3 -c 'import site; print(site.ENABLE_USER_SITE)')" = True ]; then # not if python3 is a virtual environment's
+    export PYTHONUSERBASE=$work/user PIP_BREAK_SYSTEM_PACKAGES=1 # Debian's pip asks for the latter
+    expect "pip install --user" 0 'Successfully installed heddle-mpi' '*' python3 -m pip install --no-index --user "$wheel"
+    places+=(user/bin)
+fi
 
 mkdir linked && ln -s ../venv/bin/mpicc ../venv/bin/mpiexec linked/
 ln -s mpiexec linked/mpirun
-for place in venv/bin linked "a target/bin"; do
+for place in "${places[@]}"; do
     expect "$place: mpicc" 0 '' '' "$place/mpicc" "$here/../wrappers/hello.c" -o hello
     expect "$place: mpirun" 0 '^hello from 4 ranks $' '' "$place/mpirun" -n 4 ./hello 4
-    expect "$place: the library is its own" 0 "libmpi_abi.so.1 => $work/(venv|a target).*/heddle/lib/" '' ldd hello
+    expect "$place: the library is its own" 0 "libmpi_abi.so.1 => $work/(venv|a target|user).*/heddle/lib/" '' ldd hello
 done
 
 # Files of another glibc would need newer symbols than the tag says.
