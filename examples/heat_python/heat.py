@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Heat in a square plate with one hot edge, by numpy slices: each rank has a band of rows.
 
-usage: mpirun -n RANKS python3 heat.py [CELLS [STEPS]]
+usage: mpirun -n RANKS python3 heat.py [CELLS [STEPS [PICTURE.png]]]     a picture needs matplotlib
 """
 
 import sys
@@ -34,3 +34,10 @@ elapsed = comm.allreduce(MPI.Wtime() - start, MPI.MAX)
 heat = comm.allreduce(band[1:-1, 1:-1].sum())
 if rank == 0:
     print(f"{size} ranks, {cells} x {cells} cells, {steps} steps: mean temperature {heat / cells**2:.6f}, {elapsed:.3f} s")
+
+if len(sys.argv) > 3:
+    bands = comm.gather(band[1:-1, 1:-1])
+    if rank == 0:
+        from matplotlib import image  # draws without a display
+
+        image.imsave(sys.argv[3], np.vstack(bands), cmap="inferno")

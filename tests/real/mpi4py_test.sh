@@ -106,6 +106,12 @@ packages)
             fail "$name: $(tail -n 3 "$name.log")"
         fi
     done
+    # Each pixel is a cell: the hot edge is above.
+    rm -f heat.png
+    run_program "a picture" heat.log "$build/bin/mpirun" -n 64 "$python" "$here/../../examples/heat_python/heat.py" 128 50 heat.png +p 2
+    run_program "its pixels" pixels.log "$python" -c 'from matplotlib import image
+picture = image.imread("heat.png")
+assert picture.shape == (128, 128, 4) and picture[0, 64, 0] > picture[127, 64, 0] + 0.5, (picture.shape, picture[0, 64], picture[127, 64])'
     ;;
 *)
     [ "$what" != all ] || run_program "scripts" scripts.log "$tests/python_scripts_test.sh" "$build" "$work/scripts" 16
