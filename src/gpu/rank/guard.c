@@ -48,6 +48,9 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the memory's GPU")                              \
     X(cuMemFreeHost, 2000, 1, (void *, memory), real.cuMemFreeHost, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,       \
       gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the GPU")                                       \
+    X(cuMemHostRegister, 6050, 3, (void *, memory, size_t, n_bytes, unsigned, flags), register_memory,       \
+      GPU_RESIDENT_NONE, 0, nothing(), gpu_count_change(),                                                   \
+      "is counted by rank, and waits while memory is unregistered")                                          \
     X(cuMemHostUnregister, 4000, 1, (void *, memory), unregister_memory, GPU_RESIDENT_ALL,                   \
       gpu_registration_is_last(memory) ? GPU_DRAIN_OFTEN : 0, gpu_repeats_cancel(), gpu_repeats_forget(),    \
       "waits for the GPU")                                                                                   \
@@ -113,8 +116,6 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       nothing(), "may block")                                                                                \
     X(cuMemHostAlloc, 2020, 3, (void **, memory_out, size_t, n_bytes, unsigned, flags), real.cuMemHostAlloc, \
       nothing(), nothing(), "may block")                                                                     \
-    X(cuMemHostRegister, 6050, 3, (void *, memory, size_t, n_bytes, unsigned, flags), register_memory,       \
-      gpu_repeats_break(), gpu_count_change(), "is counted by rank, and may block")                          \
     X(cuArrayCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY_DESCRIPTOR *, wanted),                 \
       real.cuArrayCreate, nothing(), nothing(), "may block")                                                 \
     X(cuArray3DCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY3D_DESCRIPTOR *, wanted),             \
