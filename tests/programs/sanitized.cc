@@ -35,6 +35,27 @@ static void exchange(int rank, int n_ranks)
         MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
+/* Receives into memory without a value, and sends such memory in the gaps of a structure. */
+static void receive_early(int rank, int n_ranks)
+{
+    struct Pair {
+        char c;
+        double d;
+    } *pairs = new Pair[2];
+    MPI_Request requests[2];
+    int to = (rank + 1) % n_ranks, from = (rank + n_ranks - 1) % n_ranks;
+
+    pairs[1].c = 'a';
+    pairs[1].d = rank;
+    MPI_Irecv(&pairs[0], (int)sizeof(Pair), MPI_BYTE, from, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Isend(&pairs[1], (int)sizeof(Pair), MPI_BYTE, to, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (pairs[0].d != from)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    delete[] pairs;
+}
+
 __attribute__((noinline)) static int make_fault(const std::string &how, volatile int sixteen)
 {
     volatile char room[16] = {0};
@@ -75,6 +96,7 @@ int main(int argc, char **argv)
         }
         exchange(rank, n_ranks);
     }
+    receive_early(rank, n_ranks);
     if (argc > 1 && rank == n_ranks - 1)
         make_fault(argv[1], 16);
     MPI_Finalize();

@@ -75,6 +75,8 @@ if command -v valgrind >/dev/null && compile plain; then
     # shellcheck disable=SC2086 # words
     expect "valgrind: no fault" 0 "$done" '' $grind ./plain +vp 4 +p 1
     # shellcheck disable=SC2086
+    expect "valgrind: no fault in buffers that are compared" 0 "$done" '' $grind ./plain +vp 4 +p 1 +check usage
+    # shellcheck disable=SC2086
     expect "valgrind: memory without a value" 9 "$done" 'depends on uninitialised' $grind ./plain uninitialized +vp 4 +p 1
     # shellcheck disable=SC2086
     expect "valgrind: two processes" 0 "$done" '*' "$mpirun" --procs 2 -n 4 +p 1 $grind ./plain

@@ -15,6 +15,7 @@
 #include <sys/personality.h>
 #include <sys/random.h>
 
+#include "ampi/object/sanitizer.h"
 #include "base/settings.h"
 
 /* The kernel's own choices are above and below: libraries and stacks from 0x7ff.. down, programs and heaps
@@ -71,12 +72,6 @@ static bool any_mapping(bool (*visit)(uintptr_t from, uintptr_t to, const char *
     return is_found;
 }
 
-static bool is_valgrinds(uintptr_t from, uintptr_t to, const char *line, void *arg)
-{
-    (void)from, (void)to, (void)arg;
-    return strstr(line, "/vgpreload_") != NULL;
-}
-
 struct range {
     uintptr_t from, to;
 };
@@ -95,7 +90,7 @@ static bool wants_random(void)
 {
     if (base_settings.aslr)
         return strcmp(base_settings.aslr, "off") != 0;
-    return !is_kernel_fixed() && !has_sanitizer() && !any_mapping(is_valgrinds, NULL);
+    return !is_kernel_fixed() && !has_sanitizer() && !ampi_sanitizer_is_valgrind();
 }
 
 char *ampi_memory_arena(size_t len_bytes, size_t align_bytes)

@@ -5,7 +5,11 @@
 #include "ampi/object/sanitizer.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "ampi/object/error.h"
 #include "ampi/object/rank.h"
@@ -49,4 +53,31 @@ void ampi_sanitizer_add_roots(const void *lo, size_t size_bytes)
 {
     if (register_root_region)
         register_root_region(lo, size_bytes);
+}
+
+/* ---- valgrind ---- */
+
+static int is_valgrinds(struct dl_phdr_info *module, size_t size_bytes, void *arg)
+{
+    return strstr(module->dlpi_name, "/vgpreload_") != NULL;
+}
+
+bool ampi_sanitizer_is_valgrind(void)
+{
+    static atomic_int answer; /* 1: no, 2: yes, 0: not determined yet */
+
+    if (atomic_load(&answer) == 0)
+        atomic_store(&answer, dl_iterate_phdr(is_valgrinds, NULL) ? 2 : 1);
+    return atomic_load(&answer) == 2;
+}
+
+/* valgrind takes what a system call has written for initialised, and does not look at what this one reads. */
+uint64_t ampi_sanitizer_hide(uint64_t value)
+{
+    uint64_t hidden = 0;
+    struct iovec to = {&hidden, sizeof hidden}, from = {&value, sizeof value};
+
+    if (BASE_LIKELY(!ampi_sanitizer_is_valgrind()))
+        return value;
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)sizeof hidden ? hidden : 0;
 }
