@@ -281,6 +281,10 @@ struct image_rebind_client {
      * NULL: nothing. */
     void (*thread_begins)(void);
     void (*thread_ended)(void);
+    /* The rank's main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after
+     * end_await; false: at once, because there is no such call. end_await: any thread. Deadlocks are found meanwhile. */
+    bool (*await_call)(pthread_t thread);
+    void (*end_await)(const struct image *image);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
     void (*make_stacks_executable)(void);
     /* True if other ranks wait for as long as the running rank blocks its OS thread. NULL: false. */

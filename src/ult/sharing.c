@@ -448,6 +448,23 @@ void ult_sharing_ready(struct ult *u)
     u->state = ULT_READY;
     atomic_fetch_add(&u->pe->sharing.n_active, 1);
     ring(u->pe, &u->waiter, RUNG);
+    if (BASE_UNLIKELY(u->joiner != NULL))
+        ult_end_join(u);
+}
+
+void ult_join(struct ult *blocked)
+{
+    blocked->joiner = ult_self();
+    ult_suspend();
+}
+
+void ult_end_join(struct ult *blocked)
+{
+    struct ult *joiner = blocked->joiner;
+
+    blocked->joiner = NULL;
+    if (joiner && joiner->state != ULT_ENDED) /* an errand can end it */
+        ult_ready(joiner);
 }
 
 void ult_sharing_yield(struct ult *self)

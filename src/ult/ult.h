@@ -95,6 +95,7 @@ struct ult {
     void *thread_pointer;   /* its own, for life (lender.c); NULL: that of the OS thread on which it runs */
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
+    struct ult *joiner;     /* blocked until this ULT goes on (ult_join); NULL: none */
     const char *waits_for;  /* for events: a wait outside of the upper layer; NULL: none is named */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };
@@ -219,6 +220,13 @@ uint64_t ult_now_ns(void);
 
 /* Blocks the caller for at least this long, or until ult_end_sleep. May switch. */
 void ult_sleep_ns(uint64_t duration_ns);
+
+/* Suspends the running ULT until another one of its PE, which is blocked, has become ready; at most one ULT may wait for it.
+ * Errands must not call this. Switches. */
+void ult_join(struct ult *blocked);
+
+/* Makes the ULT that waits so ready. On the PE. Never switches. */
+void ult_end_join(struct ult *blocked);
 
 /* Ends the sleep of a ULT of this PE; without effect if it does not sleep. Never switches. */
 void ult_end_sleep(struct ult *u);

@@ -80,6 +80,8 @@ int main(int argc, char **argv)
         run(finalize, NULL);
     if (strcmp(how, "abort") == 0)
         run(abort_job, NULL);
+    if (strcmp(how, "join") == 0 && mtest_rank == 0)
+        run(receive, &value);
     if (is_serialized || strcmp(how, "deadlock") == 0)
         pthread_create(&thread, NULL, receive, &value);
     if (strcmp(how, "serialized") == 0)
@@ -93,6 +95,10 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, stay, &value);
         MPI_Recv(&told, 1, MPI_INT, 0, 9, MPI_COMM_SELF, MPI_STATUS_IGNORE);
         MPI_Finalize();
+    }
+    if (strcmp(how, "join") == 0) {
+        MPI_Finalize();
+        return 0;
     }
     if (strcmp(how, "late") == 0) {
         MPI_Finalize();

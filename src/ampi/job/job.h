@@ -84,6 +84,10 @@ void ampi_thread_count_early(void);
 bool ampi_thread_any_other(void);
 bool ampi_thread_may_keep(const struct ult *u);
 
+/* See image_rebind_client. */
+bool ampi_thread_await_call(pthread_t target);
+void ampi_thread_end_await(const struct image *image);
+
 /* In a process with one rank, on its main thread: returns when MPI is finalized, or when only threads of this library and of
  * the libraries that it uses are left. At once if their number is unknown. */
 void ampi_thread_await_others(const struct ampi_rank *rank);

@@ -310,6 +310,59 @@ static int count_waiting(const struct ampi_rank *rank)
     return n_waiting;
 }
 
+/* ---- The end of threads ---- */
+
+bool ampi_thread_await_call(pthread_t target)
+{
+    struct ult *self = ult_self();
+    const char *call = self->call;
+    struct ampi_thread *thread;
+    bool is_found;
+
+    ult_enter(self);
+    thread = ((struct ampi_rank *)self->owner)->threads;
+    while (thread && !pthread_equal(thread->thread, target))
+        thread = thread->next;
+    is_found = thread && ult_is_blocked(&thread->ult) && !thread->ult.joiner && !self->is_called;
+    if (is_found) {
+        self->call = "pthread_join";
+        ult_join(&thread->ult);
+        self->call = call;
+    }
+    ult_leave(self);
+    return is_found;
+}
+
+/* Ends the wait of a rank's main thread: at its PE. */
+struct await_end {
+    struct ult_wakeup wakeup;
+    const struct image *image;
+};
+
+static void end_await(struct ult_wakeup *wakeup)
+{
+    struct await_end *end = BASE_CONTAINER(wakeup, struct await_end, wakeup);
+
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
+        for (struct ampi_thread *thread = ampi_job.ranks[i].image == end->image ? ampi_job.ranks[i].threads : NULL;
+             thread; thread = thread->next)
+            ult_end_join(&thread->ult);
+    free(end);
+}
+
+void ampi_thread_end_await(const struct image *image)
+{
+    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
+        if (ampi_job.ranks[i].image == image) {
+            struct await_end *end = base_calloc(1, sizeof *end, "the end of a thread");
+            *end = (struct await_end){.wakeup.handle = end_await, .image = image};
+            ult_post_wakeup(ult_pe_get(ampi_job.ranks[i].pe_id), &end->wakeup);
+            return;
+        }
+}
+
+/* ---- Counting those that wait ---- */
+
 bool ampi_thread_any_other(void)
 {
     if (atomic_load(&gpu_n_callbacks) > 0)

@@ -59,6 +59,7 @@ static BASE_COLD struct ampi_thread *create(struct ampi_rank *rank)
     if (pthread_setspecific(end_key, thread) != 0)
         base_fatal(1, "out of memory: a thread of rank %d cannot call MPI", ampi_rank_number(rank));
     thread->rank = rank;
+    thread->thread = pthread_self();
     ult_bind(&thread->ult, &rank->ult);
     ult_enter_bound(&thread->ult);
     thread->next = rank->threads;

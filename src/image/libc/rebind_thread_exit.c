@@ -248,6 +248,8 @@ static int image_libc_cancel(pthread_t target)
     if (!libc)
         return pthread_cancel(target);
     atomic_store(&libc->main_thread.is_cancelled, true);
+    if (!main_thread())
+        image_rebind_client.end_await(libc->main_thread.image);
     if (!main_thread() && !libc->main_thread.is_cancel_disabled &&
         image_start_helper(&helper, wake_main, libc) == 0)
         pthread_detach(helper);
@@ -378,9 +380,9 @@ static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, con
         image_cancel_point();
         if (end && image_is_over(clock, end))
             return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 ? EINVAL : ETIMEDOUT;
-        if (is_rank)
+        if (is_rank && (end || !image_rebind_client.await_call(thread)))
             image_wait_pause(&wait);
-        else
+        else if (!is_rank)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return error;
