@@ -154,6 +154,72 @@ START_TEST(runs_cover_columns)
 }
 END_TEST
 
+struct query {
+    const struct ampi_misuse_run *run;
+    int n_visits;
+};
+
+static bool overlaps(const struct ampi_misuse_run *run, void *arg)
+{
+    struct query *query = arg;
+    uintptr_t begin, end;
+
+    query->n_visits++;
+    return ampi_misuse_runs_overlap(run, query->run, &begin, &end);
+}
+
+/* Runs come and go; there are more strides than sets. */
+START_TEST(a_set_finds_what_overlaps)
+{
+    enum { N = 30 };
+    static struct ampi_misuse_run runs[N];
+    struct ampi_misuse_memory memory = {0};
+    bool is_in[N] = {false};
+
+    for (int round = 0; round < 200000; round++) {
+        size_t i = pick(N);
+        struct ampi_misuse_run run = pick_run(pick(3) ? 10 + pick(2) : 0);
+        struct query query = {&run, 0};
+        const struct ampi_misuse_run *found;
+        bool is_any = false;
+        if (is_in[i]) {
+            ampi_misuse_memory_remove(&memory, &runs[i]);
+        } else {
+            runs[i] = pick_run(pick(3) ? 10 + pick(2) : 0);
+            ampi_misuse_memory_add(&memory, &runs[i]);
+        }
+        is_in[i] = !is_in[i];
+        for (int k = 0; k < N; k++)
+            is_any |= is_in[k] && overlaps(&runs[k], &query);
+        found = ampi_misuse_memory_find(&memory, &run, overlaps, &query);
+        ck_assert_int_eq(found != NULL, is_any);
+        ck_assert(!found || overlaps(found, &query));
+    }
+}
+END_TEST
+
+/* All columns of a matrix have addresses in common; so do the parts of one column, and their residues are the same. */
+START_TEST(columns_of_a_matrix_do_not_meet)
+{
+    enum { N = 4000, STRIDE = 8 * N, N_ROWS = 32 };
+    static struct ampi_misuse_run runs[2 * N];
+    struct ampi_misuse_memory memory = {0};
+    struct query query = {0};
+    size_t reach = (N_ROWS - 1) * STRIDE + 8;
+
+    for (size_t i = 0; i < 2 * N; i++) {
+        uintptr_t begin = i < N ? STRIDE + i * 8 : STRIDE * (N_ROWS * (i - N + 1) + 1);
+        runs[i] = (struct ampi_misuse_run){.interval = {.begin = begin, .end = begin + reach},
+                                           .block_bytes = 8,
+                                           .stride = STRIDE};
+        query.run = &runs[i];
+        ck_assert_ptr_null(ampi_misuse_memory_find(&memory, &runs[i], overlaps, &query));
+        ampi_misuse_memory_add(&memory, &runs[i]);
+    }
+    ck_assert_int_lt(query.n_visits, 300 * N); /* 8 million if each met all */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("misuse_runs");
@@ -167,6 +233,8 @@ int main(void)
     tcase_add_test(cases, runs_cover_a_datatype);
     tcase_add_test(cases, columns_are_one_run);
     tcase_add_test(cases, runs_cover_columns);
+    tcase_add_test(cases, a_set_finds_what_overlaps);
+    tcase_add_test(cases, columns_of_a_matrix_do_not_meet);
     suite_add_tcase(suite, cases);
     srunner_run_all(runner, CK_NORMAL);
     n_failed = srunner_ntests_failed(runner);

@@ -7,9 +7,7 @@
  * A new operation must not overlap any of them; a send may overlap those of sends. Blocking calls are compared with
  * it, too. Data in GPU memory is not checked, and data of more than RUNS_MAX runs not for overlaps.
  */
-#include "ampi/misuse/runs.h"
-
-#include <limits.h>
+#include "ampi/misuse/misuse.h"
 
 #include "ampi/datatype/buffer.h"
 #include "ampi/datatype/cursor.h"
@@ -19,7 +17,7 @@
 #include "base/text.h"
 
 #define RUNS_MAX 1024
-/* What the comparison of a new operation with pending runs may cost; a column of a matrix meets all other pending ones. */
+/* What the comparison of a new operation with pending runs may cost. */
 #define COST_MAX 16384
 #define COST_OF_SENDS 16 /* of a send with a send, which is never a conflict; of others 1 */
 
@@ -92,12 +90,41 @@ static uint64_t sum_of(const struct ampi_misuse_pending *op)
 
 static struct ampi_misuse_pending **find(struct ampi_misuse *own, const struct ampi_request *request)
 {
-    struct ampi_misuse_pending **link =
-        &own->pending[((uintptr_t)request >> 6 ^ (uintptr_t)request >> 14) % AMPI_MISUSE_CHAINS];
+    static struct ampi_misuse_pending *none;
+    struct ampi_misuse_pending **link = &none;
 
+    if (own->pending)
+        link = &own->pending[((uintptr_t)request >> 6 ^ (uintptr_t)request >> 14) & (own->n_chains - 1)];
     while (*link && (*link)->request != request)
         link = &(*link)->next;
     return link;
+}
+
+static void insert(struct ampi_misuse *own, struct ampi_misuse_pending *op)
+{
+    struct ampi_misuse_pending **link = find(own, op->request);
+
+    op->next = *link;
+    *link = op;
+}
+
+/* With the lock. */
+static void add(struct ampi_misuse *own, struct ampi_misuse_pending *op)
+{
+    struct ampi_misuse_pending **chains = own->pending;
+    size_t n_chains = own->n_chains;
+
+    if (own->n_pending++ == n_chains) {
+        own->n_chains = n_chains ? 2 * n_chains : AMPI_MISUSE_CHAINS;
+        own->pending = base_calloc(own->n_chains, sizeof(struct ampi_misuse_pending *), "+check usage");
+        for (size_t i = 0; i < n_chains; i++)
+            for (struct ampi_misuse_pending *moved = chains[i], *next; moved; moved = next) {
+                next = moved->next;
+                insert(own, moved);
+            }
+        free(chains);
+    }
+    insert(own, op);
 }
 
 bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
@@ -169,7 +196,7 @@ void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
     op->runs = runs.first;
     pthread_mutex_lock(&own->lock);
     for (struct ampi_interval *run = op->runs; run; run = run->with)
-        ampi_intervals_add(&own->memory, run);
+        ampi_misuse_memory_add(&own->memory, ampi_misuse_run_of(run));
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -181,7 +208,7 @@ void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, s
 
     pthread_mutex_lock(&rank->misuse->lock);
     for (struct ampi_interval *run = op->runs; run; run = run->with)
-        ampi_intervals_remove(&rank->misuse->memory, run);
+        ampi_misuse_memory_remove(&rank->misuse->memory, ampi_misuse_run_of(run));
     pthread_mutex_unlock(&rank->misuse->lock);
     ampi_misuse_open(op);
     if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
@@ -201,7 +228,7 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
 {
     struct ampi_misuse *own = ampi_misuse_of(rank);
     const struct ampi_p2p *p2p = &request->u.p2p;
-    struct ampi_misuse_pending *op, **link;
+    struct ampi_misuse_pending *op;
 
     ampi_misuse_finish(rank, call, request, true);
     op = base_calloc(1, sizeof *op, "+check usage");
@@ -219,9 +246,7 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
             ampi_misuse_guard(op);
     }
     pthread_mutex_lock(&own->lock);
-    link = find(own, request);
-    op->next = *link;
-    *link = op;
+    add(own, op);
     pthread_mutex_unlock(&own->lock);
 }
 
@@ -234,8 +259,10 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
     pthread_mutex_lock(&own->lock);
     link = find(own, request);
     op = *link;
-    if (op)
+    if (op) {
         *link = op->next;
+        own->n_pending--;
+    }
     pthread_mutex_unlock(&own->lock);
     if (op)
         ampi_misuse_leave(rank, op, call, is_given_up);
@@ -275,43 +302,43 @@ void ampi_misuse_check_untouched(const struct ampi_request *recv)
 /* A new operation. */
 struct check {
     struct ampi_rank *rank;
-    const struct ampi_intervals *memory; /* of others; NULL: of the rank's pending ones */
-    const struct ampi_misuse_run *run;   /* of it */
-    uintptr_t begin, end;                /* bytes of another one */
-    int cost_left;                       /* of COST_MAX; 0 or less: it is over */
+    const struct ampi_misuse_memory *memory; /* of others; NULL: of the rank's pending ones */
+    const struct ampi_misuse_run *run;       /* of it */
+    uintptr_t begin, end;                    /* bytes of another one */
+    int cost_left;                           /* of COST_MAX; 0 or less: it is over */
     bool is_recv;
 };
 
-static bool conflicts(const struct ampi_interval *run, const void *arg)
+static bool conflicts(const struct ampi_misuse_run *run, void *arg)
 {
-    struct check *check = (struct check *)(uintptr_t)arg;
-    bool is_any_recv = ((const struct ampi_misuse_pending *)run->owner)->is_recv || check->is_recv;
+    struct check *check = arg;
+    bool is_any_recv =
+        ((const struct ampi_misuse_pending *)run->interval.owner)->is_recv || check->is_recv;
 
     check->cost_left -= is_any_recv ? 1 : COST_OF_SENDS;
     return check->cost_left <= 0 ||
-           (is_any_recv &&
-            ampi_misuse_runs_overlap(ampi_misuse_run_of(run), check->run, &check->begin, &check->end));
+           (is_any_recv && ampi_misuse_runs_overlap(run, check->run, &check->begin, &check->end));
 }
 
 static bool check_run(const struct ampi_misuse_run *run, void *arg)
 {
     struct check *check = arg;
-    const struct ampi_intervals *memory = check->memory ? check->memory : &check->rank->misuse->memory;
+    const struct ampi_misuse_memory *memory = check->memory ? check->memory : &check->rank->misuse->memory;
     char bytes[2 * AMPI_CALL_SITE_BYTES];
     struct base_text site = base_text_in(bytes, sizeof bytes);
     const struct ampi_misuse_pending *op;
     struct ampi_misuse_call call;
-    struct ampi_interval *found;
+    struct ampi_misuse_run *found;
 
-    if (!memory->root)
+    if (memory->n == 0)
         return false;
     check->run = run;
-    found = ampi_intervals_find(memory, run->interval.begin, run->interval.end, conflicts, check, INT_MAX);
+    found = ampi_misuse_memory_find(memory, run, conflicts, check);
     if (BASE_LIKELY(!found))
         return true;
     if (check->cost_left <= 0)
         return false;
-    op = found->owner;
+    op = found->interval.owner;
     call = ampi_misuse_call();
     if (check->memory)
         ampi_misuse_end_job(check->rank, &call, "its send and receive buffers have %zu bytes in common",
@@ -328,7 +355,7 @@ void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count
 {
     struct check check = {.rank = rank, .cost_left = COST_MAX, .is_recv = is_recv};
 
-    if (rank->misuse && rank->misuse->memory.root)
+    if (rank->misuse && rank->misuse->memory.n > 0)
         ampi_misuse_each_run(buf, count, type, check_run, &check);
 }
 
@@ -336,12 +363,12 @@ void ampi_misuse_check_pair(struct ampi_rank *rank, struct ampi_misuse_pending *
                             MPI_Count count, const struct ampi_type *type)
 {
     struct runs runs = {.op = recv};
-    struct ampi_intervals memory = {0};
+    struct ampi_misuse_memory memory = {0};
     struct check check = {.rank = rank, .memory = &memory, .cost_left = COST_MAX};
 
     ampi_misuse_each_run(recv->buf, recv->count, recv->type, add_run, &runs);
     for (struct ampi_interval *run = runs.first; run; run = run->with)
-        ampi_intervals_add(&memory, run);
+        ampi_misuse_memory_add(&memory, ampi_misuse_run_of(run));
     ampi_misuse_each_run(buf, count, type, check_run, &check);
     free_runs(runs.first);
 }

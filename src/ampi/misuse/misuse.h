@@ -22,7 +22,7 @@
 
 #include <pthread.h>
 
-#include "ampi/misuse/intervals.h"
+#include "ampi/misuse/runs.h"
 #include "ampi/p2p/p2p.h"
 #include "ampi/rma/win.h"
 #include "base/settings.h"
@@ -79,8 +79,10 @@ struct ampi_misuse_pending {
 /* A rank's state, from its first call that needs it. */
 struct ampi_misuse {
     pthread_mutex_t lock; /* guards `pending` and `memory`: a message is matched on its receiver's PE */
-    struct ampi_misuse_pending *pending[AMPI_MISUSE_CHAINS];
-    struct ampi_intervals memory;                        /* of pending operations */
+    struct ampi_misuse_pending **pending; /* chains; NULL: none yet */
+    size_t n_chains;                      /* a power of two, at least the number of pending operations */
+    size_t n_pending;
+    struct ampi_misuse_memory memory;                    /* of pending operations */
     struct ampi_misuse_pending *accesses;                /* one-sided ones that are not complete here */
     int n_accesses;                                      /* number of these */
     MPI_Count recv_count;                                /* of the receive that starts now */

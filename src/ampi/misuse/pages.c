@@ -7,7 +7,7 @@
  * receive are open from its match to its completion, while the library and the kernel write there. A fault in the library (a
  * one-sided operation of another rank, say) opens the operation's pages for good.
  */
-#include "ampi/misuse/runs.h"
+#include "ampi/misuse/misuse.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

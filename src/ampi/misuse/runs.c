@@ -4,8 +4,15 @@
  */
 #include "ampi/misuse/runs.h"
 
+#include <limits.h>
+
+#include "ampi/misuse/misuse.h"
+
 /* Blocks of a run that are compared with another one. */
 #define LOOKS_MAX 4096
+
+/* Runs with one residue that are visited before those at the same addresses: there may be fewer of these. */
+#define RESIDUES_MAX 256
 
 /* ---- The runs of data ---- */
 
@@ -140,4 +147,108 @@ bool ampi_misuse_runs_overlap(const struct ampi_misuse_run *a, const struct ampi
         }
     }
     return false;
+}
+
+/* ---- Sets of runs ---- */
+
+/* The set for a stride; NULL: none, and none is free. */
+static struct ampi_misuse_stride *stride_of(struct ampi_misuse_memory *memory, size_t stride)
+{
+    struct ampi_misuse_stride *unused = NULL;
+
+    for (int i = 0; i < AMPI_MISUSE_STRIDES; i++) {
+        struct ampi_misuse_stride *of = &memory->strides[i];
+        if (of->stride == stride)
+            return of;
+        if (!of->by_address.root)
+            unused = of;
+    }
+    if (unused)
+        unused->stride = stride;
+    return unused;
+}
+
+void ampi_misuse_memory_add(struct ampi_misuse_memory *memory, struct ampi_misuse_run *run)
+{
+    memory->n++;
+    run->of = run->stride > run->block_bytes ? stride_of(memory, run->stride) : NULL;
+    ampi_intervals_add(run->of ? &run->of->by_address : &memory->others, &run->interval);
+    if (!run->of)
+        return;
+    run->residue.begin = run->interval.begin % run->stride;
+    run->residue.end = run->residue.begin + run->block_bytes;
+    ampi_intervals_add(&run->of->by_residue, &run->residue);
+}
+
+void ampi_misuse_memory_remove(struct ampi_misuse_memory *memory, struct ampi_misuse_run *run)
+{
+    memory->n--;
+    ampi_intervals_remove(run->of ? &run->of->by_address : &memory->others, &run->interval);
+    if (run->of)
+        ampi_intervals_remove(&run->of->by_residue, &run->residue);
+}
+
+struct search {
+    ampi_misuse_visit_fn visit;
+    void *arg;
+    int n_left; /* visits by residue */
+};
+
+static bool visit_at_address(const struct ampi_interval *interval, const void *arg)
+{
+    const struct search *search = arg;
+
+    return search->visit(ampi_misuse_run_of(interval), search->arg);
+}
+
+static bool visit_residue(const struct ampi_interval *interval, const void *arg)
+{
+    struct search *search = (struct search *)(uintptr_t)arg;
+
+    return search->n_left-- == 0 ||
+           search->visit(BASE_CONTAINER(interval, struct ampi_misuse_run, residue), search->arg);
+}
+
+/* The residues in the set are below the stride, and their blocks end below twice the stride. */
+static struct ampi_misuse_run *find_residue(const struct ampi_misuse_stride *of, uintptr_t at, size_t n_bytes,
+                                            struct search *search)
+{
+    uintptr_t begin = at % of->stride, end = begin + n_bytes;
+    const struct ampi_intervals *set = &of->by_residue;
+    const struct ampi_interval *found;
+
+    search->n_left = RESIDUES_MAX;
+    found = ampi_intervals_find(set, begin, end, visit_residue, search, INT_MAX);
+    if (!found)
+        found = ampi_intervals_find(set, begin + of->stride, end + of->stride, visit_residue, search, INT_MAX);
+    if (!found && end > of->stride)
+        found = ampi_intervals_find(set, 0, end - of->stride, visit_residue, search, INT_MAX);
+    return found ? BASE_CONTAINER(found, struct ampi_misuse_run, residue) : NULL;
+}
+
+struct ampi_misuse_run *ampi_misuse_memory_find(const struct ampi_misuse_memory *memory,
+                                                const struct ampi_misuse_run *run, ampi_misuse_visit_fn visit,
+                                                void *arg)
+{
+    struct search search = {visit, arg, 0};
+    uintptr_t begin = run->interval.begin, end = run->interval.end;
+    size_t n_bytes = run->stride > run->block_bytes ? run->block_bytes : end - begin;
+    const struct ampi_interval *found =
+        ampi_intervals_find(&memory->others, begin, end, visit_at_address, &search, INT_MAX);
+
+    for (int i = 0; i < AMPI_MISUSE_STRIDES && !found; i++) {
+        const struct ampi_misuse_stride *of = &memory->strides[i];
+        if (!of->by_address.root)
+            continue;
+        if (n_bytes <= of->stride && (run->stride == of->stride || n_bytes == end - begin)) {
+            struct ampi_misuse_run *same = find_residue(of, begin, n_bytes, &search);
+            if (search.n_left >= 0) {
+                if (same)
+                    return same;
+                continue;
+            }
+        }
+        found = ampi_intervals_find(&of->by_address, begin, end, visit_at_address, &search, INT_MAX);
+    }
+    return found ? ampi_misuse_run_of(found) : NULL;
 }
