@@ -282,8 +282,9 @@ struct image_rebind_client {
     void (*thread_begins)(void);
     void (*thread_ended)(void);
     /* The rank's main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after
-     * end_await; false: at once, because there is no such call. end_await: any thread. Deadlocks are found meanwhile. */
-    bool (*await_call)(pthread_t thread);
+     * end_await; false: at once, because there is no such call. end_await: any thread. Deadlocks are found meanwhile.
+     * from: the address of the call. */
+    bool (*await_call)(pthread_t thread, const void *from);
     void (*end_await)(const struct image *image);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
     void (*make_stacks_executable)(void);

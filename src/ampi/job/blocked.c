@@ -8,6 +8,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/job/report.h"
 #include "ampi/p2p/message.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "ampi/p2p/schedule.h"
 #include "ampi/rma/epoch.h"
 #include "base/log.h"
@@ -44,6 +45,20 @@ static void add_comm(struct ampi_line *line, const struct ampi_comm *comm)
         ampi_line_add(line, " (of a communicator of size %d)", comm->peer->n_ranks);
 }
 
+static void add_partitioned(struct ampi_line *line, const struct ampi_request *request)
+{
+    const struct ampi_partitioned *end = request->u.extra;
+    const struct ampi_comm *comm = request->comm;
+
+    ampi_line_add_number(line, end->is_send ? "partitioned send to rank " : "partitioned receive from rank ",
+                         end->peer_rank, comm->rank, comm->peer->n_ranks);
+    ampi_line_add_number(line, ", tag ", end->tag, comm->rank, 0);
+    if (end->is_send && end->n_ready < end->n_partitions)
+        ampi_line_add(line, ", without MPI_Pready for %d of %d partitions", end->n_partitions - end->n_ready,
+                      end->n_partitions);
+    add_comm(line, comm);
+}
+
 static void add_request(struct ampi_line *line, const struct ampi_request *request)
 {
     const struct ampi_p2p *p2p = &request->u.p2p;
@@ -51,6 +66,10 @@ static void add_request(struct ampi_line *line, const struct ampi_request *reque
 
     if (request->kind->describe) {
         request->kind->describe(request, line->text + len, sizeof line->text - len);
+        return;
+    }
+    if (ampi_request_is_partitioned(request)) {
+        add_partitioned(line, request);
         return;
     }
     ampi_line_add(line, "%s", request->kind->name);
@@ -62,6 +81,11 @@ static void add_request(struct ampi_line *line, const struct ampi_request *reque
         ampi_line_add_number(line, ", tag ", p2p->tag, request->comm->rank, 0);
     }
     add_comm(line, request->comm);
+}
+
+static int partitioned_peer(const struct ampi_request *request)
+{
+    return ((const struct ampi_partitioned *)request->u.extra)->peer_rank;
 }
 
 static void add_requests(struct ampi_line *line, const struct ult *u)
@@ -443,6 +467,8 @@ const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
             handle = local_handle(request->comm->peer, p2p->node.source);
         else if (ampi_request_is_send(request) && p2p->peer_rank >= 0)
             handle = local_handle(request->comm->peer, p2p->peer_rank);
+        else if (ampi_request_is_partitioned(request) && partitioned_peer(request) >= 0)
+            handle = local_handle(request->comm->peer, partitioned_peer(request));
     }
     if (!handle && entered.comm)
         handle = &entered.comm->local->handles[next_missing(&entered, 0)];

@@ -85,7 +85,7 @@ bool ampi_thread_any_other(void);
 bool ampi_thread_may_keep(const struct ult *u);
 
 /* See image_rebind_client. */
-bool ampi_thread_await_call(pthread_t target);
+bool ampi_thread_await_call(pthread_t target, const void *from);
 void ampi_thread_end_await(const struct image *image);
 
 /* In a process with one rank, on its main thread: returns when MPI is finalized, or when only threads of this library and of

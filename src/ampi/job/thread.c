@@ -312,10 +312,11 @@ static int count_waiting(const struct ampi_rank *rank)
 
 /* ---- The end of threads ---- */
 
-bool ampi_thread_await_call(pthread_t target)
+bool ampi_thread_await_call(pthread_t target, const void *from)
 {
     struct ult *self = ult_self();
     const char *call = self->call;
+    const void *called_from = self->called_from;
     struct ampi_thread *thread;
     bool is_found;
 
@@ -326,8 +327,10 @@ bool ampi_thread_await_call(pthread_t target)
     is_found = thread && ult_is_blocked(&thread->ult) && !thread->ult.joiner && !self->is_called;
     if (is_found) {
         self->call = "pthread_join";
+        self->called_from = from;
         ult_join(&thread->ult);
         self->call = call;
+        self->called_from = called_from;
     }
     ult_leave(self);
     return is_found;

@@ -367,8 +367,9 @@ static int image_libc_tryjoin(pthread_t thread, void **value_out)
 }
 IMAGE_REBINDS(image_libc_tryjoin, "pthread_tryjoin_np");
 
-/* Without a time limit if end is NULL. */
-static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end)
+/* Without a time limit if end is NULL. caller: the address of the call. */
+static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, const struct timespec *end,
+                        const void *caller)
 {
     bool is_rank = image_can_wait();
     struct image_wait wait = {0};
@@ -380,7 +381,7 @@ static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, con
         image_cancel_point();
         if (end && image_is_over(clock, end))
             return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 ? EINVAL : ETIMEDOUT;
-        if (is_rank && (end || !image_rebind_client.await_call(thread)))
+        if (is_rank && (end || !image_rebind_client.await_call(thread, caller)))
             image_wait_pause(&wait);
         else if (!is_rank)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -396,7 +397,8 @@ static bool must_poll(pthread_t thread)
 
 int image_libc_join(pthread_t thread, void **value_out)
 {
-    return must_poll(thread) ? wait_to_join(thread, value_out, 0, NULL) : pthread_join(thread, value_out);
+    return must_poll(thread) ? wait_to_join(thread, value_out, 0, NULL, __builtin_return_address(0))
+                             : pthread_join(thread, value_out);
 }
 IMAGE_REBINDS(image_libc_join, "pthread_join");
 
@@ -405,7 +407,7 @@ static int image_libc_clockjoin(pthread_t thread, void **value_out, clockid_t cl
 {
     if (!end || !must_poll(thread) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
         return end ? pthread_clockjoin_np(thread, value_out, clock, end) : image_libc_join(thread, value_out);
-    return wait_to_join(thread, value_out, clock, end);
+    return wait_to_join(thread, value_out, clock, end, NULL);
 }
 IMAGE_REBINDS(image_libc_clockjoin, "pthread_clockjoin_np");
 
