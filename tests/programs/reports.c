@@ -128,12 +128,27 @@ static void block_elsewhere(const char *how)
         MPI_Send(&value, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
 }
 
+/* A ring in which a partition of each send never gets ready. */
+static void block_in_partitions(void)
+{
+    static int out[8], in[8];
+    MPI_Request requests[2];
+
+    MPI_Psend_init(out, 4, 2, MPI_INT, (rank + 1) % size, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(in, 4, 2, MPI_INT, (rank + size - 1) % size, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Pready_range(0, 2, requests[0]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); /* partitions */
+}
+
 /* Returns in some ranks only. */
 static void block(const char *how)
 {
     int value = 0, left = (rank + size - 1) % size;
     MPI_Comm half;
 
+    if (strcmp(how, "partitions") == 0)
+        block_in_partitions();
     if (strcmp(how, "locks") == 0 || strcmp(how, "post") == 0)
         block_in_window(how);
     if (strcmp(how, "subset") == 0 || strcmp(how, "group") == 0 || strcmp(how, "source") == 0)

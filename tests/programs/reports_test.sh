@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -59,6 +59,9 @@ expect "a collective on a wrong communicator" 1 '' "rank 0 of 4 [^;]*MPI_Allredu
 not entered by rank 2 rank 1 .*MPI_Allreduce: blocked; .*; not entered by rank 0 " "$mpirun" -n 4 ./reports subset
 expect "a wrong source" 1 '' "rank 0 of 4 [^;]*receive from rank 2, tag 5; called at $(line source); near miss: a message from rank 1, tag 5 " \
     "$mpirun" -n 4 ./reports source
+expect "partitions that are not ready" 1 '' "ranks 0-19 of 20: MPI_Waitall: blocked in partitioned send to rank\+1 modulo 20, tag 5, \
+without MPI_Pready for 1 of 4 partitions, partitioned receive from rank-1 modulo 20, tag 5; called at $(line partitions) .*cycle of 20 ranks" \
+    "$mpirun" -n 20 ./reports partitions
 expect "a group that does not come" 1 '' "MPI_Comm_create_group: blocked in a call of 2 ranks, tag 5, not entered by rank 1; called at $(line group) " \
     "$mpirun" -n 4 ./reports group
 expect "a cycle of locks" 1 '' "rank 0 of 4 [^;]*MPI_Win_lock exclusive on rank 1, held by rank 1; called at $(line lock) .*\
