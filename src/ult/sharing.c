@@ -155,8 +155,7 @@ static int poll_awake(struct ult_pe *pe)
     return ult_pe_poll(pe);
 }
 
-/* True if there may be work that the sleeper did not know when it fell asleep: ULTs that sleep until a certain time,
- * sources with pending operations, items for a full inbox. */
+/* True if the sleeper may not know of work: ULTs that sleep, sources with pending operations, items for a full inbox. */
 static inline bool may_have_new_work(const struct ult_pe *pe)
 {
     return pe->timer_first || pe->sources || pe->n_backlogged;
@@ -448,23 +447,7 @@ void ult_sharing_ready(struct ult *u)
     u->state = ULT_READY;
     atomic_fetch_add(&u->pe->sharing.n_active, 1);
     ring(u->pe, &u->waiter, RUNG);
-    if (BASE_UNLIKELY(u->joiner != NULL))
-        ult_end_join(u);
-}
-
-void ult_join(struct ult *blocked)
-{
-    blocked->joiner = ult_self();
-    ult_suspend();
-}
-
-void ult_end_join(struct ult *blocked)
-{
-    struct ult *joiner = blocked->joiner;
-
-    blocked->joiner = NULL;
-    if (joiner && joiner->state != ULT_ENDED) /* an errand can end it */
-        ult_ready(joiner);
+    ult_end_join(u);
 }
 
 void ult_sharing_yield(struct ult *self)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * timer.c: sleeping ULTs, one list per PE in the order in which they wake.
+ * timer.c: sleeping ULTs, one list per PE in the order in which they wake; and ULTs that wait for another one to go on.
  */
 #include <time.h>
 
@@ -87,4 +87,21 @@ void ult_end_sleep(struct ult *u)
         u->pe->timer_last = before;
     if (u->state != ULT_ENDED)
         ult_ready(u);
+}
+
+/* ---- Waiting for another ULT ---- */
+
+void ult_join(struct ult *blocked)
+{
+    blocked->joiner = ult_self();
+    ult_suspend();
+}
+
+void ult_end_join(struct ult *blocked)
+{
+    struct ult *joiner = blocked->joiner;
+
+    blocked->joiner = NULL;
+    if (joiner && joiner->state != ULT_ENDED) /* an errand can end it */
+        ult_ready(joiner);
 }

@@ -135,7 +135,8 @@ static void block_in_partitions(void)
     MPI_Request requests[2];
 
     MPI_Psend_init(out, 4, 2, MPI_INT, (rank + 1) % size, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
-    MPI_Precv_init(in, 4, 2, MPI_INT, (rank + size - 1) % size, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Precv_init(in, 4, 2, MPI_INT, (rank + size - 1) % size, 5, MPI_COMM_WORLD, MPI_INFO_NULL,
+                   &requests[1]);
     MPI_Startall(2, requests);
     MPI_Pready_range(0, 2, requests[0]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); /* partitions */

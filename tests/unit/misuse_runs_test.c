@@ -209,9 +209,8 @@ START_TEST(columns_of_a_matrix_do_not_meet)
 
     for (size_t i = 0; i < 2 * N; i++) {
         uintptr_t begin = i < N ? STRIDE + i * 8 : STRIDE * (N_ROWS * (i - N + 1) + 1);
-        runs[i] = (struct ampi_misuse_run){.interval = {.begin = begin, .end = begin + reach},
-                                           .block_bytes = 8,
-                                           .stride = STRIDE};
+        runs[i] = (struct ampi_misuse_run){
+            .interval = {.begin = begin, .end = begin + reach}, .block_bytes = 8, .stride = STRIDE};
         query.run = &runs[i];
         ck_assert_ptr_null(ampi_misuse_memory_find(&memory, &runs[i], overlaps, &query));
         ampi_misuse_memory_add(&memory, &runs[i]);

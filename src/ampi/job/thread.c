@@ -347,7 +347,8 @@ static void end_await(struct ult_wakeup *wakeup)
     struct await_end *end = BASE_CONTAINER(wakeup, struct await_end, wakeup);
 
     for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
-        for (struct ampi_thread *thread = ampi_job.ranks[i].image == end->image ? ampi_job.ranks[i].threads : NULL;
+        for (struct ampi_thread *thread = ampi_job.ranks[i].image == end->image ? ampi_job.ranks[i].threads
+                                                                                : NULL;
              thread; thread = thread->next)
             ult_end_join(&thread->ult);
     free(end);

@@ -312,8 +312,7 @@ struct check {
 static bool conflicts(const struct ampi_misuse_run *run, void *arg)
 {
     struct check *check = arg;
-    bool is_any_recv =
-        ((const struct ampi_misuse_pending *)run->interval.owner)->is_recv || check->is_recv;
+    bool is_any_recv = ((const struct ampi_misuse_pending *)run->interval.owner)->is_recv || check->is_recv;
 
     check->cost_left -= is_any_recv ? 1 : COST_OF_SENDS;
     return check->cost_left <= 0 ||

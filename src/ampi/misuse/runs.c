@@ -220,7 +220,8 @@ static struct ampi_misuse_run *find_residue(const struct ampi_misuse_stride *of,
     search->n_left = RESIDUES_MAX;
     found = ampi_intervals_find(set, begin, end, visit_residue, search, INT_MAX);
     if (!found)
-        found = ampi_intervals_find(set, begin + of->stride, end + of->stride, visit_residue, search, INT_MAX);
+        found =
+            ampi_intervals_find(set, begin + of->stride, end + of->stride, visit_residue, search, INT_MAX);
     if (!found && end > of->stride)
         found = ampi_intervals_find(set, 0, end - of->stride, visit_residue, search, INT_MAX);
     return found ? BASE_CONTAINER(found, struct ampi_misuse_run, residue) : NULL;
