@@ -12,10 +12,9 @@
 struct ampi_misuse_run {
     struct ampi_interval interval; /* from the first block to the end of the last one */
     size_t block_bytes;
-    size_t stride; /* from block to block, at least block_bytes */
-    struct ampi_interval
-        residue; /* in a set with those of the same stride: the first block's offset modulo the stride */
-    struct ampi_misuse_stride *of; /* that set; NULL: none */
+    size_t stride;                 /* from block to block, at least block_bytes */
+    struct ampi_interval residue;  /* in `of`: begins at the first address modulo the stride */
+    struct ampi_misuse_stride *of; /* the set of its stride; NULL: none */
 };
 
 /* Runs of several blocks with one stride. */
