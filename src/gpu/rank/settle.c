@@ -183,6 +183,12 @@ bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, 
     return written && may_return(written, read) && add(call, written, read) && may_return(written, read);
 }
 
+bool gpu_driver_returns_early(CUdeviceptr written, CUdeviceptr read)
+{
+    return written && may_return(written, read) && gpu_memory_type(written) != GPU_MEMORY_MANAGED &&
+           (!read || gpu_memory_type(read) != GPU_MEMORY_MANAGED);
+}
+
 /* ---- Waiting ---- */
 
 /* Waits for earlier calls in the default stream of the current context: for as long as nothing waits for messages, for which

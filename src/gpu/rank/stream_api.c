@@ -177,7 +177,8 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         if (result != CUDA_SUCCESS)                                                                     \
             return result;                                                                              \
         if (!call.face) {                                                                               \
-            gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                                   \
+            if (!gpu_driver_returns_early(written, read))                                               \
+                gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                               \
             return real.r_##name arguments;                                                             \
         }                                                                                               \
         gpu_watch_call(#name);                                                                          \

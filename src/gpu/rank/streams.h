@@ -268,6 +268,9 @@ void gpu_streams_forget(CUcontext context);
  * reads, 0: none. Never switches. (settle.c) */
 bool gpu_streams_return_early(const struct gpu_call *call, CUdeviceptr written, CUdeviceptr read);
 
+/* True if the driver's own call, which is not made yet, returns before its work is done. (settle.c) */
+bool gpu_driver_returns_early(CUdeviceptr written, CUdeviceptr read);
+
 /* MPI asks for the first time about the device memory at an address, which is in [from, to): synchronous calls wait for their
  * work on it from now on, and this waits for earlier ones, of any rank of the process. If the driver refuses that, all
  * synchronous calls wait from now on. Never switches. */
