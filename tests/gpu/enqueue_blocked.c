@@ -2,7 +2,8 @@
  *
  * A rank's call of CUDA that blocks inside the driver does not stop the PE: rank 1 enqueues a receive for which its stream waits,
  * rank 2 makes the call, and rank 0 of the same PE enqueues the send only then. The fake driver makes each of these calls wait
- * for all work of the GPUs. "late": a call that waits for long is reported.
+ * for all work of the GPUs. "late": a call that waits for long is reported. "limit": also a free for which no memory is left that
+ * may be given back later.
  */
 #include "enqueue.h"
 #include "mpi-ext.h"
@@ -242,15 +243,31 @@ static void run(const struct way *way, unsigned value)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
+/* More than the library gives back later. */
+static void free_much(void)
+{
+    CUdeviceptr blocks[3];
+
+    for (int i = 0; i < 3; i++)
+        GTEST_CU(cuMemAlloc(&blocks[i], (size_t)400 << 20));
+    for (int i = 0; i < 3; i++)
+        GTEST_CU(cuMemFree(blocks[i]));
+}
+
 /* Rank 0 sends after a line has reported the call. */
-static void run_late(void)
+static void run_late(int is_limit)
 {
     double since = MPI_Wtime();
 
     if (mtest_rank == 1) {
         MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
-        fakecuda_block("cuGraphInstantiateWithFlags");
-        instantiate();
+        if (is_limit)
+            MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 2, 0, MPI_COMM_WORLD));
+        else
+            fakecuda_block("cuGraphInstantiateWithFlags"), instantiate();
+    } else if (mtest_rank == 2 && is_limit) {
+        MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        free_much();
     } else if (mtest_rank == 0) {
         while (MPI_Wtime() - since < 4)
             MTEST_OK(AMPI_Yield());
@@ -262,18 +279,19 @@ static void run_late(void)
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
-    int is_late = only && strcmp(only, "late") == 0;
+    int is_limit = only && strcmp(only, "limit") == 0,
+        is_late = is_limit || (only && strcmp(only, "late") == 0);
 
     mtest_init(&argc, &argv, 3);
     gtest_init();
-    if (is_late && !fakecuda_is_here())
+    if (is_late && !is_limit && !fakecuda_is_here())
         mtest_skip("needs the fake driver");
     gtest_load_kernels();
     GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
     test = etest_begin(0, 0);
     memory = etest_alloc(N);
     if (is_late)
-        run_late();
+        run_late(is_limit);
     for (size_t i = 0; !is_late && i < sizeof ways / sizeof *ways; i++)
         if (!only || strstr(only, ways[i].function))
             run(&ways[i], (unsigned)i + 1);
