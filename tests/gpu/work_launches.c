@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that come while the GPU is full become few launches, however often all ranks wait meanwhile: at most two of a kind are under way before, and
- * the rest goes together. A rank that tests a single request again and again, and so never waits, sees it done. */
+ * the rest goes together. A rank that tests a single request again and again, and so never waits, sees it done, also if other ranks
+ * always have something to do. */
 #include "work.h"
 
 #include <unistd.h>
@@ -43,6 +44,28 @@ static void test_alone(void)
     check_data(data, 1);
 }
 
+/* The others sync other data or test, so that the PE is never without a ready rank, and always has a new operation. */
+static void test_beside_others(void)
+{
+    unsigned data[N] = {0};
+    MPI_Request request;
+    int is_done = 0;
+
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 0)
+        submit(data, 1, &request);
+    else
+        MTEST_OK(MPI_Irecv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, &request));
+    while (!is_done) {
+        if (mtest_rank % 2)
+            MTEST_OK(AMPI_GPU_Work_sync(data, sizeof data));
+        MTEST_OK(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE));
+    }
+    for (int i = 1; mtest_rank == 0 && i < mtest_size; i++)
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, i, 0, MPI_COMM_WORLD));
+    check_data(data, mtest_rank == 0);
+}
+
 static void test_full(void)
 {
     static unsigned data[STEPS + 1][N];
@@ -78,6 +101,7 @@ int main(int argc, char **argv)
     gtest_select(GTEST_GPU0);
     wtest_register("change", wm_cpu, &work);
     test_alone();
+    test_beside_others();
     test_full();
     MTEST_OK(AMPI_GPU_Work_free(&work));
     return mtest_end();

@@ -8,6 +8,7 @@
  *   idle GPU for SOME_NS, a busy one for ENOUGH_NS, or when a PE is idle and they are older than PATIENCE_NS.
  * - If TWO are, they go when they are older than PATIENCE_NS and the GPU has free places for blocks.
  * - If an operation on data waits for requests, all go (round.c).
+ * - If fewer than TWO are under way, those older than OLD_NS go: other ranks may keep the PE from being idle for ever.
  *
  * The estimates adapt to the measured time per block.
  */
@@ -17,6 +18,7 @@
 #define SOME_NS 20e3 /* a launch takes 10 us of the CPU */
 #define ENOUGH_NS 200e3
 #define PATIENCE_NS 50000
+#define OLD_NS 1000000
 
 void ampi_work_when_add(const struct ampi_work *work)
 {
@@ -74,15 +76,16 @@ static bool is_any_submitting(void)
 static bool may_go(const struct ampi_work_kind *kind, bool is_idle, uint64_t now_ns)
 {
     const struct ampi_work_device *device = device_of(kind);
-    bool is_old = now_ns - kind->since_ns >= PATIENCE_NS;
+    uint64_t age_ns = now_ns - kind->since_ns;
+    bool is_old = age_ns >= PATIENCE_NS;
 
     if (!device)
-        return is_idle;
+        return is_idle || age_ns >= OLD_NS;
     if (kind->pending_bytes >= AMPI_WORK_TABLE_BYTES)
         return true;
     if (kind->n_launched >= TWO)
         return is_old && has_places(device);
-    return (is_idle && (is_old || !is_any_submitting())) ||
+    return age_ns >= OLD_NS || (is_idle && (is_old || !is_any_submitting())) ||
            device->pending_ns >= (device->n_batches > 0 ? ENOUGH_NS : SOME_NS);
 }
 
