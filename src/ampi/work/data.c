@@ -15,13 +15,11 @@
 
 /* ---- From a GPU ---- */
 
-/* Begins the round's step of GPU_WORKER_OUT. False: two are under way. So data that is asked for meanwhile comes in one step. */
-static bool begin_drains(struct ampi_work_device *device)
+/* True if the round has a step of GPU_WORKER_OUT, or may begin one. False: two are under way. So data that is asked for meanwhile comes in one step. */
+static bool may_drain(const struct ampi_work_device *device)
 {
-    if (!device->is_draining && (gpu_worker_load_of(device->worker, GPU_WORKER_OUT) >= 2 ||
-                                 !gpu_worker_has_room(device->worker, GPU_WORKER_OUT)))
-        return false;
-    return device->is_draining = true;
+    return device->is_draining || (gpu_worker_load_of(device->worker, GPU_WORKER_OUT) < 2 &&
+                                   gpu_worker_has_room(device->worker, GPU_WORKER_OUT));
 }
 
 /* Starts the copy of one part of an entry's dirty bytes. False: not now. */
@@ -48,6 +46,9 @@ static bool drain_part(struct ampi_work_device *device, struct ampi_work_entry *
                                  .from = pinned,
                                  .n_bytes = n_bytes,
                                  .step = gpu_worker_next(device->worker, GPU_WORKER_OUT)};
+    /* Not before: those that wait are tried again when a step has brought bytes. */
+    device->is_draining = true;
+    entry->used.of[GPU_WORKER_OUT] = gpu_worker_next(device->worker, GPU_WORKER_OUT);
     ampi_ranges_remove(&entry->dirty, part.from, part.from + n_bytes);
     ampi_work_engine.counts.out_bytes += n_bytes;
     ampi_work_engine.counts.out_copies++;
@@ -60,13 +61,12 @@ static void drain(struct ampi_work_device *device, struct ampi_work_entry *entry
 {
     struct ampi_range part;
 
-    if (!ampi_ranges_overlap(&entry->dirty, from, to) || !begin_drains(device) ||
+    if (!ampi_ranges_overlap(&entry->dirty, from, to) || !may_drain(device) ||
         gpu_worker_begin(device->worker))
         return;
     while (ampi_ranges_first(&entry->dirty, from, to, &part) && drain_part(device, entry, part))
         continue;
     gpu_worker_leave(device->worker);
-    entry->used.of[GPU_WORKER_OUT] = gpu_worker_next(device->worker, GPU_WORKER_OUT);
 }
 
 void ampi_work_data_arrived(struct ampi_work_device *device)

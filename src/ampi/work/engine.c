@@ -100,7 +100,8 @@ static void deliver_run(struct ampi_work *work)
 
 static void deliver(struct ampi_work *work)
 {
-    work->pe->source.pending--;
+    if (--work->pe->source.pending == 0) /* it polls no more */
+        atomic_store_explicit(&work->pe->is_submitting, false, memory_order_relaxed);
     if (work->what == AMPI_WORK_RUN) {
         deliver_run(work);
         return;
