@@ -93,9 +93,11 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
 {
     struct image *image = image_thread_heir(__builtin_return_address(0));
-    int error =
-        start_thread(thread, NULL, &(struct start){.image = image, .c11_function = function, .arg = arg});
+    int error;
 
+    if (!image && image_rebind_client.thread_begins && !image_thread_serves_all(__builtin_return_address(0)))
+        image_rebind_client.thread_begins();
+    error = start_thread(thread, NULL, &(struct start){.image = image, .c11_function = function, .arg = arg});
     return error == 0 ? thrd_success : error == EAGAIN || error == ENOMEM ? thrd_nomem : thrd_error;
 }
 
