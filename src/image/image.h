@@ -125,6 +125,9 @@ bool image_env_init_own(struct image *image, const char *const *values) BASE_MUS
  * image_run. False: memory is exhausted. */
 bool image_env_put(struct image *image, char *text) BASE_MUST_CHECK;
 
+/* True if the caller is a rank's main thread that was cancelled, and nothing keeps it from ending. */
+bool image_cancel_is_due(void);
+
 /* Memory for the arguments, the environment and the auxiliary vector of a rank; larger ones are allocated. */
 struct image_arguments {
     void *words[128];

@@ -324,7 +324,8 @@ bool ampi_thread_await_call(pthread_t target, const void *from)
     thread = ((struct ampi_rank *)self->owner)->threads;
     while (thread && !pthread_equal(thread->thread, target))
         thread = thread->next;
-    is_found = thread && ult_is_blocked(&thread->ult) && !thread->ult.joiner && !self->is_called;
+    is_found = thread && ult_is_blocked(&thread->ult) && !thread->ult.joiner && !self->is_called &&
+               !image_cancel_is_due(); /* end_await may have been handled already */
     if (is_found) {
         self->call = "pthread_join";
         self->called_from = from;

@@ -149,9 +149,8 @@ void image_end(struct image_libc *libc, int status) BASE_NORETURN;
 
 /* ---- rebind_thread_exit.c, rebind_locks.c ---- */
 
-/* Ends the calling rank if its main thread was cancelled; true if it would. */
+/* Ends the calling rank if its main thread was cancelled (image_cancel_is_due). */
 void image_cancel_point(void);
-bool image_cancel_is_due(void);
 
 /* The rank's main thread waits in the C library for this condition variable (NULL: no longer): cancelling it wakes it. */
 void image_cancel_watch(pthread_cond_t *condition);
