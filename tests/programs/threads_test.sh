@@ -55,7 +55,7 @@ for how in condition semaphore join sleep read poll barrier wait waitpid waitid;
     check -n 2 ./ended_waits cancel $how +p 1
     check -n 2 ./ended_waits cancel $how +p 2
 done
-for how in semaphore semaphore_timed sleep poll select; do
+for how in semaphore semaphore_process semaphore_timed sleep poll select; do
     check -n 2 ./ended_waits signal $how +p 1
     check -n 2 ./ended_waits signal $how +p 2
 done

@@ -11,6 +11,7 @@
  * has a handler. rebind_fault.c has the signals of faults, rebind_sigmask.c masks and waits for signals.
  */
 #include "image/copy/instantiate.h"
+#include "image/copy/threads.h"
 #include "image/libc/rebind_signal.h"
 #include "image/libc/rebind_timer.h"
 
@@ -59,6 +60,9 @@ static bool does_ignore(const struct image_signals *rank, int number)
 /* The rank whose handler runs on this OS thread, unless that is a thread that the rank has started; NULL: none. */
 static __thread struct image_libc *handling __attribute__((tls_model("initial-exec")));
 
+/* The signal was sent to this OS thread, one that the rank has started: its main thread's waits go on. */
+static __thread bool is_for_thread __attribute__((tls_model("initial-exec")));
+
 /* Handlers compare it with that of their main thread. */
 static pthread_t image_libc_self(void)
 {
@@ -91,8 +95,9 @@ static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *i
         if (action.sa_flags & (int)SA_RESETHAND)
             rank->actions[number].sa_handler = SIG_DFL;
         call_as(rank->libc, &action, number, info, context);
-        atomic_fetch_add(&rank->libc->n_handled, 1);
-        if (!(action.sa_flags & SA_RESTART))
+        if (!is_for_thread)
+            atomic_fetch_add(&rank->libc->n_handled, 1);
+        if (!is_for_thread && !(action.sa_flags & SA_RESTART))
             atomic_fetch_add(&rank->libc->n_interrupts, 1);
     }
     atomic_fetch_sub(&rank->n_running, 1);
@@ -270,14 +275,17 @@ static void call_one(struct image_libc *target, int number, siginfo_t *info, voi
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct image_libc *target;
+    bool before = is_for_thread;
 
     if (run_queued(number, info, context))
         return;
+    is_for_thread = info->si_code == SI_TKILL && image_thread_own && !image_is_on_rank();
     target = target_of(number, info);
     if (target)
         call_one(target, number, info, context);
     else if (!call_all(NULL, number, info, context) && !image_timers_have_left(number, info))
         do_without(NULL, number, info, context);
+    is_for_thread = before;
 }
 
 void image_signals_run(struct image_signals *rank, int number, siginfo_t *info)

@@ -242,14 +242,14 @@ static int try_semaphore(void *semaphore)
 /* How often a main thread that waits in the C library looks whether it was cancelled. */
 #define LOOK_NS 20000000
 
+/* A handler of the rank may run on another OS thread, or between two looks: then no call returns EINTR. */
 static int wait_until_cancelled(sem_t *semaphore, clockid_t clock, const struct timespec *end)
 {
-    unsigned n_interrupts = image_handled_now().n_interrupts;
+    struct image_handled before = image_handled_now(), now;
     clockid_t used = end ? clock : CLOCK_MONOTONIC;
     struct timespec look;
-    int result;
 
-    do {
+    for (;;) {
         image_cancel_point();
         clock_gettime(used, &look);
         look.tv_sec += (look.tv_nsec + LOOK_NS) / 1000000000;
@@ -257,10 +257,16 @@ static int wait_until_cancelled(sem_t *semaphore, clockid_t clock, const struct 
         if (end && (image_is_over(used, end) || end->tv_sec < look.tv_sec ||
                     (end->tv_sec == look.tv_sec && end->tv_nsec < look.tv_nsec)))
             return sem_clockwait(semaphore, clock, end);
-        result = sem_clockwait(semaphore, used, &look);
-    } while (result != 0 && (errno == ETIMEDOUT ||
-                             (errno == EINTR && !end && image_handled_now().n_interrupts == n_interrupts)));
-    return result;
+        if (sem_clockwait(semaphore, used, &look) == 0)
+            return 0;
+        now = image_handled_now();
+        if ((errno != ETIMEDOUT && errno != EINTR) || (errno == EINTR && end))
+            return -1;
+        if (end ? now.n_handled != before.n_handled : now.n_interrupts != before.n_interrupts) {
+            errno = EINTR;
+            return -1;
+        }
+    }
 }
 
 static int wait_for_semaphore(sem_t *semaphore, clockid_t clock, const struct timespec *end)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A wait of a rank's main thread ends when a thread of the rank cancels it, or sends it a signal whose handler was set without
- * SA_RESTART; with SA_RESTART a semaphore waits on. The thread does so when rank 1 has run. Rank 0 prints "ok" at its end.
+ * SA_RESTART; with SA_RESTART a semaphore waits on, and so it does if the signal is sent to another thread. A signal to the process ends
+ * the wait, too. The thread does so when rank 1 has run. Rank 0 prints "ok" at its end.
  *
  *   ended_waits cancel|signal WAY
  */
@@ -30,7 +31,7 @@ static pthread_barrier_t barrier;
 static sem_t semaphore;
 static atomic_int child; /* that the main thread waits for; 0: none */
 static atomic_bool is_over, is_handled, is_cleaned, is_posted;
-static bool is_restarting;
+static bool is_restarting, is_to_other;
 
 static void fail(const char *what)
 {
@@ -94,9 +95,12 @@ static void *signal_main(void *arg)
 {
     await_rank_1();
     while (!is_over) { /* until it has reached the wait */
-        pthread_kill(main_id, SIGUSR1);
+        if (strcmp(way, "semaphore_process") == 0)
+            kill(getpid(), SIGUSR1);
+        else
+            pthread_kill(is_to_other ? pthread_self() : main_id, SIGUSR1);
         pause_shortly();
-        if (is_handled && is_restarting) {
+        if (is_handled && (is_restarting || is_to_other)) {
             for (int i = 0; i < 20; i++)
                 pause_shortly();
             is_posted = true;
@@ -134,7 +138,7 @@ static int wait_here(void)
         for (;;)
             pthread_cond_wait(&condition, &mutex);
     pthread_mutex_unlock(&mutex);
-    if (strcmp(way, "semaphore") == 0)
+    if (strcmp(way, "semaphore") == 0 || strcmp(way, "semaphore_process") == 0)
         return sem_wait(&semaphore);
     if (strcmp(way, "semaphore_timed") == 0)
         return sem_timedwait(&semaphore, &end);
@@ -173,14 +177,15 @@ static void wait_for_signal(void)
         fail("it did not end with EINTR");
     is_over = true;
     pthread_join(other, NULL);
-    if (strcmp(way, "semaphore") == 0) {
-        action.sa_flags = SA_RESTART;
+    for (int i = 0; strcmp(way, "semaphore") == 0 && i < 2; i++) {
+        is_to_other = i == 0;
+        is_restarting = i == 1;
+        action.sa_flags = is_restarting ? SA_RESTART : 0;
         sigaction(SIGUSR1, &action, NULL);
-        is_handled = is_over = false;
-        is_restarting = true;
+        is_handled = is_over = is_posted = false;
         pthread_create(&other, NULL, signal_main, NULL);
         if (sem_wait(&semaphore) != 0 || !is_posted)
-            fail("SA_RESTART");
+            fail(is_restarting ? "SA_RESTART" : "a signal to another thread");
         pthread_join(other, NULL);
     }
     puts("ok");
@@ -198,7 +203,8 @@ int main(int argc, char **argv)
         fail("pipe");
     MPI_Bcast(ends, 4, MPI_INT, 0, MPI_COMM_WORLD);
     MPI_Finalize();
-    for (int i = 0; rank == 1 && i <= (strcmp(kind, "signal") == 0 && strcmp(way, "semaphore") == 0); i++)
+    for (int i = 0; rank == 1 && i <= (strcmp(kind, "signal") == 0 && strcmp(way, "semaphore") == 0 ? 2 : 0);
+         i++)
         if (read(ends[0], &byte, 1) != 1 || write(ends[3], &byte, 1) != 1)
             fail("the pipes");
     if (rank == 1)
