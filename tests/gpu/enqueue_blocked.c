@@ -243,13 +243,17 @@ static void run(const struct way *way, unsigned value)
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
 }
 
-/* More than the library gives back later. */
-static void free_much(void)
-{
-    CUdeviceptr blocks[3];
+/* Together more than the library gives back later. */
+static CUdeviceptr blocks[3];
 
+static void alloc_much(void)
+{
     for (int i = 0; i < 3; i++)
         GTEST_CU(cuMemAlloc(&blocks[i], (size_t)400 << 20));
+}
+
+static void free_much(void)
+{
     for (int i = 0; i < 3; i++)
         GTEST_CU(cuMemFree(blocks[i]));
 }
@@ -290,6 +294,9 @@ int main(int argc, char **argv)
     GTEST_CU(cuModuleLoadData(&module, gtest_ptx));
     test = etest_begin(0, 0);
     memory = etest_alloc(N);
+    if (is_limit && mtest_rank == 2)
+        alloc_much();
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     if (is_late)
         run_late(is_limit);
     for (size_t i = 0; !is_late && i < sizeof ways / sizeof *ways; i++)
