@@ -27,6 +27,9 @@
 /* If memory is short, a call gives memory back this often: other ranks may take it, and free it later again. */
 #define ATTEMPTS_MAX 32
 
+/* For so long it waits for contexts that are being destroyed. */
+#define CONTEXTS_NS 2000000000
+
 struct deferred {
     struct deferred *next;
     CUcontext context;
@@ -286,12 +289,39 @@ static void run_give_back(struct gpu_offload *offload)
     give_back(offload->context);
 }
 
+_Atomic int gpu_deferred_n_contexts;
+
+/* Waits for contexts that threads destroy. Not for ever: the streams that the driver waits for may depend on the caller. */
+static void run_wait(struct gpu_offload *offload)
+{
+    uint64_t since_ns = ult_now_ns();
+
+    (void)offload;
+    while (atomic_load(&gpu_deferred_n_contexts) > 0 && ult_now_ns() - since_ns < CONTEXTS_NS)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MIN_NS}, NULL);
+}
+
+/* True: some have been destroyed. */
+static bool wait_for_contexts(int *n_attempts, bool is_wanted)
+{
+    struct gpu_offload offload = {.run = run_wait, .is_of_no_context = true};
+
+    if (atomic_load(&gpu_deferred_n_contexts) == 0 || *n_attempts == ATTEMPTS_MAX ||
+        (!is_wanted && ult_self() && ult_has_pe(ult_self())))
+        return false;
+    (void)gpu_offload_call(&offload, is_wanted);
+    *n_attempts = ATTEMPTS_MAX;
+    return true;
+}
+
 bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
 {
     struct gpu_offload offload = {
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
 
-    if (n_deferred_bytes == 0 || *n_attempts == ATTEMPTS_MAX)
+    if (n_deferred_bytes == 0)
+        return wait_for_contexts(n_attempts, is_wanted);
+    if (*n_attempts == ATTEMPTS_MAX)
         return false;
     ++*n_attempts;
     (void)gpu_offload_call(&offload, is_wanted);

@@ -37,6 +37,9 @@ void gpu_deferred_forget(CUcontext context);
  * current context back. True: the call is made again. Any thread; may switch if is_wanted (offload.h). */
 bool gpu_deferred_give_back(int *n_attempts, bool is_wanted);
 
+/* Contexts whose destruction the rank has not waited for: a call that finds no memory waits for them, too. */
+extern _Atomic int gpu_deferred_n_contexts;
+
 /* cuMemAlloc for the program: takes deferred memory of this size. Any thread. */
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes);
 

@@ -184,11 +184,16 @@ static void run_create_v4(struct gpu_offload *offload)
 
 static CUresult create_by(struct context_call call, const void *caller)
 {
+    bool is_wanted;
     CUresult result;
+    int n_attempts = 0;
 
     own();
     call.offload.is_of_no_context = true;
-    result = gpu_offload_call(&call.offload, gpu_offload_is_wanted_later(caller));
+    is_wanted = gpu_offload_is_wanted_later(caller);
+    do
+        result = gpu_offload_call(&call.offload, is_wanted);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && gpu_deferred_give_back(&n_attempts, is_wanted));
     if (result != CUDA_SUCCESS)
         return result;
     gpu_context_begins(*call.made, false);
@@ -252,6 +257,7 @@ static void run_destroy_later(struct gpu_offload *offload)
     if (offload->result != CUDA_SUCCESS)
         base_log_verbose(1, "a context that was destroyed while streams waited for messages is not: %s",
                          gpu_error_text((int)offload->result));
+    atomic_fetch_sub(&gpu_deferred_n_contexts, 1);
     gpu_resident_release(call->hold);
     gpu_count_change();
     free(call);
@@ -271,6 +277,7 @@ static bool destroy_later(CUcontext context, const void *caller)
     call = base_calloc(1, sizeof *call, "a context to destroy");
     *call = (struct context_call){
         .offload.run = run_destroy_later, .ended = context, .hold = gpu_resident_hold(GPU_RESIDENT_ALL)};
+    atomic_fetch_add(&gpu_deferred_n_contexts, 1);
     gpu_offload_post(&call->offload, NULL);
     return true;
 }
