@@ -55,7 +55,11 @@ void gpu_api_wait_if_pageable(CUstream stream, const void *from, const void *to,
         return;
     if (!gpu_host_is_pageable(to) && !(n_bytes > TAKEN_ALONG && gpu_host_is_pageable(from)))
         return;
-    if (!gpu_stream_is_captured(stream, NULL))
+    if (gpu_stream_is_captured(stream, NULL))
+        return;
+    if (gpu_waits_are_of_all_code) /* an idle stream may have to wait for the default stream, or that for others */
+        gpu_wait_for_special(stream, false, caller);
+    else
         (void)gpu_wait_for_stream(stream, caller); /* the copy returns the error, too */
 }
 

@@ -64,9 +64,9 @@ CUresult gpu_wait_for_event(CUevent event, const void *caller);
  * or is alone on its PE. May switch. */
 void gpu_wait_for_mark(CUevent event, const void *caller);
 
-/* Suspends until the current work of a default stream of the current context is done, where streams are the
- * driver's own: another rank may have another context when the driver is queried. Does nothing for the
- * per-thread stream (is_per_thread). May switch. */
+/* Suspends until the current work of a stream of the current context, and what it waits for by the rules of default
+ * streams, is done, where streams are the driver's own: another rank may have another context when the driver is queried.
+ * Does nothing for the per-thread stream (is_per_thread). May switch. */
 void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *caller);
 
 /* Called after a query of the program whose result was "not ready": lets other ranks run, because the
