@@ -248,7 +248,7 @@ static int image_libc_cancel(pthread_t target)
     if (!libc)
         return pthread_cancel(target);
     atomic_store(&libc->main_thread.is_cancelled, true);
-    if (!main_thread())
+    if (!main_thread() && image_rebind_client.end_await)
         image_rebind_client.end_await(libc->main_thread.image);
     if (!main_thread() && !libc->main_thread.is_cancel_disabled &&
         image_start_helper(&helper, wake_main, libc) == 0)
@@ -381,7 +381,8 @@ static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, con
         image_cancel_point();
         if (end && image_is_over(clock, end))
             return end->tv_nsec < 0 || end->tv_nsec >= 1000000000 ? EINVAL : ETIMEDOUT;
-        if (is_rank && (end || !image_rebind_client.await_call(thread, caller)))
+        if (is_rank &&
+            (end || !image_rebind_client.await_call || !image_rebind_client.await_call(thread, caller)))
             image_wait_pause(&wait);
         else if (!is_rank)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
