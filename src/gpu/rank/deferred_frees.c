@@ -27,6 +27,9 @@
 /* If memory is short, a call gives memory back this often: other ranks may take it, and free it later again. */
 #define ATTEMPTS_MAX 32
 
+/* A call without anything to give back counts as so many. */
+#define ATTEMPTS_WITHOUT 8
+
 /* For so long it waits for contexts that are being destroyed. */
 #define CONTEXTS_NS 2000000000
 
@@ -306,7 +309,7 @@ static bool wait_for_contexts(int *n_attempts, bool is_wanted)
 {
     struct gpu_offload offload = {.run = run_wait, .is_of_no_context = true};
 
-    if (atomic_load(&gpu_deferred_n_contexts) == 0 || *n_attempts == ATTEMPTS_MAX ||
+    if (atomic_load(&gpu_deferred_n_contexts) == 0 || *n_attempts >= ATTEMPTS_MAX ||
         (!is_wanted && ult_self() && ult_has_pe(ult_self())))
         return false;
     (void)gpu_offload_call(&offload, is_wanted);
@@ -319,13 +322,17 @@ bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
     struct gpu_offload offload = {
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
 
-    if (n_deferred_bytes == 0)
-        return wait_for_contexts(n_attempts, is_wanted);
-    if (*n_attempts == ATTEMPTS_MAX)
+    if (n_deferred_bytes == 0 && wait_for_contexts(n_attempts, is_wanted))
+        return true;
+    if (*n_attempts >= ATTEMPTS_MAX)
         return false;
-    ++*n_attempts;
-    (void)gpu_offload_call(&offload, is_wanted);
-    return true;
+    if (n_deferred_bytes > 0) {
+        ++*n_attempts;
+        (void)gpu_offload_call(&offload, is_wanted);
+        return true;
+    }
+    *n_attempts += ATTEMPTS_WITHOUT; /* another thread may have given it back since the call failed */
+    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
 }
 
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
