@@ -181,7 +181,7 @@ static CUresult finish(const struct gpu_call *call, CUdeviceptr written, CUdevic
         if (result != CUDA_SUCCESS)                                                                     \
             return result;                                                                              \
         if (!call.face) {                                                                               \
-            if (!gpu_driver_returns_early(written, read))                                               \
+            if (!gpu_waits_are_of_all_code || !gpu_driver_returns_early(written, read))                 \
                 gpu_wait_for_special(CU_STREAM_LEGACY, twin, GPU_CALLER);                               \
             return real.r_##name arguments;                                                             \
         }                                                                                               \
