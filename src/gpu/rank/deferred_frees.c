@@ -309,8 +309,7 @@ static bool wait_for_contexts(int *n_attempts, bool is_wanted)
 {
     struct gpu_offload offload = {.run = run_wait, .is_of_no_context = true};
 
-    if (atomic_load(&gpu_deferred_n_contexts) == 0 || *n_attempts >= ATTEMPTS_MAX ||
-        (!is_wanted && ult_self() && ult_has_pe(ult_self())))
+    if (atomic_load(&gpu_deferred_n_contexts) == 0 || (!is_wanted && ult_self() && ult_has_pe(ult_self())))
         return false;
     (void)gpu_offload_call(&offload, is_wanted);
     *n_attempts = ATTEMPTS_MAX;
@@ -322,10 +321,10 @@ bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
     struct gpu_offload offload = {
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
 
-    if (n_deferred_bytes == 0 && wait_for_contexts(n_attempts, is_wanted))
-        return true;
     if (*n_attempts >= ATTEMPTS_MAX)
         return false;
+    if (n_deferred_bytes == 0 && wait_for_contexts(n_attempts, is_wanted))
+        return true;
     if (n_deferred_bytes > 0) {
         ++*n_attempts;
         (void)gpu_offload_call(&offload, is_wanted);

@@ -15,8 +15,8 @@
  * Behind a stream that waits for a message, such a call may never end while this PE waits. CUDA itself does not wait for
  * cudaMemset, and copies from pageable memory do not return early there. So MPI waits for those calls for a short time only. Most
  * launches of graphs and host functions do not wait for messages: behind those the time is longer. A correct program sees no old
- * bytes: CUDA lets it synchronize behind cudaMemset and copies within device memory, before it calls MPI. The driver waits for earlier calls when it sets
- * the attribute: where they may be behind such waits, another thread sets it.
+ * bytes: CUDA lets it synchronize behind cudaMemset and copies within device memory, before it calls MPI. The driver waits for
+ * earlier calls when it sets the attribute: where they may be behind such waits, another thread sets it.
  */
 #include "gpu/rank/streams.h"
 
