@@ -97,11 +97,11 @@ void ult_join(struct ult *blocked)
     ult_suspend();
 }
 
-void ult_end_join(struct ult *blocked)
+void ult_wake_joiner(struct ult *blocked)
 {
     struct ult *joiner = blocked->joiner;
 
     blocked->joiner = NULL;
-    if (joiner && joiner->state != ULT_ENDED) /* an errand can end it */
+    if (joiner->state != ULT_ENDED) /* an errand can end it */
         ult_ready(joiner);
 }

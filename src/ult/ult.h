@@ -225,8 +225,13 @@ void ult_sleep_ns(uint64_t duration_ns);
  * Errands must not call this. Switches. */
 void ult_join(struct ult *blocked);
 
-/* Makes the ULT that waits so ready. On the PE. Never switches. */
-void ult_end_join(struct ult *blocked);
+/* Makes the ULT that waits so ready, if there is one. On the PE. Never switches. */
+void ult_wake_joiner(struct ult *blocked);
+static inline void ult_end_join(struct ult *blocked)
+{
+    if (BASE_UNLIKELY(blocked->joiner != NULL))
+        ult_wake_joiner(blocked);
+}
 
 /* Ends the sleep of a ULT of this PE; without effect if it does not sleep. Never switches. */
 void ult_end_sleep(struct ult *u);
