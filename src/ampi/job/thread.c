@@ -340,30 +340,30 @@ bool ampi_thread_await_call(pthread_t target, const void *from)
 /* Ends the wait of a rank's main thread: at its PE. */
 struct await_end {
     struct ult_wakeup wakeup;
-    const struct image *image;
+    const struct ampi_rank *rank;
 };
 
 static void end_await(struct ult_wakeup *wakeup)
 {
     struct await_end *end = BASE_CONTAINER(wakeup, struct await_end, wakeup);
 
-    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
-        for (struct ampi_thread *thread = ampi_job.ranks[i].image == end->image ? ampi_job.ranks[i].threads
-                                                                                : NULL;
-             thread; thread = thread->next)
-            ult_end_join(&thread->ult);
+    for (struct ampi_thread *thread = end->rank->threads; thread; thread = thread->next)
+        ult_end_join(&thread->ult);
     free(end);
 }
 
 void ampi_thread_end_await(const struct image *image)
 {
-    for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
-        if (ampi_job.ranks[i].image == image) {
-            struct await_end *end = base_calloc(1, sizeof *end, "the end of a thread");
-            *end = (struct await_end){.wakeup.handle = end_await, .image = image};
-            ult_post_wakeup(ult_pe_get(ampi_job.ranks[i].pe_id), &end->wakeup);
-            return;
-        }
+    int n_ranks = atomic_load(&ampi_job.n_present), i = 0;
+    struct await_end *end;
+
+    while (i < n_ranks && ampi_job.ranks[i].image != image)
+        i++;
+    if (i == n_ranks)
+        return;
+    end = base_calloc(1, sizeof *end, "the end of a thread");
+    *end = (struct await_end){.wakeup.handle = end_await, .rank = &ampi_job.ranks[i]};
+    ult_post_wakeup(ult_pe_get(end->rank->pe_id), &end->wakeup);
 }
 
 /* ---- Counting those that wait ---- */
