@@ -20,7 +20,6 @@ static int poll(struct ult_source *source)
 {
     struct ampi_work_pe *pe = BASE_CONTAINER(source, struct ampi_work_pe, source);
     uint64_t before = source->pending;
-
     bool is_idle;
 
     if (before == 0)
