@@ -482,6 +482,7 @@ int main(int argc, char **argv)
         destroy_image(image_info);
     }
     printf("%ld blocks left\n", num_blocks);
+    kill(job, SIGKILL); /* first: it would report the processes */
     for (int i = 0; i < num_processes; i++)
         kill(processes[i].pid, SIGKILL);
     kill(-job, SIGKILL);
