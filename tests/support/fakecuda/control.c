@@ -206,6 +206,7 @@ static CUresult init(unsigned flags)
         fake.is_eager = getenv("CUDA_MODULE_LOADING") && strcmp(getenv("CUDA_MODULE_LOADING"), "EAGER") == 0;
         fake.call_us = (unsigned)number_in("FAKECUDA_CALL_US", 0);
         fake.has_locks = number_in("FAKECUDA_LOCKS", 0) != 0;
+        fake.has_all_locks = number_in("FAKECUDA_LOCKS", 0) > 1;
         fake.n_connections =
             number_in("FAKECUDA_CONNECTIONS", 0) ? (int)number_in("CUDA_DEVICE_MAX_CONNECTIONS", 8) : 0;
         if (fake.n_connections > FAKE_CONNECTIONS_MAX)

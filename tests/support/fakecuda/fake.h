@@ -44,6 +44,7 @@ extern struct fake_driver {
     int n_flushes;        /* of remote writes */
     unsigned call_us;     /* how long a call that waits for a device takes before it looks for work */
     bool has_locks;       /* a call that waits for a device holds the lock of fake_wait_for_lock */
+    bool has_all_locks;   /* so does each call that waits at times */
     bool is_held;
     bool are_kernels_held;
     uintptr_t next_place;
@@ -268,6 +269,9 @@ void fake_wait_context(struct fake_context *context);
 void fake_wait_all(void);
 void fake_wait_contexts_of(int device); /* holds no lock of the driver */
 void fake_wait_device(int device);
+
+/* Before a context's next stream comes to be. Lock held. */
+void fake_wait_for_stream_room(const struct fake_context *context);
 
 /* Waits while another thread's call waits for a device and has_locks. Lock held. */
 void fake_wait_for_lock(void);

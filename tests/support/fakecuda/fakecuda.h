@@ -16,8 +16,9 @@
  *      FAKECUDA_WRITE_VALUE 0: cuStreamWriteValue32 is not supported
  *      FAKECUDA_LATE_WRITES 1: words that streams reset in host memory change late, after later writes to other words
  *      FAKECUDA_RDMA_FLUSH  a network card's writes must be flushed: 1 by cuFlushGPUDirectRDMAWrites, 2 by a wait of a stream
- *      FAKECUDA_LOCKS       1: a call that waits for a device, and the creation of a stream, holds a lock that all calls need which
- *                           queue work (as on H200s); 0
+ *      FAKECUDA_LOCKS       1: a call that frees or loads, and the creation of the 33rd stream of a context, waits for a device with
+ *                           a lock that all calls need which queue work (as on H200s); 2: so does each creation of a stream,
+ *                           and of an executable graph (at times on H200s); 0
  *      FAKECUDA_CALL_US     how long such a call takes before it looks for work of the device; 0
  *      CUDA_VISIBLE_DEVICES numbers of devices, separated by commas
  *      FAKECUDA_CONNECTIONS 1: streams that have work share CUDA_DEVICE_MAX_CONNECTIONS connections to a device, and an operation

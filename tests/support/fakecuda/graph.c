@@ -196,7 +196,7 @@ CUresult fake_exec_create(const char *function, struct fake_graph *graph, unsign
     if (!graph)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    if (fake.has_locks) /* memory for the graph; seen on an H200 */
+    if (fake.has_all_locks) /* memory for the graph; seen on an H200, at times */
         fake_wait_device(context->device);
     *exec_out = calloc(1, sizeof **exec_out);
     (*exec_out)->n_refs = 1;

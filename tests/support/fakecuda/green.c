@@ -62,7 +62,7 @@ FAKE_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc,
     if (!desc || flags != CU_GREEN_CTX_DEFAULT_STREAM || device < 0 || device >= fake.n_devices)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    fake_wait_device(device); /* as on H200s */
+    fake_wait_contexts_of(device); /* as on H200s */
     made = fake_context_create(device, false);
     made->parent = fake_context_retain(device);
     pthread_mutex_unlock(&fake_lock);

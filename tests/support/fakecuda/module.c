@@ -117,7 +117,8 @@ static CUresult unload(const char *function, struct module *module)
     if (error)
         return error;
     pthread_mutex_lock(&fake_lock);
-    wait_for_gpu();
+    if (fake_current())
+        fake_wait_contexts_of(fake_current()->device); /* as on H200s */
     if (module && !module->is_unloaded) {
         module->is_unloaded = true;
         for (struct fake_function *i = module->functions; i; i = i->next)

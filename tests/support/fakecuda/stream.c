@@ -335,8 +335,19 @@ void fake_wait_all(void)
     wait_contexts(NULL, -1);
 }
 
+/* Lock held; it is released meanwhile. */
+static void take_time(void)
+{
+    if (fake.call_us == 0)
+        return;
+    pthread_mutex_unlock(&fake_lock);
+    usleep(fake.call_us);
+    pthread_mutex_lock(&fake_lock);
+}
+
 void fake_wait_contexts_of(int device)
 {
+    take_time();
     wait_contexts(NULL, device);
 }
 
@@ -350,11 +361,7 @@ void fake_wait_for_lock(void)
 
 void fake_wait_device(int device)
 {
-    if (fake.call_us > 0) {
-        pthread_mutex_unlock(&fake_lock);
-        usleep(fake.call_us);
-        pthread_mutex_lock(&fake_lock);
-    }
+    take_time();
     fake_wait_for_lock();
     n_lock_holders += fake.has_locks;
     wait_contexts(NULL, device);
@@ -453,6 +460,19 @@ struct fake_stream *fake_stream_of(CUstream handle, struct fake_context *context
     return stream->is_destroyed ? NULL : stream;
 }
 
+/* On an H200 the creation of one stream among few returned at once, and that of 40 waited. */
+#define STREAMS_AT_ONCE 32
+
+void fake_wait_for_stream_room(const struct fake_context *context)
+{
+    int n = 0;
+
+    for (const struct fake_stream *i = context->streams; i; i = i->next)
+        n += !i->is_destroyed;
+    if (fake.has_all_locks || (fake.has_locks && n >= STREAMS_AT_ONCE))
+        fake_wait_device(context->device);
+}
+
 static CUresult create(const char *function, CUstream *stream, unsigned flags, int priority)
 {
     struct fake_context *context;
@@ -464,8 +484,7 @@ static CUresult create(const char *function, CUstream *stream, unsigned flags, i
         return CUDA_ERROR_INVALID_VALUE;
     priority = priority > 0 ? 0 : priority < FAKE_GREATEST_PRIORITY ? FAKE_GREATEST_PRIORITY : priority;
     pthread_mutex_lock(&fake_lock);
-    if (fake.has_locks)
-        fake_wait_device(context->device);
+    fake_wait_for_stream_room(context);
     *stream = (CUstream)fake_stream_create(
         context, flags & CU_STREAM_NON_BLOCKING ? FAKECUDA_NON_BLOCKING : FAKECUDA_BLOCKING, priority);
     pthread_mutex_unlock(&fake_lock);
