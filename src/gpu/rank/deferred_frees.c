@@ -31,7 +31,7 @@
 #define ATTEMPTS_WITHOUT 8
 
 /* For so long it waits for contexts that are being destroyed. */
-#define CONTEXTS_NS 2000000000
+#define CONTEXTS_NS 10000000000
 
 struct deferred {
     struct deferred *next;
@@ -304,7 +304,7 @@ static void run_wait(struct gpu_offload *offload)
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MIN_NS}, NULL);
 }
 
-/* True: some have been destroyed. */
+/* True: some have been destroyed, or the time is over. */
 static bool wait_for_contexts(int *n_attempts, bool is_wanted)
 {
     struct gpu_offload offload = {.run = run_wait, .is_of_no_context = true};
@@ -312,22 +312,48 @@ static bool wait_for_contexts(int *n_attempts, bool is_wanted)
     if (atomic_load(&gpu_deferred_n_contexts) == 0 || (!is_wanted && ult_self() && ult_has_pe(ult_self())))
         return false;
     (void)gpu_offload_call(&offload, is_wanted);
-    *n_attempts = ATTEMPTS_MAX;
+    *n_attempts = atomic_load(&gpu_deferred_n_contexts) > 0 ? ATTEMPTS_MAX : *n_attempts + ATTEMPTS_WITHOUT;
     return true;
+}
+
+/* A context with deferred memory: this one if it has some. NULL: none has. */
+static CUcontext find_context(CUcontext preferred)
+{
+    CUcontext context;
+
+    pthread_mutex_lock(&lock);
+    context = list ? list->context : NULL;
+    for (const struct deferred *i = list; i && context != preferred; i = i->next)
+        context = i->context == preferred ? preferred : context;
+    pthread_mutex_unlock(&lock);
+    return context;
+}
+
+/* Waits for another thread that gives back the memory of the current context, too. */
+static void give_back_of(CUcontext context, bool is_wanted)
+{
+    struct gpu_offload offload = {
+        .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+    CUcontext before;
+
+    if (gpu_context_enter(context, &before))
+        return;
+    (void)gpu_offload_call(&offload, is_wanted);
+    gpu_context_leave(context, before);
 }
 
 bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
 {
-    struct gpu_offload offload = {
-        .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+    CUcontext current = gpu_context_current(), context;
 
     if (*n_attempts >= ATTEMPTS_MAX)
         return false;
-    if (n_deferred_bytes == 0 && wait_for_contexts(n_attempts, is_wanted))
+    context = find_context(current);
+    if ((!context || context != current) && wait_for_contexts(n_attempts, is_wanted))
         return true;
     if (n_deferred_bytes > 0) {
         ++*n_attempts;
-        (void)gpu_offload_call(&offload, is_wanted);
+        give_back_of(context ? context : current, is_wanted);
         return true;
     }
     *n_attempts += ATTEMPTS_WITHOUT; /* another thread may have given it back since the call failed */
