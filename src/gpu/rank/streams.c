@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
+#include "gpu/rank/linked_calls.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
@@ -57,12 +58,15 @@ void gpu_waits_make_progress(void)
     bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_sees_waits();
 
     atomic_store_explicit(&gpu_streams_wait_for_pes, true, memory_order_relaxed);
-    if (gpu_waits_suspend || ult_progress_is_started())
+    if (gpu_waits_suspend)
         return;
-    if (can_suspend)
+    if (can_suspend && !ult_progress_is_started()) {
         gpu_waits_suspend = gpu_waits_are_of_all_code = true;
-    else
-        __atomic_store_n(&gpu_needs_progress, true, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_store_n(&gpu_needs_progress, true, __ATOMIC_RELAXED);
+    if (gpu_streams_n_ranks == 1)
+        gpu_linked_calls_take_over();
 }
 
 /* ---- The streams of a rank ---- */

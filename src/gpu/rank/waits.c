@@ -8,6 +8,9 @@
  */
 #include "gpu/rank/waits.h"
 
+#include <time.h>
+
+#include "base/log.h"
 #include "gpu/copy/batch.h"
 #include "gpu/driver/gpu_upper.h"
 #include "gpu/rank/graph_launches.h"
@@ -18,6 +21,12 @@
 #define PAUSE_PART 128
 #define PAUSE_MIN_NS 200
 #define PAUSE_MAX_NS 10000
+
+/* The pause between two looks at streams that the progress thread serves grows between these limits. After the third such a
+ * wait is reported. */
+#define BESIDE_MIN_NS 5000
+#define BESIDE_MAX_NS 1000000
+#define LONG_NS 2000000000
 
 /* Queries per turn of the PE. */
 #define QUESTIONS_PER_POLL 4
@@ -302,18 +311,59 @@ static int device_of(CUcontext context)
     return device;
 }
 
+static bool is_waited_for(int device, uint64_t mark)
+{
+    const _Atomic int *n_waiting = device < 0 ? &gpu_streams_n_waiting : &gpu_streams_n_waiting_on[device];
+
+    return atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device, mark);
+}
+
+/* Reports a wait that CUDA's call would not end, either, if the messages depend on it. Once. */
+static BASE_COLD void report_wait(void)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&has_said))
+        base_log("a call that frees memory waits for streams that wait for messages: if a message depends on "
+                 "this call, the job hangs");
+}
+
+void gpu_wait_beside(int device)
+{
+    const struct ult *self = ult_self();
+    uint64_t since_ns, mark;
+    long pause_ns = BESIDE_MIN_NS;
+
+    if (atomic_load(&gpu_streams_n_waiting) == 0 && !atomic_load(&gpu_graphs_wait))
+        return;
+    if (gpu_streams_n_ranks != 1 || !__atomic_load_n(&gpu_needs_progress, __ATOMIC_RELAXED) ||
+        (self && ult_has_pe(self)))
+        return;
+    mark = gpu_graph_launches_mark();
+    since_ns = ult_now_ns();
+    while (is_waited_for(device, mark)) {
+        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+        if (pause_ns < BESIDE_MAX_NS)
+            pause_ns *= 2;
+        if (ult_now_ns() - since_ns > LONG_NS)
+            report_wait();
+    }
+}
+
 void gpu_wait_for_points(CUcontext context, const void *caller)
 {
-    const _Atomic int *n_waiting;
     uint64_t mark;
     int device;
 
-    if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
+    if (BASE_LIKELY(!gpu_waits_are_of_all_code)) {
+        gpu_wait_beside(device_of(context));
+        return;
+    }
+    if (!gpu_wait_may_lend_pe(caller))
         return;
     device = device_of(context);
-    n_waiting = device < 0 ? &gpu_streams_n_waiting : &gpu_streams_n_waiting_on[device];
     mark = gpu_graph_launches_mark();
-    while (atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device, mark))
+    while (is_waited_for(device, mark))
         gpu_wait_before_asking_again(caller);
 }
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * linked_calls.c: see linked_calls.h.
+ */
+#include "gpu/rank/linked_calls.h"
+
+#include <dlfcn.h>
+
+#include "base/loader_lock.h"
+#include "gpu/driver/driver.h"
+#include "gpu/driver/driver_symbols.h"
+#include "gpu/driver/imports.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/rank/graph_launches.h"
+#include "gpu/rank/waits.h"
+
+static int device_of_memory(CUdeviceptr memory)
+{
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    int device = GPU_DEVICES_ALL;
+    void *value = &device;
+
+    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS)
+        device = GPU_DEVICES_ALL;
+    return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL;
+}
+
+static int current_device(void)
+{
+    CUdevice device;
+
+    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < GPU_DEVICES_MAX ? device
+                                                                                          : GPU_DEVICES_ALL;
+}
+
+/* X(name, the driver's symbol, the parameter, the device whose work the driver waits for) */
+#define FREES(X)                                                                       \
+    X(device, "cuMemFree_v2", CUdeviceptr, device_of_memory(freed))                    \
+    X(pinned, "cuMemFreeHost", void *, device_of_memory((CUdeviceptr)freed))           \
+    X(registered, "cuMemHostUnregister", void *, device_of_memory((CUdeviceptr)freed)) \
+    X(array, "cuArrayDestroy", CUarray, current_device())                              \
+    X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, current_device())
+
+#define FUNCTION(name, symbol, type, device)           \
+    static CUresult(CUDAAPI *real_##name)(type freed); \
+    static CUresult CUDAAPI free_##name(type freed)    \
+    {                                                  \
+        gpu_wait_beside(device);                       \
+        return real_##name(freed);                     \
+    }
+FREES(FUNCTION)
+
+typedef CUresult(CUDAAPI *launch_fn)(CUgraphExec, CUstream);
+
+static launch_fn real_launch, real_launch_ptsz;
+
+/* stream: the one that the program means, in `given`. */
+static CUresult note_launch(launch_fn launch, CUgraphExec exec, CUstream given, CUstream stream)
+{
+    CUcontext context = gpu_graph_exec_may_wait(exec) ? gpu_graph_launch_begin(stream, NULL) : NULL;
+    CUresult result = launch(exec, given);
+
+    if (result == CUDA_SUCCESS)
+        gpu_graph_launch_note(stream, context);
+    return result;
+}
+
+static CUresult CUDAAPI launch_graph(CUgraphExec exec, CUstream stream)
+{
+    return note_launch(real_launch, exec, stream, stream);
+}
+
+static CUresult CUDAAPI launch_graph_ptsz(CUgraphExec exec, CUstream stream)
+{
+    return note_launch(real_launch_ptsz, exec, stream, stream ? stream : CU_STREAM_PER_THREAD);
+}
+
+#define IMPORT(name, symbol, type, device) {symbol, (void (*)(void))free_##name},
+static const struct gpu_import imports[] = {
+    FREES(IMPORT){"cuGraphLaunch", (void (*)(void))launch_graph},
+    {"cuGraphLaunch_ptsz", (void (*)(void))launch_graph_ptsz},
+};
+
+static void find_real(void *driver)
+{
+#define FIND(name, symbol, type, device) *(void **)&real_##name = gpu_symbol(driver, symbol);
+    FREES(FIND)
+    real_launch = (launch_fn)gpu_symbol(driver, "cuGraphLaunch");
+    real_launch_ptsz = (launch_fn)gpu_symbol(driver, "cuGraphLaunch_ptsz");
+}
+
+void gpu_linked_calls_take_over(void)
+{
+    static _Atomic bool is_done;
+    bool is_found[BASE_COUNT(imports)];
+    void *driver;
+
+    if (atomic_exchange(&is_done, true))
+        return;
+    base_loader_lock();
+    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (driver) {
+        find_real(driver);
+        for (const struct link_map *map = gpu_imports_first_library(); map; map = map->l_next)
+            if (!gpu_symbol_is_for_driver(map->l_name))
+                gpu_imports_redirect(map, imports, BASE_COUNT(imports), is_found);
+    }
+    base_loader_unlock();
+}
