@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank destroys a context while another rank's stream waits for a message that it sends afterwards, for which CUDA would wait.
+ * A rank destroys a context while another rank's stream waits for a message that it sends afterwards, for which CUDA would wait,
+ * and cannot destroy it again.
  * Memory that was freed in that context is not given back a second time, after later memory has got its address.
  */
 #include "enqueue.h"
@@ -41,10 +42,13 @@ static void free_while_capturing(CUdeviceptr memory)
 static void end_context(void)
 {
     CUcontext own;
+    CUresult result;
 
     GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
     free_while_capturing(allocate_there());
     GTEST_CU(cuCtxDestroy(own));
+    result = cuCtxDestroy(own);
+    MTEST_CHECK(result == CUDA_ERROR_INVALID_CONTEXT, "a destroyed context was destroyed: %d", (int)result);
     GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
 }
 

@@ -73,12 +73,16 @@ bool gpu_context_is_lost(CUcontext context, uint64_t since)
     return entry && atomic_load(&entry->ended) > since;
 }
 
-static CUresult CUDAAPI set_current(CUcontext context)
+bool gpu_context_is_gone(CUcontext context)
 {
     const struct entry *entry = context && BASE_UNLIKELY(gpu_context_count_ends() > 0) ? find(context) : NULL;
 
-    return entry && atomic_load(&entry->is_gone) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                                 : real_set_current(context);
+    return entry && atomic_load(&entry->is_gone);
+}
+
+static CUresult CUDAAPI set_current(CUcontext context)
+{
+    return gpu_context_is_gone(context) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : real_set_current(context);
 }
 
 void gpu_driver_guard_contexts(struct gpu_driver *driver)

@@ -128,6 +128,9 @@ void gpu_context_begins(CUcontext context, bool is_same);
 uint64_t gpu_context_count_ends(void);
 bool gpu_context_is_lost(CUcontext context, uint64_t since);
 
+/* True if the context with this handle has been destroyed, and no other has got the handle. */
+bool gpu_context_is_gone(CUcontext context);
+
 /* True if this is device memory, and the driver's synchronous calls on it may return early: without
  * CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, or where that has no effect. (device.c) */
 bool gpu_memory_may_be_late(CUdeviceptr address);

@@ -301,10 +301,13 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
 {
     struct gpu_rank_context *rank = own();
     CUcontext before = rank ? gpu_context_current() : NULL;
-    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
     bool may_end = gpu_driver.cuCtxGetCurrent && context && !gpu_rank_is_primary(context);
     CUresult result;
+    int hold;
 
+    if (gpu_context_is_gone(context)) /* a thread may not have destroyed it yet */
+        return CUDA_ERROR_INVALID_CONTEXT;
+    hold = gpu_resident_hold(GPU_RESIDENT_ALL);
     if (may_end) {
         gpu_context_ends(context);
         gpu_graph_launches_forget(context);
