@@ -52,8 +52,8 @@ static bool may_wait(CUgraphNode node, type_fn type_of)
            (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
 }
 
-/* True if the graph may have operations of MPI. */
-static bool has_operations(CUgraph graph)
+/* True if a node of the graph is such. if_unknown: the result where the nodes are not known. */
+static bool has_node(CUgraph graph, bool (*is_such)(CUgraphNode, type_fn), bool if_unknown)
 {
     nodes_fn nodes_of = (nodes_fn)gpu_driver_find("cuGraphGetNodes");
     type_fn type_of = (type_fn)gpu_driver_find("cuGraphNodeGetType");
@@ -62,13 +62,55 @@ static bool has_operations(CUgraph graph)
     size_t n = 0;
 
     if (!nodes_of || !type_of || nodes_of(graph, NULL, &n) != CUDA_SUCCESS)
-        return true;
+        return if_unknown;
     nodes = base_malloc((n + 1) * sizeof(CUgraphNode), "the nodes of a graph");
-    is_found = n > 0 && nodes_of(graph, nodes, &n) != CUDA_SUCCESS;
+    if (n > 0 && nodes_of(graph, nodes, &n) != CUDA_SUCCESS) {
+        free(nodes);
+        return if_unknown;
+    }
     for (size_t i = 0; i < n && !is_found; i++)
-        is_found = may_wait(nodes[i], type_of);
+        is_found = is_such(nodes[i], type_of);
     free(nodes);
     return is_found;
+}
+
+/* True if the graph may have operations of MPI. */
+static bool has_operations(CUgraph graph)
+{
+    return has_node(graph, may_wait, true);
+}
+
+/* ---- Graphs that kernels launch ---- */
+
+/* True if the node is one of the library's, or has one. */
+static bool is_operation(CUgraphNode node, type_fn type_of)
+{
+    CUresult(CUDAAPI * child_of)(CUgraphNode, CUgraph *);
+    CUgraphNodeType type;
+    CUgraph child;
+
+    if (type_of(node, &type) != CUDA_SUCCESS)
+        return false;
+    if (type != CU_GRAPH_NODE_TYPE_GRAPH)
+        return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||
+               (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
+    child_of = (CUresult(CUDAAPI *)(CUgraphNode, CUgraph *))gpu_driver_find("cuGraphChildGraphNodeGetGraph");
+    return child_of && child_of(node, &child) == CUDA_SUCCESS && has_node(child, is_operation, false);
+}
+
+/* Nobody sees when a kernel launches a graph, so frees of memory could not wait for its operations of MPI. CUDA does not
+ * let kernels launch graphs with waits, either. */
+static bool is_refused(CUgraph graph, unsigned long long flags)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+
+    if (BASE_LIKELY(!(flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)) || !atomic_load(&gpu_graphs_wait) ||
+        !has_node(graph, is_operation, false))
+        return false;
+    if (!atomic_flag_test_and_set(&has_said))
+        base_log("cuGraphInstantiate: a graph with operations of MPI cannot be launched by kernels "
+                 "(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)");
+    return true;
 }
 
 /* ---- Uploading ---- */
@@ -163,6 +205,8 @@ CUresult CUDAAPI gpu_api_instantiate_with_flags(CUgraphExec *exec_out, CUgraph g
                                                 unsigned long long flags)
 {
     gpu_guard_prepare();
+    if (is_refused(graph, flags))
+        return CUDA_ERROR_NOT_SUPPORTED;
     return instantiate_and_upload(
         (struct instantiation){.exec_out = exec_out, .graph = graph, .flags = flags}, GPU_CALLER);
 }
@@ -179,6 +223,11 @@ static CUresult instantiate(CUgraphExec *exec_out, CUgraph graph, CUDA_GRAPH_INS
 
     if (!parameters)
         return function(exec_out, graph, parameters);
+    if (is_refused(graph, parameters->flags)) {
+        parameters->hErrNode_out = NULL;
+        parameters->result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (!(parameters->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
         return instantiate_and_upload(
             (struct instantiation){

@@ -155,7 +155,7 @@ FAKE_EXPORT CUresult cuGraphClone(CUgraph *clone_out, CUgraph original)
 /* ---- Executable graphs ---- */
 
 struct fake_exec {
-    struct fake_nodes nodes;
+    struct fake_nodes nodes; /* first, as in a graph: a child node is one */
     cuuint64_t flags;
     int n_refs;              /* its handle, and launches that are under way */
     struct fake_wait latest; /* launch: the next waits for it */
@@ -337,6 +337,19 @@ FAKE_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node_out, CUgraph gra
     pthread_mutex_lock(&fake_lock);
     *node_out = add_node(graph, create_child((struct fake_graph *)child), dependencies, n);
     pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+FAKE_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *child)
+{
+    CUresult error = fake_enter(__func__);
+    const struct fake_op *op = ((struct fake_node *)node)->op;
+
+    if (error)
+        return error;
+    if (op->type != CU_GRAPH_NODE_TYPE_GRAPH)
+        return CUDA_ERROR_INVALID_VALUE;
+    *child = (CUgraph)op->object;
     return CUDA_SUCCESS;
 }
 
