@@ -29,6 +29,9 @@ pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards action
 /* In si_errno of a signal for the handlers that are queued for this OS thread. */
 enum { MARK_QUEUED = INT_MAX };
 
+/* In sival_int of a signal without a value that is recorded in `sent` of its rank. */
+enum { MARK_SENT = 1 };
+
 static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
 
 /* The actions before the first rank's. Guarded by the lock, except for on_signal. */
@@ -182,17 +185,27 @@ static int send_signal(struct image_libc *libc, pid_t tid, int number, const uni
 {
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
     int mark = libc->signals && image_fault_index(number) < 0 ? libc->signals->mark : 0;
+    bool is_recorded;
+    int result;
 
     if (mark && atomic_load(&libc->signals->has_ended))
         return 0;
     if (!value && !mark)
         return (int)syscall(SYS_tgkill, getpid(), tid, number);
+    is_recorded = !value && number > 0 && number < SIGRTMIN && image_signals_are_at(libc->signals, tid);
     info.si_errno = value ? mark : -mark;
     info.si_pid = getpid();
     info.si_uid = getuid();
     if (value)
         info.si_value = *value;
-    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
+    if (is_recorded) {
+        info.si_value.sival_int = MARK_SENT;
+        atomic_fetch_or(&libc->signals->sent, image_signal_bit(number));
+    }
+    result = (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
+    if (is_recorded && result != 0)
+        atomic_fetch_and(&libc->signals->sent, ~image_signal_bit(number));
+    return result;
 }
 
 int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
@@ -246,6 +259,49 @@ static bool run_queued(int number, siginfo_t *info, void *context)
     return is_only;
 }
 
+static void call_one(struct image_libc *target, int number, siginfo_t *info, void *context)
+{
+    if (target->signals && atomic_load(&target->signals->has_ended))
+        return;
+    if (!call_handler_of(target->signals, number, info, context))
+        do_without(target->signals, number, info, context);
+}
+
+static bool is_recorded(const siginfo_t *info)
+{
+    return info->si_code == SI_QUEUE && info->si_errno < 0 && info->si_value.sival_int == MARK_SENT;
+}
+
+static void make_direct(int number, siginfo_t *info_out)
+{
+    *info_out = (siginfo_t){.si_signo = number, .si_code = SI_TKILL};
+    info_out->si_pid = getpid();
+    info_out->si_uid = getuid();
+}
+
+/* Delivers the signals that were sent to single ranks with main threads here: the kernel has merged them with this one. Returns
+ * true if one is for `taker`. */
+static bool run_sent(const struct image_signals *taker, int number, const siginfo_t *info, void *context)
+{
+    uint64_t bit = image_signal_bit(number);
+    int mark = is_recorded(info) ? -info->si_errno : 0; /* its rank may have left this OS thread */
+    bool is_takers = false;
+    pid_t tid = gettid();
+    siginfo_t direct;
+
+    make_direct(number, &direct);
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next)) {
+        if (!(atomic_load(&rank->sent) & bit) || (rank->mark != mark && !image_signals_are_at(rank, tid)) ||
+            !(atomic_fetch_and(&rank->sent, ~bit) & bit))
+            continue;
+        if (rank == taker)
+            is_takers = true;
+        else if (!image_mask_keeps(rank, number, &direct))
+            call_one(rank->libc, number, &direct, context);
+    }
+    return is_takers;
+}
+
 /* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it. */
 static bool call_all(struct image_signals *except, int number, siginfo_t *info, void *context)
 {
@@ -262,22 +318,15 @@ static bool call_all(struct image_signals *except, int number, siginfo_t *info, 
     return is_handled;
 }
 
-static void call_one(struct image_libc *target, int number, siginfo_t *info, void *context)
-{
-    if (target->signals && atomic_load(&target->signals->has_ended))
-        return;
-    if (!call_handler_of(target->signals, number, info, context))
-        do_without(target->signals, number, info, context);
-}
-
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
  * all ranks', as if each were a process. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct image_libc *target;
-    bool before = is_for_thread;
+    bool before = is_for_thread, is_done = is_recorded(info);
 
-    if (run_queued(number, info, context))
+    run_sent(NULL, number, info, context);
+    if (is_done || run_queued(number, info, context))
         return;
     is_for_thread = info->si_code == SI_TKILL && image_thread_own && !image_is_on_rank();
     target = target_of(number, info);
@@ -295,16 +344,19 @@ void image_signals_run(struct image_signals *rank, int number, siginfo_t *info)
 
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info)
 {
+    bool is_takers = run_sent(taker, number, info, NULL), is_done = is_recorded(info);
     struct image_signals *marked;
 
-    if (run_queued(number, info, NULL))
-        return false;
+    if (is_done || run_queued(number, info, NULL)) {
+        make_direct(number, info);
+        return is_takers;
+    }
     marked = take_mark(info);
     if (!marked && info->si_code != SI_TKILL)
         call_all(taker, number, info, NULL);
     else if (marked && marked != taker && !image_mask_keeps(marked, number, info))
         call_one(marked->libc, number, info, NULL);
-    return !marked || marked == taker;
+    return !marked || marked == taker || is_takers;
 }
 
 /* Finds or makes the rank's element of the list. With the lock held; NULL: no memory. */
@@ -361,6 +413,7 @@ void image_signals_forget(struct image_libc *libc)
     atomic_store(&libc->signals->awaited, 0);
     atomic_store(&libc->signals->was_awaited, 0);
     atomic_store(&libc->signals->queued, 0);
+    atomic_store(&libc->signals->sent, 0);
     memset(libc->signals->is_set, 0,
            sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */
 }

@@ -50,6 +50,7 @@ struct image_signals {
     atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
     _Atomic uint64_t
         queued; /* its handlers have to run for these on the OS thread of its main thread, which has been sent one */
+    _Atomic uint64_t sent;        /* to its main thread alone, and have not come yet */
     _Atomic uint64_t blocked;     /* by its main thread */
     _Atomic uint64_t pending;     /* of these: they have come to the process, or to the rank */
     _Atomic uint64_t awaited;     /* the main thread waits for these in sigwait */
