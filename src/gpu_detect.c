@@ -2,15 +2,17 @@
  *
  * gpu_detect.c: a cache of the driver's answers about addresses. See gpu_detect.h.
  *
- * One cache per thread: a table by page, whose entries point to a range. An entry becomes invalid when the
- * driver has changed the address space since its creation (gpu_map_count); host memory becomes device
- * memory, or the reverse, in no other way. Events that invalidate an entry:
+ * One cache per thread: a table by page, or by 512 bytes where a range begins or ends within the page. Its
+ * entries point to a range. An entry becomes invalid when the driver has changed the address space since its
+ * creation (gpu_map_count); host memory becomes device memory, or the reverse, in no other way. Events that
+ * invalidate an entry:
  *
  *      cudaFree, cudaFreeHost of large memory, cudaMallocManaged,         the count rises
  *      pools and reservations that end, new memory at an address
  *      that was the host's
  *      cudaFree and cudaMalloc of small memory, cudaFreeAsync,            the kind stays, the buffer's id
- *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister           differs: gpu_resolve asks
+ *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister           differs: gpu_resolve asks if
+ *                                                                         gpu_change_count has risen
  *
  * An address that the driver does not know is host memory in the cache only if the CPU can read it and it
  * is not in a mapping of the driver: within its mappings, allocations come and go unnoticed. The driver
@@ -28,10 +30,13 @@
 
 #include "base/log.h"
 
-#define SETS 512u /* sets of the table; power of two */
-#define WAYS 2
-#define RANGES 128
+/* Room for the buffers of 16 ranks with 60 each, which a PE may serve: 150 KiB. */
+#define SET_BITS 10
+#define SETS (1u << SET_BITS)
+#define WAYS 4
+#define RANGES 1024
 #define PAGE_SHIFT 12
+#define GRAIN_SHIFT 9 /* cuMemAlloc aligns to 512 bytes */
 
 static void *const nothing = NULL;
 void *const *_Atomic gpu_hint BASE_CACHE_ALIGNED = &nothing;
@@ -44,10 +49,11 @@ atomic_bool gpu_is_active;
 struct known {
     struct gpu_range range;
     uint64_t map_count;
+    uint64_t changes; /* gpu_change_count when the driver last confirmed the buffer; 0: ask again */
 };
 
 struct entry {
-    uintptr_t page;
+    uintptr_t key; /* page_key or grain_key of the addresses that it is for */
     uint64_t map_count;
     const struct gpu_range *range; /* one of `ranges`, or `host` */
 };
@@ -96,7 +102,7 @@ static BASE_COLD struct cache *make_cache(void)
 
     cache->last = &cache->ranges[0];
     for (unsigned i = 0; i < SETS * WAYS; i++)
-        cache->entries[i / WAYS][i % WAYS].page = UINTPTR_MAX;
+        cache->entries[i / WAYS][i % WAYS].key = UINTPTR_MAX;
     cache_of_thread = cache;
     return cache;
 }
@@ -106,20 +112,54 @@ static inline struct cache *cache_self(void)
     return BASE_LIKELY(cache_of_thread != NULL) ? cache_of_thread : make_cache();
 }
 
-/* The set of a page. Ranks' stacks and copies are at equal distances, so higher bits count, too. */
-static inline struct entry *set_of(struct cache *cache, uintptr_t page)
+static inline uintptr_t page_key(uintptr_t at)
 {
-    return cache->entries[(page ^ page >> 9 ^ page >> 18) & (SETS - 1)];
+    return at >> PAGE_SHIFT;
 }
 
-/* Stores the range of a page's addresses, in place of its set's oldest entry. */
-static void remember(struct cache *cache, uintptr_t page, uint64_t map_count, const struct gpu_range *range)
+/* Of small buffers several lie in a page. */
+static inline uintptr_t grain_key(uintptr_t at)
 {
-    struct entry *entries = set_of(cache, page);
+    return at >> GRAIN_SHIFT | (uintptr_t)1 << 63;
+}
 
-    if (entries[0].page != page)
-        entries[1] = entries[0];
-    entries[0] = (struct entry){page, map_count, range};
+/* Ranks' stacks and copies are at equal distances, so all bits of the key count. */
+static inline struct entry *set_of(struct cache *cache, uintptr_t key)
+{
+    return cache->entries[key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SET_BITS)];
+}
+
+/* True if all addresses of the page are in the range. */
+static inline bool is_whole_page(const struct gpu_range *range, uintptr_t at)
+{
+    uintptr_t page = at >> PAGE_SHIFT << PAGE_SHIFT;
+
+    return range->from <= page && range->to - page >= (uintptr_t)1 << PAGE_SHIFT;
+}
+
+/* The place of a key in its set: where it is, or the last one. */
+static inline int place_of(const struct entry *entries, uintptr_t key)
+{
+    int i = 0;
+
+    while (i < WAYS - 1 && entries[i].key != key)
+        i++;
+    return i;
+}
+
+/* Stores the range of the addresses near this one, in place of its set's oldest entry. */
+static void remember(struct cache *cache, uintptr_t at, uint64_t map_count, const struct gpu_range *range)
+{
+    uintptr_t page = page_key(at), key = is_whole_page(range, at) ? page : grain_key(at);
+    struct entry *entries = set_of(cache, page);
+    int i = place_of(entries, page);
+
+    if (key != page && entries[i].key == page) /* it was in a range that has ended */
+        entries[i].key = UINTPTR_MAX;
+    entries = set_of(cache, key);
+    for (i = place_of(entries, key); i > 0; i--)
+        entries[i] = entries[i - 1];
+    entries[0] = (struct entry){key, map_count, range};
 }
 
 static inline bool is_inside(const struct gpu_range *range, uintptr_t at)
@@ -127,10 +167,30 @@ static inline bool is_inside(const struct gpu_range *range, uintptr_t at)
     return at >= range->from && at < range->to;
 }
 
+/* The entry for an address; NULL: none, or it is out of date. */
+static inline const struct entry *look_up(struct cache *cache, uintptr_t at, uintptr_t key,
+                                          uint64_t map_count)
+{
+    const struct entry *entries = set_of(cache, key);
+    const struct entry *entry = &entries[place_of(entries, key)];
+
+    return BASE_LIKELY(entry->key == key && entry->map_count == map_count && is_inside(entry->range, at))
+               ? entry
+               : NULL;
+}
+
+/* gpu_change_count, if it shows that a buffer has ended; else 0. */
+static uint64_t changes_now(void)
+{
+    uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);
+
+    return gpu_detect_source->notices_frees() ? changes : 0;
+}
+
 /* Queries the driver and stores the answer. The caller read map_count before. */
 static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t map_count)
 {
-    struct known answer = {.map_count = map_count};
+    struct known answer = {.map_count = map_count, .changes = changes_now()};
     struct known *known;
 
     cache->counts.queries++;
@@ -138,22 +198,28 @@ static const struct gpu_range *ask(struct cache *cache, uintptr_t at, uint64_t m
     if (answer.range.buffer == 0) {
         enum gpu_owner owner = gpu_detect_source->owner(at);
         if (owner == GPU_OWNER_HOST)
-            remember(cache, at >> PAGE_SHIFT, map_count, &host);
+            remember(cache, at, map_count, &host);
         return owner == GPU_OWNER_HOST ? &host : owner == GPU_OWNER_NOBODY ? &nowhere : &host_for_now;
     }
     known = &cache->ranges[cache->next_range++ % RANGES];
     *known = answer;
     cache->last = known;
-    remember(cache, at >> PAGE_SHIFT, map_count, &known->range);
+    remember(cache, at, map_count, &known->range);
     return &known->range;
 }
 
 static BASE_NOINLINE const struct gpu_range *find_slowly(struct cache *cache, uintptr_t at,
                                                          uint64_t map_count)
 {
+    const struct entry *entry = look_up(cache, at, grain_key(at), map_count);
+
+    if (entry) {
+        cache->counts.hits++;
+        return entry->range;
+    }
     cache->counts.misses++;
     if (cache->last->map_count == map_count && is_inside(&cache->last->range, at)) {
-        remember(cache, at >> PAGE_SHIFT, map_count, &cache->last->range);
+        remember(cache, at, map_count, &cache->last->range);
         return &cache->last->range;
     }
     return ask(cache, at, map_count);
@@ -164,16 +230,33 @@ const struct gpu_range *gpu_find(const void *addr)
     struct cache *cache = cache_self();
     uintptr_t at = (uintptr_t)addr;
     uint64_t map_count = atomic_load_explicit(&gpu_map_count, memory_order_acquire);
-    const struct entry *entry = set_of(cache, at >> PAGE_SHIFT);
+    const struct entry *entry = look_up(cache, at, page_key(at), map_count);
 
-    if (entry->page != at >> PAGE_SHIFT)
-        entry++;
-    if (BASE_LIKELY(entry->page == at >> PAGE_SHIFT && entry->map_count == map_count &&
-                    is_inside(entry->range, at))) {
+    if (BASE_LIKELY(entry != NULL)) {
         cache->counts.hits++;
         return entry->range;
     }
     return find_slowly(cache, at, map_count);
+}
+
+/* The cache's struct of a range that has a buffer. */
+static struct known *known_of(const struct gpu_range *range)
+{
+    return BASE_CONTAINER((struct gpu_range *)(uintptr_t)range, struct known, range);
+}
+
+/* The driver confirms the buffer, unless it has since memory was last freed or mapped. */
+static bool is_confirmed(struct known *known, uintptr_t at)
+{
+    uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);
+
+    if (known->changes == changes)
+        return true;
+    changes = changes_now();
+    if (gpu_detect_source->query_buffer(at) != known->range.buffer)
+        return false;
+    known->changes = changes;
+    return true;
 }
 
 const struct gpu_range *gpu_resolve(const void *addr)
@@ -181,20 +264,20 @@ const struct gpu_range *gpu_resolve(const void *addr)
     const struct gpu_range *range = gpu_find(addr);
     uintptr_t at = (uintptr_t)addr;
 
-    if (range->buffer && gpu_detect_source->query_buffer(at) == range->buffer)
+    if (range->buffer && is_confirmed(known_of(range), at))
         return range;
     return ask(cache_self(), at, atomic_load_explicit(&gpu_map_count, memory_order_acquire));
 }
 
 void gpu_facts_collect(struct gpu_facts *facts, const void *addr)
 {
-    uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);
+    uint64_t changes = changes_now();
     const struct gpu_range *range = gpu_find(addr);
 
     if (range->buffer)
         range = gpu_resolve(addr);
     facts->range = *range;
-    facts->changes = (range->buffer || range == &host) && gpu_detect_source->notices_frees() ? changes : 0;
+    facts->changes = range->buffer || range == &host ? changes : 0;
 }
 
 void gpu_detect_init(void)

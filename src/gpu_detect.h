@@ -7,7 +7,8 @@
  *
  *      gpu_is_device   from the calling PE's cache, 10 ns. Host or device: always right. Which device, and
  *                      how far the allocation goes: as it was when it was cached
- *      gpu_resolve     the same, compared with the driver (0.1 us)
+ *      gpu_resolve     the same, and the driver confirms it (0.1 us) if memory was freed or mapped since it
+ *                      last did, or if that may go unnoticed
  *      gpu_facts       the exact answer, remembered for an address that is used again and again: a load and a
  *                      comparison while nothing has been freed or mapped
  */

@@ -132,21 +132,97 @@ END_TEST
 
 START_TEST(more_memory_than_the_cache_remembers)
 {
-    CUdeviceptr device[600];
-    char *pageable[600];
+    static CUdeviceptr device[3000];
+    static char *pageable[3000];
 
     begin();
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 3000; i++) {
         device[i] = allocate(3000);
         pageable[i] = malloc(3000);
     }
-    for (int i = 0, at = 0; i < 20000; i++, at = (at * 7 + 11 + i) % 600) {
+    for (int i = 0, at = 0; i < 20000; i++, at = (at * 7 + 11 + i) % 3000) {
         check_kind(device[at] + (CUdeviceptr)i % 3000, GPU_MEMORY_DEVICE);
         ck_assert_uint_eq(gpu_find((void *)(device[at] + 1))->from, device[at]);
         check_kind((CUdeviceptr)pageable[at], GPU_MEMORY_HOST);
     }
-    for (int i = 0; i < 600; i++)
+    for (int i = 0; i < 3000; i++)
         free(pageable[i]);
+}
+END_TEST
+
+START_TEST(small_buffers_of_a_page_ask_nobody)
+{
+    CUdeviceptr device[64];
+    int n_calls = 0;
+
+    begin();
+    for (int i = 0; i < 64; i++)
+        device[i] = allocate(i % 3 ? 512 : 1000);
+    for (int round = 0; round < 2; round++) {
+        n_calls = fakecuda_calls("cuPointerGetAttributes");
+        for (int i = 0; i < 64; i++) {
+            check_kind(device[i], GPU_MEMORY_DEVICE);
+            ck_assert_uint_eq(gpu_find((void *)(device[i] + 511))->from, device[i]);
+        }
+    }
+    ck_assert_int_eq(fakecuda_calls("cuPointerGetAttributes"), n_calls);
+}
+END_TEST
+
+/* The small ones come where the large one was, so its page was known as a whole. */
+START_TEST(small_buffers_where_a_large_one_was)
+{
+    CUdeviceptr large, device[64];
+    int n_calls, n_inside = 0;
+
+    begin();
+    large = allocate(64 * 512);
+    for (int i = 0; i < 64; i++)
+        check_range(large + 512 * (CUdeviceptr)i, large, 64 * 512, 0);
+    ck_assert_int_eq(cuMemFree(large), 0);
+    for (int i = 0; i < 64; i++) {
+        device[i] = allocate(500);
+        n_inside += device[i] >= large && device[i] < large + 64 * 512;
+        check_range(device[i], device[i], 500, 0);
+    }
+    ck_assert_int_gt(n_inside, 0);
+    n_calls = fakecuda_calls("cuPointerGetAttributes");
+    for (int i = 0; i < 64; i++)
+        ck_assert_uint_eq(gpu_find((void *)device[i])->from, device[i]);
+    ck_assert_int_eq(fakecuda_calls("cuPointerGetAttributes"), n_calls);
+}
+END_TEST
+
+static bool notices(void)
+{
+    return true;
+}
+
+/* With several ranks the frees of all count. */
+START_TEST(the_driver_confirms_a_buffer_once_until_memory_is_freed)
+{
+    static struct gpu_detect_source source;
+    CUdeviceptr device, other;
+    int n_calls;
+
+    begin();
+    source = *gpu_detect_source;
+    source.notices_frees = notices;
+    gpu_detect_source = &source;
+    device = allocate(1000);
+    check_range(device, device, 1000, 0);
+    n_calls = fakecuda_calls("cuPointerGetAttributes");
+    check_range(device + 100, device, 1000, 0);
+    ck_assert_int_eq(fakecuda_calls("cuPointerGetAttributes"), n_calls);
+    gpu_count_change();
+    for (int i = 0; i < 3; i++)
+        check_range(device, device, 1000, 0);
+    ck_assert_int_eq(fakecuda_calls("cuPointerGetAttributes"), n_calls + 1);
+    ck_assert_int_eq(cuMemFree(device), 0);
+    gpu_count_change();
+    other = allocate(900);
+    ck_assert_uint_eq(other, device);
+    check_range(other, other, 900, 0);
 }
 END_TEST
 
@@ -377,6 +453,9 @@ int main(void)
     tcase_add_test(tests, nothing_is_a_device_before_the_driver_is_initialized);
     tcase_add_test(tests, hits_ask_nobody);
     tcase_add_test(tests, more_memory_than_the_cache_remembers);
+    tcase_add_test(tests, small_buffers_of_a_page_ask_nobody);
+    tcase_add_test(tests, small_buffers_where_a_large_one_was);
+    tcase_add_test(tests, the_driver_confirms_a_buffer_once_until_memory_is_freed);
     tcase_add_test(tests, memory_that_nobody_has_is_not_taken_for_the_hosts);
     tcase_add_test(tests, device_memory_where_host_memory_was);
     tcase_add_test(tests, managed_memory_where_host_memory_was);

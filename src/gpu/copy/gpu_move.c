@@ -318,7 +318,7 @@ static char *find_block(const struct gpu_data *data, size_t skip_bytes, size_t n
 /* True if another buffer is at the address now. */
 static bool is_stale(const struct gpu_data *data, const char *at, const struct gpu_range *range)
 {
-    return !gpu_data_is_known(data, (uintptr_t)at) && gpu_query_buffer((uintptr_t)at) != range->buffer;
+    return !gpu_data_is_known(data, (uintptr_t)at) && gpu_resolve(at)->buffer != range->buffer;
 }
 
 /* Starts the most common move, a copy between two blocks in buffers that are known to be accessible, from

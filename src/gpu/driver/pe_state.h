@@ -11,7 +11,7 @@
 #include "ult/ult.h"
 
 #define GPU_DEVICES_MAX 64
-#define GPU_PLAIN_BUFFERS 64
+#define GPU_PLAIN_BUFFERS 1024
 
 /* The purpose of a queue: kinds of work that would delay each other have separate queues. */
 enum gpu_stream_role {
