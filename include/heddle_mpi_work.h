@@ -27,7 +27,8 @@ typedef struct HEDDLE_Work *AMPI_GPU_Work;
 #define AMPI_GPU_WORK_BUFFERS_MAX 32
 #define AMPI_GPU_WORK_ARGS_MAX 1024
 
-/* A buffer: host memory, or memory of the kind's GPU. The datatype is a block, or rows of equal size at equal distances. */
+/* A buffer: host memory, or memory of the kind's GPU. The datatype is a block, or rows of equal size at equal distances.
+ * Without bytes (count 0): the function gets NULL. */
 struct AMPI_GPU_Work_buffer {
     void *address;
     MPI_Count count;

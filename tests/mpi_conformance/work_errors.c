@@ -47,7 +47,7 @@ static void check_buffers(AMPI_GPU_Work work)
     bad[1].access = 4;
     MTEST_CLASS(AMPI_GPU_Work_submit(work, 4, &one, 2, bad, &request), MPI_ERR_ARG);
     bad[1] = good[1];
-    bad[1].count = 0;
+    bad[1].count = -1;
     MTEST_CLASS(AMPI_GPU_Work_submit(work, 4, &one, 2, bad, &request), MPI_ERR_COUNT);
     bad[1] = good[1];
     bad[1].address = NULL;

@@ -137,11 +137,11 @@ static void run(struct ult_errand *errand)
 {
     struct ampi_work *work = BASE_CONTAINER(errand, struct ampi_work, errand);
     struct AMPI_GPU_Work_block at = {.n_blocks = work->n_blocks};
-    void *buffers[AMPI_GPU_WORK_BUFFERS_MAX];
+    void *buffers[AMPI_GPU_WORK_BUFFERS_MAX] = {NULL};
     uint64_t since_ns = ult_now_ns();
 
     for (int i = 0; i < work->n_buffers; i++)
-        buffers[i] = work->buffers[i].address;
+        buffers[work->buffers[i].place] = work->buffers[i].address;
     at.buffers = buffers;
     work->cpu(work->args, &at);
     work->cpu_ns = ult_now_ns() - since_ns;

@@ -15,7 +15,7 @@
 static size_t args_bytes_of(const struct ampi_work *work)
 {
     return base_round_up(work->kind->args_bytes, 16) +
-           base_round_up((size_t)work->n_buffers * sizeof(uint64_t), 16);
+           base_round_up((size_t)work->n_places * sizeof(uint64_t), 16);
 }
 
 size_t ampi_work_table_bytes(const struct ampi_work *work)
@@ -90,9 +90,11 @@ static size_t fill_entry(unsigned char *table, struct HEDDLE_Work_entry *entry, 
         (struct HEDDLE_Work_entry){first_block, work->n_blocks, (uint32_t)at, (uint32_t)(at + args_bytes)};
     if (work->kind->args_bytes > 0)
         memcpy(table + at, work->args, work->kind->args_bytes);
+    memset(addresses, 0, (size_t)work->n_places * sizeof *addresses);
     for (int i = 0; i < work->n_buffers; i++) {
         const struct ampi_work_buffer *buffer = &work->buffers[i];
-        addresses[i] = buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
+        addresses[buffer->place] =
+            buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
     }
     return at + args_bytes_of(work);
 }

@@ -84,6 +84,7 @@ struct ampi_work_handle {
 struct ampi_work_buffer {
     struct ampi_rows rows;
     int access;
+    int place;                     /* its number in the submission */
     bool is_device;                /* memory of the kind's GPU */
     struct ampi_work_entry *entry; /* while it is taken, until the launch */
     void *address; /* the buffer as the program gave it: rows.from, less the type's lower bound */
@@ -97,6 +98,7 @@ struct ampi_work {
     struct ampi_rank *owner;
     int n_buffers;
     struct ampi_work_buffer *buffers;
+    int n_places;  /* RUN: buffers of the submission; those without bytes are not among n_buffers */
     bool is_apart; /* no buffer begins within another one */
     int error;     /* MPI's class */
     int gpu_error; /* CUDA's: then `error` comes from it */

@@ -208,6 +208,7 @@ static int read_memory(const struct ampi_work_kind *kind, int i, struct ampi_wor
     return MPI_SUCCESS;
 }
 
+/* A buffer without bytes has no rows. */
 static int read_buffer(const struct ampi_work_kind *kind, int i, const struct AMPI_GPU_Work_buffer *given,
                        struct ampi_work_buffer *buffer)
 {
@@ -218,12 +219,13 @@ static int read_buffer(const struct ampi_work_kind *kind, int i, const struct AM
                                given->access, i);
     if (!type || !type->is_committed)
         return ampi_raise_self(MPI_ERR_TYPE, "the datatype of buffer %d is not valid, or not committed", i);
-    if (given->count < 1 || type->size_bytes < 1 || ampi_type_is_too_much(type, given->count))
-        return ampi_raise_self(MPI_ERR_COUNT, "buffer %d is empty, or too large: %lld elements", i,
-                               (long long)given->count);
+    if (given->count < 0 || ampi_type_is_too_much(type, given->count))
+        return ampi_raise_self(MPI_ERR_COUNT, "buffer %d has %lld elements", i, (long long)given->count);
+    *buffer = (struct ampi_work_buffer){.access = given->access, .address = given->address, .place = i};
+    if (given->count == 0 || type->size_bytes == 0)
+        return MPI_SUCCESS;
     if (!ampi_type_is_address(type, given->address))
         return ampi_raise_self(MPI_ERR_BUFFER, "the address of buffer %d is NULL", i);
-    *buffer = (struct ampi_work_buffer){.access = given->access, .address = given->address};
     if (!ampi_rows_of_type(given->address, given->count, type, &buffer->rows))
         return ampi_raise_self(
             MPI_ERR_TYPE, "the datatype of buffer %d is not one of rows of equal size at equal distances", i);
@@ -237,7 +239,8 @@ static int check_overlap(const struct ampi_work *work)
             if ((work->buffers[i].access | work->buffers[j].access) & AMPI_GPU_WORK_WRITE &&
                 ampi_rows_overlap(&work->buffers[i].rows, &work->buffers[j].rows))
                 return ampi_raise_self(
-                    MPI_ERR_BUFFER, "buffers %d and %d overlap, and the request writes to %s", j, i,
+                    MPI_ERR_BUFFER, "buffers %d and %d overlap, and the request writes to %s",
+                    work->buffers[j].place, work->buffers[i].place,
                     work->buffers[i].access & work->buffers[j].access & AMPI_GPU_WORK_WRITE ? "both"
                                                                                             : "one of them");
     return MPI_SUCCESS;
@@ -270,7 +273,7 @@ static struct ampi_work *take_work(struct ampi_work_pe *pe, size_t args_bytes, i
         room_bytes = work->room_bytes;
     }
     *work =
-        (struct ampi_work){.what = AMPI_WORK_RUN, .pe = pe, .n_buffers = n_buffers, .room_bytes = room_bytes};
+        (struct ampi_work){.what = AMPI_WORK_RUN, .pe = pe, .n_places = n_buffers, .room_bytes = room_bytes};
     work->args = (char *)work + base_round_up(sizeof *work, 16);
     work->buffers = (struct ampi_work_buffer *)(void *)((char *)work->args + args_room);
     return work;
@@ -302,12 +305,16 @@ static int fill(struct ampi_work *work, const struct AMPI_GPU_Work_buffer buffer
 {
     int error = MPI_SUCCESS;
 
-    for (int i = 0; i < work->n_buffers && !error; i++)
-        error = read_buffer(work->kind, i, &buffers[i], &work->buffers[i]);
+    work->n_buffers = 0;
+    for (int i = 0; i < work->n_places && !error; i++) {
+        struct ampi_work_buffer *buffer = &work->buffers[work->n_buffers];
+        error = read_buffer(work->kind, i, &buffers[i], buffer);
+        work->n_buffers += !error && buffer->rows.n > 0;
+    }
     for (int i = 0; i < work->n_buffers && !error; i++)
         if (work->buffers[i].is_device && work->kind->device < 0)
-            error =
-                ampi_raise_self(MPI_ERR_BUFFER, "buffer %d is in GPU memory, but the kind has no kernel", i);
+            error = ampi_raise_self(MPI_ERR_BUFFER, "buffer %d is in GPU memory, but the kind has no kernel",
+                                    work->buffers[i].place);
     return error ? error : check_overlap(work);
 }
 
@@ -343,7 +350,7 @@ static int submit(struct ampi_rank *self, AMPI_GPU_Work kind, int blocks, const 
     work->n_blocks = (unsigned)blocks;
     if (handle->kind->args_bytes > 0)
         memcpy(work->args, args, handle->kind->args_bytes);
-    for (int i = 0; i < n_buffers; i++)
+    for (int i = 0; i < work->n_buffers; i++)
         if (!work->buffers[i].is_device)
             ampi_work_widen(&work->buffers[i].rows);
     work->is_apart = are_apart(work);
