@@ -30,11 +30,12 @@
 
 #include "base/log.h"
 
-/* Room for the buffers of 16 ranks with 60 each, which a PE may serve: 150 KiB. */
+/* Room for the buffers of 16 ranks with 30 each, which a PE may serve: 210 KiB. Four times as many ranges, because each
+ * miss overwrites one, which causes another miss if it is in use. */
 #define SET_BITS 10
 #define SETS (1u << SET_BITS)
 #define WAYS 4
-#define RANGES 1024
+#define RANGES 2048
 #define PAGE_SHIFT 12
 #define GRAIN_SHIFT 9 /* cuMemAlloc aligns to 512 bytes */
 
@@ -245,7 +246,8 @@ static struct known *known_of(const struct gpu_range *range)
     return BASE_CONTAINER((struct gpu_range *)(uintptr_t)range, struct known, range);
 }
 
-/* The driver confirms the buffer, unless it has since memory was last freed or mapped. */
+/* The driver confirms the buffer, unless it has since memory was last freed, allocated or mapped. Allocations count
+ * because a free counts only after the driver's call, when another rank may have got the address. */
 static bool is_confirmed(struct known *known, uintptr_t at)
 {
     uint64_t changes = atomic_load_explicit(&gpu_change_count, memory_order_acquire);

@@ -72,7 +72,7 @@ extern const struct gpu_detect_source *gpu_detect_source;
 /* Number of changes of the address space by the driver. */
 extern _Atomic uint64_t gpu_map_count;
 
-/* The same, and number of calls that ended memory without such a change; from 1. */
+/* The same, and number of calls that ended or allocated memory without such a change; from 1. */
 extern _Atomic uint64_t gpu_change_count;
 
 /* *gpu_hint is non-NULL once the driver is, or since a library was loaded may be, present. */
@@ -111,7 +111,7 @@ static inline int gpu_range_device(struct gpu_range range)
     return range.memory == GPU_MEMORY_MANAGED && range.device < 0 ? 0 : range.device;
 }
 
-/* Counts that memory was freed or mapped. Any thread. */
+/* Counts that memory was freed, allocated or mapped. Any thread. */
 static inline void gpu_count_change(void)
 {
     atomic_fetch_add_explicit(&gpu_change_count, 1, memory_order_seq_cst);

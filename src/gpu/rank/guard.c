@@ -105,17 +105,17 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
  * number of parameters, (their types and names), what is called instead, what the rank does before and afterwards, why) */
 #define BLOCKING(X)                                                                                          \
     X(cuMemAlloc, 3020, 2, (CUdeviceptr *, memory_out, size_t, n_bytes), gpu_deferred_alloc, nothing(),      \
-      nothing(), "takes memory that is given back later")                                                    \
+      gpu_count_change(), "takes memory that is given back later")                                           \
     X(cuMemAllocPitch, 3020, 5,                                                                              \
       (CUdeviceptr *, memory_out, size_t *, pitch_out, size_t, n_bytes, size_t, n_rows, unsigned,            \
        element_bytes),                                                                                       \
-      real.cuMemAllocPitch, nothing(), nothing(), "may block")                                               \
+      real.cuMemAllocPitch, nothing(), gpu_count_change(), "may block")                                      \
     X(cuMemAllocManaged, 6000, 3, (CUdeviceptr *, memory_out, size_t, n_bytes, unsigned, flags),             \
-      real.cuMemAllocManaged, nothing(), nothing(), "may block")                                             \
+      real.cuMemAllocManaged, nothing(), gpu_count_change(), "may block")                                    \
     X(cuMemAllocHost, 3020, 2, (void **, memory_out, size_t, n_bytes), real.cuMemAllocHost, nothing(),       \
-      nothing(), "may block")                                                                                \
+      gpu_count_change(), "may block")                                                                       \
     X(cuMemHostAlloc, 2020, 3, (void **, memory_out, size_t, n_bytes, unsigned, flags), real.cuMemHostAlloc, \
-      nothing(), nothing(), "may block")                                                                     \
+      nothing(), gpu_count_change(), "may block")                                                            \
     X(cuArrayCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY_DESCRIPTOR *, wanted),                 \
       real.cuArrayCreate, nothing(), nothing(), "may block")                                                 \
     X(cuArray3DCreate, 3020, 2, (CUarray *, array_out, const CUDA_ARRAY3D_DESCRIPTOR *, wanted),             \

@@ -41,6 +41,7 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
     error = allocate(kind, n_bytes, &memory);
     if (primary)
         gpu_driver.cuCtxSetCurrent(NULL);
+    gpu_count_change();
     if (!error)
         *memory_out = (void *)(uintptr_t)memory;
     return error;

@@ -146,7 +146,7 @@ static inline bool launches_graph(const char *name)
         gpu_call_end(&call);                                                              \
         if (waits_for_event(#name))                                                       \
             result = gpu_capture_keep_out(&call, result);                                 \
-        if (ends_memory(#name))                                                           \
+        if (ends_memory(#name) || allocates(#name))                                       \
             gpu_count_change();                                                           \
         return result;                                                                    \
     }
