@@ -332,7 +332,7 @@ int main(void)
     Suite *suite = suite_create("gpu_fake_captures");
     TCase *tests = tcase_create("captures");
 
-    tcase_set_timeout(tests, 30);
+    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, captured_work_is_done_at_each_launch);
     tcase_add_test(tests, graphs_have_memory_of_their_own);
     tcase_add_test(tests, events_fork_and_join_captures);

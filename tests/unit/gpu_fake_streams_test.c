@@ -480,7 +480,7 @@ int main(void)
     Suite *suite = suite_create("gpu_fake_streams");
     TCase *tests = tcase_create("streams");
 
-    tcase_set_timeout(tests, 30);
+    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, null_waits_for_blocking_streams_and_they_for_it);
     tcase_add_test(tests, each_thread_has_a_stream);
     tcase_add_test(tests, twins_take_null_for_the_threads_stream);
