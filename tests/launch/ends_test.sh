@@ -88,34 +88,36 @@ for name in INT TERM USR1 HUP; do
 done
 
 # ---- A launcher that does not answer ----
-# silent WHAT words...: mpirun is stopped when the processes have printed a line; what they do next needs it.
+# silent WHAT words...: mpirun is stopped when the processes have printed a line; they go on then, and what they do needs it.
 # shellcheck disable=SC2317 # called by await
 have_given_up() {
     cat "$work"/silent.err.* >"$work/silent.all"
     has_lines 2 'has not replied' "$work/silent.all"
 }
+go=$work/silent.go
 silent() {
     local what=$1 pid
     shift
     rm -f "$work"/silent.*
-    HEDDLE_LAUNCHER_TIMEOUT=2 "$mpirun" --procs 2 -n 2 sh -c 'exec "$@" 2>'"$work/silent.err.\$PMIX_RANK" - "$client" "$@" \
+    HEDDLE_LAUNCHER_TIMEOUT=4 "$mpirun" --procs 2 -n 2 sh -c 'exec "$@" 2>'"$work/silent.err.\$PMIX_RANK" - "$client" "$@" \
         >"$work/silent.out" 2>"$work/silent.err" &
     pid=$!
     await has_lines 2 ready "$work/silent.out"
     kill -STOP $pid
+    : >"$go"
     await have_given_up
     kill -CONT $pid
     wait $pid
-    expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not replied for 2 s: .*$what.*){2}" '' \
+    expect "a launcher that does not answer: $what" 1 "(process [01]: the launcher has not replied for 4 s: .*$what.*){2}" '' \
         sh -c "cat $work/silent.all; exit $?"
 }
-silent PMIx_Init say=ready sleep=600 init barrier finalize
-silent 'the address of process . .PMIx_Get' init say=ready sleep=600 barrier finalize
-expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has been waiting for 1 s for the others to call MPI_Init $' \
-    env HEDDLE_LAUNCHER_TIMEOUT=1 "$mpirun" --procs 2 -n 2 "$client" @0,sleep=2000 init finalize
+silent PMIx_Init say=ready await="$go" init barrier finalize
+silent 'the address of process . .PMIx_Get' init say=ready await="$go" barrier finalize
+expect "a process that waits long for others to call MPI_Init says so, and goes on" 0 '' '^heddle: process 1 of 2 has been waiting for 3 s for the others to call MPI_Init $' \
+    env HEDDLE_LAUNCHER_TIMEOUT=3 "$mpirun" --procs 2 -n 2 "$client" @0,sleep=8000 init finalize
 for limit in abc 0 -5 5s 1.5 99999999999 ''; do
     expect "HEDDLE_LAUNCHER_TIMEOUT=$limit" 2 '' "HEDDLE_LAUNCHER_TIMEOUT=$limit: expected whole seconds" \
         env "HEDDLE_LAUNCHER_TIMEOUT=$limit" "$mpirun" --procs 2 -n 2 "$client" init finalize
 done
-silent PMIx_Abort init say=ready sleep=600 abort=3
+silent PMIx_Abort init say=ready await="$go" abort=3
 finish

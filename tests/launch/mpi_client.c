@@ -15,6 +15,7 @@
  *   overflow         recurses until the stack is full
  *   spin             computes for ever
  *   sleep=MS         sleeps
+ *   await=FILE       waits until the file exists
  *   deaf             ignores SIGTERM, SIGINT and SIGHUP
  *   child=SECONDS    starts a sleep that ignores these signals too
  *   bare=SECONDS     the same without our environment
@@ -151,6 +152,9 @@ static void act(const char *word)
             ;
     else if (IS("sleep"))
         sleep_ms(number);
+    else if (IS("await"))
+        while (access(value, F_OK) != 0)
+            sleep_ms(1);
     else if (IS("deaf"))
         ignore_signals();
     else if (IS("child"))

@@ -23,6 +23,7 @@
  *   cat              copies stdin to stdout
  *   cores            prints the number of the cores it may use
  *   trap=SIGNAL      prints a line whenever the signal comes
+ *   caught           waits until it has come
  *   sleep=MS         sleeps; signals do not end it
  *   deaf             ignores SIGTERM and SIGINT
  *   spawn            starts a process of its own group and session that sleeps for long
@@ -138,7 +139,7 @@ static void sleep_ms(long ms)
 
 static void wait_for_loss(void)
 {
-    for (int i = 0; i < 500 && lost_proc < 0; i++)
+    for (int i = 0; i < 2000 && lost_proc < 0; i++)
         sleep_ms(10);
     printf("process %u heard of the loss of %d\n", self.rank, lost_proc);
 }
@@ -189,12 +190,21 @@ static void print_cores(void)
     printf("\n");
 }
 
+static volatile sig_atomic_t has_come;
+
 static void on_signal(int number)
 {
     char text[32];
     int len = snprintf(text, sizeof text, "signal %d\n", number);
     if (write(1, text, (size_t)len) != len)
         _exit(98);
+    has_come = 1;
+}
+
+static void wait_for_signal(void)
+{
+    for (int i = 0; i < 2000 && !has_come; i++)
+        sleep_ms(10);
 }
 
 static void spawn(void)
@@ -255,6 +265,8 @@ static void act(const char *word)
         print_cores();
     else if (IS("trap"))
         signal((int)number, on_signal);
+    else if (IS("caught"))
+        wait_for_signal();
     else if (IS("sleep"))
         sleep_ms(number);
     else if (IS("deaf"))
