@@ -131,7 +131,7 @@ int main(void)
     int n_failed;
 
     tcase_add_checked_fixture(cases, datatype_rank_start, NULL);
-    tcase_set_timeout(cases, 60);
+    tcase_set_timeout(cases, 200);
     tcase_add_test(cases, as_balanced_as_can_be);
     tcase_add_test(cases, given_dimensions_stay);
     tcase_add_test(cases, large_numbers_take_no_time);

@@ -145,7 +145,7 @@ int main(void)
     Suite *suite = suite_create("gpu_copies");
     TCase *tcase = tcase_create("copies");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, many_copies_at_once);
     tcase_add_test(tcase, what_cannot_be_copied);
     suite_add_tcase(suite, tcase);

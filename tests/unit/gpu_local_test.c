@@ -107,7 +107,7 @@ int main(void)
     Suite *suite = suite_create("gpu_local");
     TCase *tcase = tcase_create("local");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, copies_of_all_sizes_arrive);
     if (fakecuda_is_here())
         tcase_add_test(tcase, larger_copies_go_around_a_busy_gpu);

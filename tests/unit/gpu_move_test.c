@@ -147,7 +147,7 @@ int main(void)
     Suite *suite = suite_create("gpu_move");
     TCase *tcase = tcase_create("move");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, buffers_in_the_place_of_others_are_seen_as_new);
     tcase_add_test(tcase, freed_buffers_are_errors);
     tcase_add_test(tcase, no_context_and_a_broken_one_do_no_harm);

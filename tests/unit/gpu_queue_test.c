@@ -443,7 +443,7 @@ int main(void)
     Suite *suite = suite_create("gpu_queue");
     TCase *tests = tcase_create("queue");
 
-    tcase_set_timeout(tests, 60);
+    tcase_set_timeout(tests, 200);
     tcase_add_test(tests, copies_between_devices_and_host);
     tcase_add_test(tests, copies_where_numbers_cannot_be_written);
     tcase_add_test(tests, copies_on_two_pes);

@@ -157,7 +157,7 @@ int main(void)
     Suite *suite = suite_create("gpu_swap");
     TCase *tcase = tcase_create("swap");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, an_element_changes_if_it_is_as_expected);
     tcase_add_test(tcase, host_targets_and_large_elements_have_no_kernel);
     suite_add_tcase(suite, tcase);

@@ -256,7 +256,7 @@ int main(void)
     int n_failed;
 
     tcase_add_checked_fixture(cases, datatype_rank_start, NULL);
-    tcase_set_timeout(cases, 60);
+    tcase_set_timeout(cases, 200);
     tcase_add_test(cases, operations_agree_with_naive_sets);
     tcase_add_test(cases, strangers_agree_with_naive_sets);
     tcase_add_test(cases, thousands_of_lists_are_found);

@@ -132,7 +132,7 @@ int main(void)
     Suite *suite = suite_create("ult_offload");
     TCase *tcase = tcase_create("threads");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, call_keeps_job_alive);
     tcase_add_test(tcase, calls_of_all_pes);
     suite_add_tcase(suite, tcase);

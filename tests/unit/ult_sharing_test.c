@@ -500,7 +500,7 @@ int main(void)
     Suite *suite = suite_create("ult_sharing");
     TCase *tcase = tcase_create("ult_sharing");
 
-    tcase_set_timeout(tcase, 60);
+    tcase_set_timeout(tcase, 200);
     tcase_add_test(tcase, sleeper_learns_of_timers);
     tcase_add_test(tcase, sleeper_learns_of_sources);
     tcase_add_test(tcase, idle_pe_becomes_shared);
