@@ -19,7 +19,7 @@ shutil.rmtree(work, ignore_errors=True)
 run = subprocess.run(
     [os.path.join(root, "bench", "compare"), "--quick", "--minutes", "1.5", "--heddle", build, "--only", "Heddle", "--only", "Again",
      "--mpi", f"Again={build}/bin/mpicc,{build}/bin/mpirun", "--build", work + "/bin", "--out", work + "/out"],
-    capture_output=True, text=True, timeout=200, check=False)
+    capture_output=True, text=True, timeout=550, check=False)
 wrong = []
 
 
