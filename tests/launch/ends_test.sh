@@ -94,6 +94,9 @@ have_given_up() {
     cat "$work"/silent.err.* >"$work/silent.all"
     has_lines 2 'has not replied' "$work/silent.all"
 }
+# All threads: until the first one has got the signal, under load, the others go on.
+# shellcheck disable=SC2317
+is_stopped() { ! grep -h ^State: /proc/"$1"/task/*/status | grep -qv T; }
 go=$work/silent.go
 silent() {
     local what=$1 pid
@@ -104,6 +107,7 @@ silent() {
     pid=$!
     await has_lines 2 ready "$work/silent.out"
     kill -STOP $pid
+    await is_stopped $pid
     : >"$go"
     await have_given_up
     kill -CONT $pid
