@@ -72,7 +72,7 @@ cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -
 # ---- Reports of running jobs ----
 # starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none
 starts() {
-    local signal=$1
+    signal=$1
     shift
     rm -f go
     timeout 60 "$@" >running.out 2>running.err </dev/null &
@@ -81,8 +81,8 @@ starts() {
     [ "$signal" = - ] || kill "$signal" $(pgrep -P $job)
 }
 
-# matches PATTERN; ends WHAT PATTERN: the running job has printed this, and ends well when the file is there.
-# shellcheck disable=SC2317 # await calls it
+# matches PATTERN; ends WHAT PATTERN: the running job has printed this, and ends well when the file is there. The signal comes again
+# after a second: other ranks may not have been blocked when it came.
 matches() {
     {
         tr '\n' ' ' <running.err
@@ -90,8 +90,14 @@ matches() {
     } | grep -Eq "$1"
 }
 ends() {
-    local shown=yes
-    await matches "$2" || shown=no
+    local shown=no
+    for _ in {1..50}; do
+        for _ in {1..20}; do
+            matches "$2" && shown=yes && break 2
+            sleep 0.05
+        done
+        [ "$signal" = - ] || kill "$signal" $(pgrep -P $job)
+    done
     touch go
     wait $job
     expect "$1: $(cat running.err)" 0 '' '' test "$shown, code $?" = "yes, code 0"
