@@ -35,7 +35,7 @@ expect() {
     local what=$1 code=$2 out=$3 err=$4 got=0 ok=yes
     shift 4
     expect_count=$((expect_count + 1))
-    timeout "${EXPECT_TIMEOUT:-60}" "$@" >"$expect_dir/out" 2>"$expect_dir/err" </dev/null || got=$?
+    timeout "${EXPECT_TIMEOUT:-180}" "$@" >"$expect_dir/out" 2>"$expect_dir/err" </dev/null || got=$?
     [ "$got" = "$code" ] || ok=no
     expect_matches "$out" "$expect_dir/out" || ok=no
     expect_matches "$err" "$expect_dir/err" || ok=no

@@ -91,7 +91,7 @@ for job in "${jobs[@]}"; do
         expect "$fault, $job" 0 '' '*' "$mpirun" $job -x "LD_PRELOAD=$bad" -x BAD_DISK=$fault "$random" 5 5 "$expect_dir"
     done
     # shellcheck disable=SC2086
-    timeout 60 "$mpirun" $job "$files" killed "$expect_dir/file" automatic >"$expect_dir/killed" 2>/dev/null
+    timeout 180 "$mpirun" $job "$files" killed "$expect_dir/file" automatic >"$expect_dir/killed" 2>/dev/null
     n=$(awk '/^synced/ { n = $2 } END { print n + 0 }' "$expect_dir/killed")
     expect "killed after $n records, $job" 0 '' '' "$mpirun" -n 1 "$files" check "$expect_dir/file" "$n"
     [ "$n" -gt 20 ] || expect "records were synced, $job" 0 '' '' false

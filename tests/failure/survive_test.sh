@@ -10,7 +10,7 @@ mpirun=$2
 here=$(dirname "$0")
 # shellcheck source=tools/test_expect.sh
 . "$here/../../tools/test_expect.sh"
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 unset HEDDLE_OPTIONS
 survive=$expect_dir/survive
 "$mpicc" -O1 -o "$survive" "$here/survive.c" -lpthread || exit 1

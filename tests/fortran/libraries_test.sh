@@ -16,7 +16,7 @@ run() {
     shift
     for options in "-n 1" "-n 4 +p 1" "-n 4 --procs 2"; do
         # shellcheck disable=SC2086 # several words
-        timeout 60 "$build/bin/mpirun" $options "$@" >out 2>&1 || {
+        timeout 180 "$build/bin/mpirun" $options "$@" >out 2>&1 || {
             cat out
             echo "FAILED: $what with $options"
             code=1

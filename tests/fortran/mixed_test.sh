@@ -14,7 +14,7 @@ set -u
 for program in ./mixed ./mixed_library; do
     for options in "-n 1" "-n 4 +p 1" "-n 16 +p 2" "-n 4 --procs 2"; do
         # shellcheck disable=SC2086 # several words
-        if ! timeout 60 "$build/bin/mpirun" $options $program >out 2>&1 || [ "$(cat out)" != ok ]; then
+        if ! timeout 180 "$build/bin/mpirun" $options $program >out 2>&1 || [ "$(cat out)" != ok ]; then
             cat out
             echo "FAILED: $program with $options"
             exit 1

@@ -18,7 +18,7 @@ fail() {
 for option in -funderscoring -fno-underscoring -fsecond-underscore; do
     "$build/bin/mpifort" $option "$here/special_f90.f90" -o "special$option" || exit 1
     for ranks in 1 4; do
-        timeout 60 "$build/bin/mpirun" -n $ranks "./special$option" || fail "special_f90 with $option, $ranks ranks"
+        timeout 180 "$build/bin/mpirun" -n $ranks "./special$option" || fail "special_f90 with $option, $ranks ranks"
     done
 done
 
@@ -37,7 +37,7 @@ for option in -O0 -fdefault-real-8 '-fdefault-real-8 -fdefault-double-8'; do
         printf '%s\n' 'program p' "$head" 'if (.not. MPI_WTIME() > 0 .or. .not. MPI_WTICK() < 1) stop 1' 'end' | tr ';' '\n' >time.f90
         # shellcheck disable=SC2086 # several words
         "$build/bin/mpifort" $option time.f90 -o time || exit 1
-        timeout 60 ./time || fail "MPI_WTIME with $option: $head"
+        timeout 180 ./time || fail "MPI_WTIME with $option: $head"
     done
 done
 printf 'call none\n' >wrong.f90

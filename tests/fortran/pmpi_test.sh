@@ -11,7 +11,7 @@ set -u
 "$build/bin/mpifort" "$here/pmpi_tool.f90" "$here/pmpi_app.f90" tool.o -o app || exit 1
 for options in "+p 1" "+p 2" "--procs 2"; do
     # shellcheck disable=SC2086 # several words
-    timeout 60 "$build/bin/mpirun" -n 3 $options ./app >out 2>&1 || {
+    timeout 180 "$build/bin/mpirun" -n 3 $options ./app >out 2>&1 || {
         cat out
         echo "FAILED with $options"
         exit 1

@@ -9,4 +9,4 @@ set -u
 . "$(dirname "$0")/begin.sh"
 "$build/bin/mpicc" -c "$here/reused_request_tool.c" -o tool.o || exit 1
 "$build/bin/mpifort" "$here/reused_request_app.f90" tool.o -o app || exit 1
-timeout 60 "$build/bin/mpirun" -n 2 ./app
+timeout 180 "$build/bin/mpirun" -n 2 ./app

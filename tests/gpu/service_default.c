@@ -10,7 +10,7 @@
 
 #define N_BYTES 1000
 #define ROUNDS 300
-#define WAIT_S 30
+#define WAIT_S 100
 
 /* One message at a time, and one pair at a time: copies that start together are one launch. */
 static void trip(void *buffer)

@@ -7,7 +7,7 @@
 set -u
 # shellcheck source=tests/launch/mpi_client.sh
 . "$(dirname "$0")/mpi_client.sh" "$1" "$2"
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 many=("$mpirun" --procs 2 -n 6 +p 1 "$client") # three ranks per process
 
 # both A B: both are there, in any order: mpirun says what it knows, maybe before the last words of a process come.
@@ -75,7 +75,7 @@ signal() {
     pid=$!
     await has_lines 4 ready "$work/signal.out"
     kill -"$name" $pid
-    timeout 20 tail --pid=$pid -f /dev/null || kill -9 $pid
+    timeout 180 tail --pid=$pid -f /dev/null || kill -9 $pid
     wait $pid
     code=$?
 }

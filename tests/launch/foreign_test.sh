@@ -15,7 +15,7 @@ client=$2
 # shellcheck source=tools/test_expect.sh
 . "$(dirname "$0")/../../tools/test_expect.sh"
 unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID PBS_NODEFILE LSB_DJOB_HOSTFILE
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 work=$expect_dir
 # The other user must be able to run it, whoever may read the build folder.
 other_dir=$(mktemp -d)
@@ -71,7 +71,7 @@ expect "nor is its name in a command line" 0 '' '*' \
 listening >"$work/listening"
 expect "mpirun listens on the loopback interface alone" 0 '^0100007F:[0-9A-F]* $' '' cat "$work/listening"
 expect "a client of another user who knows all is refused" 3 '*' '*' \
-    "${as_other[@]}" env "${variables[@]}" CLAIM_UID=0 timeout 20 "$other_dir/client"
+    "${as_other[@]}" env "${variables[@]}" CLAIM_UID=0 timeout 180 "$other_dir/client"
 end
 expect "and the job goes on" 0 '^exit code 0 2 of 2 right 2 of 2 right $' '' cat "$work/end"
 expect "mpirun says so, once" 0 '^mpirun: a connection to this job was refused[^:]*:[^:]* $' '' cat "$work/job_err"
@@ -87,7 +87,7 @@ for _ in $(seq 200); do
     sleep 0.05
 done
 expect "another user has a connection open" 0 'connected' '' cat "$work/connected"
-(sleep 20 && kill $job) >/dev/null 2>&1 8>&- 9>&- &
+(sleep 150 && kill $job) >/dev/null 2>&1 8>&- 9>&- &
 watchdog=$!
 end
 kill $watchdog

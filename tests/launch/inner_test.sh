@@ -10,7 +10,7 @@ mpirun=$2
 # shellcheck source=tools/test_expect.sh
 . "$(dirname "$0")/../../tools/test_expect.sh"
 unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 here=$(cd "$(dirname "$0")" && pwd)
 work=$expect_dir
 "$1" -O1 -o "$work/inner" "$here/inner.c" || exit 1

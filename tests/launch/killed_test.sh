@@ -12,7 +12,7 @@ if [ "$is_alone" = no ] && unshare --pid --fork --mount --mount-proc true 2>/dev
 fi
 # shellcheck source=tests/launch/mpi_client.sh
 . "$(dirname "$0")/mpi_client.sh" "$1" "$2"
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 [ "$is_alone" = yes ] && mount -t tmpfs none /dev/shm
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"

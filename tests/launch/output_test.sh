@@ -9,7 +9,7 @@
 set -u
 # shellcheck source=tests/launch/mpi_client.sh
 . "$(dirname "$0")/mpi_client.sh" "$1" "$2"
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 
 # ---- Many lines, long lines, all bytes ----
 cat >"$work/check_lines.py" <<'PY'

@@ -139,7 +139,7 @@ static void sleep_ms(long ms)
 
 static void wait_for_loss(void)
 {
-    for (int i = 0; i < 2000 && lost_proc < 0; i++)
+    for (int i = 0; i < 10000 && lost_proc < 0; i++)
         sleep_ms(10);
     printf("process %u heard of the loss of %d\n", self.rank, lost_proc);
 }
@@ -203,7 +203,7 @@ static void on_signal(int number)
 
 static void wait_for_signal(void)
 {
-    for (int i = 0; i < 2000 && !has_come; i++)
+    for (int i = 0; i < 10000 && !has_come; i++)
         sleep_ms(10);
 }
 

@@ -14,7 +14,7 @@ client=$2
 # shellcheck source=tools/test_expect.sh
 . "$(dirname "$0")/../../tools/test_expect.sh"
 unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID PBS_NODEFILE LSB_DJOB_HOSTFILE
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 work=$expect_dir
 
 # The name in the environment of all that this test starts, to find what is left.
@@ -64,7 +64,7 @@ server.bind("\0/tmp/.X11-unix/X0")
 server.listen()
 server.setblocking(False)
 try:
-    subprocess.run(sys.argv[1:], timeout=20, check=True)
+    subprocess.run(sys.argv[1:], timeout=150, check=True)
     server.accept()
 except BlockingIOError:
     print("not asked")

@@ -11,7 +11,7 @@ mpirun=$2
 . "$(dirname "$0")/../../tools/test_expect.sh"
 for name in $(env | grep -oE '^(OMPI_|MV2_|SLURM_|PMI|MPI_LOCAL)[A-Z0-9_]*'); do unset "$name"; done
 unset HEDDLE_OPTIONS
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 here=$(cd "$(dirname "$0")" && pwd)
 work=$expect_dir
 "$1" -O1 -o "$work/rank_env" "$here/rank_env.c" || exit 1

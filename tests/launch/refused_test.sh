@@ -15,7 +15,7 @@ refuse=$3
 # shellcheck source=tools/test_expect.sh
 . "$(dirname "$0")/../../tools/test_expect.sh"
 unset HEDDLE_OPTIONS PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID PBS_NODEFILE LSB_DJOB_HOSTFILE
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 export TMPDIR=$expect_dir/tmp
 mkdir "$TMPDIR"
 

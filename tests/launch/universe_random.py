@@ -95,7 +95,7 @@ def make_history(seed):
 
 def run_history(mpirun, program, seed):
     jobs = make_history(seed)
-    running = [subprocess.Popen([mpirun, '--universe', '--timeout', '60', '--procs', str(job.n_procs), '-n',
+    running = [subprocess.Popen([mpirun, '--universe', '--timeout', '180', '--procs', str(job.n_procs), '-n',
                                  str(job.n_ranks), program, *job.words], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for job in jobs]
     is_right = True

@@ -15,7 +15,7 @@ work=$(cd "$expect_dir" && pwd -P)
 cd "$work" || exit 1
 export HEDDLE_UNIVERSE=test-$$
 folder=/dev/shm/heddle-universe-$(id -u)-$HEDDLE_UNIVERSE
-run=(timeout 60 "$mpirun" --universe)
+run=(timeout 180 "$mpirun" --universe)
 # beside PROCS RANKS WORDS...: a job beside those of expect.
 beside() {
     "${run[@]}" --procs "$1" -n "$2" ./job "${@:3}" >beside 2>beside_err </dev/null &
@@ -49,19 +49,19 @@ expect "MPI_Comm_join" 0 'join: well' '' "${run[@]}" -n 2 ./job join socket
 expect_beside "MPI_Comm_join" 0 'join: well'
 
 beside 2 3 open a accept a talk 0 2 leave 0 close a
-expect "without --universe" 0 'talked to: 3 end: well' '' timeout 60 "$mpirun" -n 2 ./job connect a talk 0 3 leave 0
+expect "without --universe" 0 'talked to: 3 end: well' '' timeout 180 "$mpirun" -n 2 ./job connect a talk 0 3 leave 0
 expect_beside "without --universe" 0 'talked to: 2 end: well'
-expect "an accept without mpirun" 1 '' 'deadlock: .*cannot, without mpirun --universe' timeout 60 ./job open a accept a
+expect "an accept without mpirun" 1 '' 'deadlock: .*cannot, without mpirun --universe' timeout 180 ./job open a accept a
 beside 1 1 create begun await ended
 await test -e begun
 expect "the first number of a job" 0 'lookup: heddle-universe:66:' '' "${run[@]}" -n 1 ./job open a lookup a
 expect "later jobs get the numbers that it did not use" 0 'lookup: heddle-universe:67:' '' "${run[@]}" -n 1 ./job open a lookup a create ended
 wait $job
 rm -f begun ended
-expect "a connect at which no rank accepts is a deadlock" 1 '' 'deadlock: .*MPI_Comm_connect' timeout 60 "$mpirun" -n 2 ./job open a connect a
+expect "a connect at which no rank accepts is a deadlock" 1 '' 'deadlock: .*MPI_Comm_connect' timeout 180 "$mpirun" -n 2 ./job open a connect a
 
 expect "nobody comes, the port is closed, or does not exist" 0 'try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT try: MPI_ERR_PORT' '' \
-    timeout 60 "$mpirun" -n 1 ./job try own open a try own close a try own try heddle-universe:1:0:0
+    timeout 180 "$mpirun" -n 1 ./job try own open a try own close a try own try heddle-universe:1:0:0
 expect "a job outside the universe" 0 'try: MPI_ERR_PORT' '' env HEDDLE_UNIVERSE=none "$mpirun" -n 2 ./job try heddle-universe:1:0:0
 expect "the tags of output" 0 '\[1\]<stdout> rank 1' '' "${run[@]}" --tag-output -n 2 ./job number
 expect "names" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere' '' \

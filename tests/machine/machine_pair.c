@@ -20,7 +20,7 @@
 #include "machine_ucx/machine.h"
 
 /* A message that has not come after this long will not come. */
-#define PATIENCE_MS 8000
+#define PATIENCE_MS 100000
 
 #define LARGE_BYTES ((size_t)3 << 20)
 

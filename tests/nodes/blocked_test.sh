@@ -24,7 +24,7 @@ fi
 nodes_up 2
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
-EXPECT_TIMEOUT=90
+EXPECT_TIMEOUT=180
 ssh=$(nodes_ssh)
 export OMPI_MCA_plm_rsh_agent=$ssh PRTE_MCA_plm_ssh_agent=$ssh OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_oob_tcp_if_include=eth0
 

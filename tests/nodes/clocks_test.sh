@@ -17,7 +17,7 @@ command -v orterun >/dev/null || command -v prterun >/dev/null || exit 77
 nodes_up 2 10.77.0.
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 # shellcheck disable=SC2016 # the file's words
 sed -i 's/"\$number" sh -c/"$number" unshare --time --monotonic 3600 sh -c/' "$(nodes_ssh)"
 OMPI_MCA_plm_rsh_agent=$(nodes_ssh)

@@ -22,7 +22,7 @@ mkdir "$work/folder"
 cd "$work" || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 child="child: 3 ranks, 5 in all, program 0, well, two words in $work"
-ours=(timeout -k 5 60 "$mpirun")
+ours=(timeout -k 5 180 "$mpirun")
 # named NAME: a universe of this name for the jobs that follow.
 named() {
     export HEDDLE_UNIVERSE=$1-$$
@@ -30,7 +30,7 @@ named() {
 }
 # beside command...: a job beside those of expect.
 beside() {
-    timeout -k 5 60 "$@" >beside 2>beside_err </dev/null &
+    timeout -k 5 180 "$@" >beside 2>beside_err </dev/null &
     job=$!
 }
 # connects NAME command...: jobs of this launcher, whose last word is the option for their processes, and of mpirun.
@@ -39,25 +39,25 @@ connects() {
     shift
     named "${name// /_}"
     beside "$@" 2 ./job open a accept a talk 0 3 leave 0 accept a talk 0 2 lost 0 drop 0 accept a talk 0 1 leave 0 close a
-    expect "$name: a job of the same launcher connects" 0 'talked to: 2 end: well' '*' timeout 60 "$@" 3 ./job connect a talk 0 2 leave 0
+    expect "$name: a job of the same launcher connects" 0 'talked to: 2 end: well' '*' timeout 180 "$@" 3 ./job connect a talk 0 2 leave 0
     expect "$name: a job of Heddle's mpirun connects, and is killed" 137 'talked to: 2' 'signal 9' "${ours[@]}" --procs 2 -n 2 ./job connect a talk 0 2 kill
     expect "$name: another one connects" 0 'talked to: 2 end: well' '' "${ours[@]}" -n 1 ./job connect a talk 0 2 leave 0
     expect_beside "$name: the server" 0 'talked to: 3 talked to: 2 lost: MPI_ERR_PROC_ABORTED talked to: 1 end: well'
     beside "${ours[@]}" --procs 2 -n 4 ./job open a accept a talk 0 1 lost 0 drop 0 accept a talk 0 1 leave 0 close a
-    expect "$name: the launcher's job is killed" 137 'talked to: 4' '*' timeout 60 "$@" 1 ./job connect a talk 0 4 kill
-    expect "$name: a job of one process" 0 'talked to: 4 end: well' '*' timeout 60 "$@" 1 ./job connect a talk 0 4 leave 0
+    expect "$name: the launcher's job is killed" 137 'talked to: 4' '*' timeout 180 "$@" 1 ./job connect a talk 0 4 kill
+    expect "$name: a job of one process" 0 'talked to: 4 end: well' '*' timeout 180 "$@" 1 ./job connect a talk 0 4 leave 0
     expect_beside "$name: the server of Heddle's mpirun" 0 'talked to: 1 lost: MPI_ERR_PROC_ABORTED talked to: 1 end: well'
     expect "$name: names and ranks" 0 'lookup: MPI_ERR_NAME publish: success publish: MPI_ERR_SERVICE lookup: nowhere end: well' '*' \
-        timeout 60 "$@" 3 ./job lookup a publish a publish a lookup a env
+        timeout 180 "$@" 3 ./job lookup a publish a publish a lookup a env
     expect "$name: fewer ranks than processes" 0 '*' '2 ranks are fewer than the 4 processes' \
-        sh -c '"$@"; [ $? != 0 ]' - timeout 60 "$@" 4 ./job +vp 2
+        sh -c '"$@"; [ $? != 0 ]' - timeout 180 "$@" 4 ./job +vp 2
     left_over() { ls -d "$folder" 2>/dev/null; }
     expect_nothing_left "$name: jobs that have ended" 200
     unset HEDDLE_UNIVERSE
 }
 
 if command -v mpirun.openmpi >/dev/null; then
-    open=(timeout -k 5 60 mpirun.openmpi --oversubscribe --bind-to none)
+    open=(timeout -k 5 180 mpirun.openmpi --oversubscribe --bind-to none)
     connects "Open MPI's mpirun" "${open[@]}" -np
     named openmpi
     run=("${open[@]}" -np 2 ./spawn)
@@ -108,12 +108,12 @@ if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; the
     trap 'nodes_down; rm -rf "$expect_dir"' EXIT
     unset UCX_TLS
     if nodes_slurm_up 1; then
-        ours=(timeout -k 5 60 "$nodes_dir/run" 1 "$mpirun")
+        ours=(timeout -k 5 180 "$nodes_dir/run" 1 "$mpirun")
         slurm=("$nodes_dir/run" 1 srun --mpi=pmix -N 1 --overcommit)
         connects srun "${slurm[@]}" -n
-        expect "srun does not start processes" 0 'spawn: MPI_ERR_SPAWN' '*' timeout 60 "${slurm[@]}" -n 2 ./spawn ./fixed 2
-        expect "... and says so" 53 '' 'PMIx_Spawn: NOT-SUPPORTED.*mpirun --procs' timeout 60 "${slurm[@]}" -n 2 ./spawn ./fixed 2 '' fatal
-        expect "copies of the program need no launcher" 0 'child: 3 ranks, 5 in all' '*' timeout 60 "${slurm[@]}" -n 2 ./spawn ./other 3
+        expect "srun does not start processes" 0 'spawn: MPI_ERR_SPAWN' '*' timeout 180 "${slurm[@]}" -n 2 ./spawn ./fixed 2
+        expect "... and says so" 53 '' 'PMIx_Spawn: NOT-SUPPORTED.*mpirun --procs' timeout 180 "${slurm[@]}" -n 2 ./spawn ./fixed 2 '' fatal
+        expect "copies of the program need no launcher" 0 'child: 3 ranks, 5 in all' '*' timeout 180 "${slurm[@]}" -n 2 ./spawn ./other 3
     fi
 fi
 finish

@@ -17,7 +17,7 @@ here=$(dirname "$0")
 . "$here/nodes.sh"
 nodes_need
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
-EXPECT_TIMEOUT=30
+EXPECT_TIMEOUT=180
 client=$expect_dir/mpi_client
 "$mpicc" -O1 -o "$client" "$here/../launch/mpi_client.c" || exit 1
 nodes_up 2

@@ -13,7 +13,7 @@ here=$(dirname "$0")
 # shellcheck source=tests/nodes/nodes.sh
 . "$here/nodes.sh"
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 work=$expect_dir
 "$mpicc" -O1 -o "$work/same" "$here/same.c" || exit 1
 "$mpicc" -O1 -o "$work/rank_env" "$here/../launch/rank_env.c" &&

@@ -13,7 +13,7 @@ here=$(dirname "$0")
 . "$here/nodes.sh"
 nodes_need
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK PMIX_NAMESPACE SLURM_JOB_ID UCX_NET_DEVICES
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 closed=$expect_dir/closed
 "$mpicc" -O1 -o "$closed" "$here/../machine/closed.c" || exit 1
 nodes_up 2

@@ -169,7 +169,7 @@ $(case $nodes_prefix in *:) echo CommunicationParameters=EnableIPv6,DisableIPv4 
 PartitionName=all Nodes=node[1-$num] Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 END
     export SLURM_CONF=$dir/slurm.conf
-    for i in $(seq 50); do [ -S "$dir/munge.sock" ] && break || sleep 0.1; done
+    for i in $(seq 500); do [ -S "$dir/munge.sock" ] && break || sleep 0.1; done
     nodes_run 1 slurmctld -D >"$dir/slurmctld.out" 2>&1 &
     nodes_pids+=($!)
     for i in $(seq "$num"); do
@@ -177,7 +177,7 @@ END
         nodes_run "$i" slurmd -D -N "node$i" >"$dir/slurmd.$i.out" 2>&1 &
         nodes_pids+=($!)
     done
-    for i in $(seq 100); do
+    for i in $(seq 500); do
         [ "$(nodes_run 1 sinfo -h -o %t 2>/dev/null)" = idle ] && return 0
         sleep 0.2
     done

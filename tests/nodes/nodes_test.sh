@@ -27,7 +27,7 @@ done
 nodes_up "$num" "$prefix"
 trap 'nodes_down; rm -rf "$expect_dir"' EXIT
 unset HEDDLE_OPTIONS TMPDIR PMIX_RANK SLURM_JOB_ID
-EXPECT_TIMEOUT=60
+EXPECT_TIMEOUT=180
 names=$(nodes_names "$num")
 twice=$((2 * num))
 all_right="^($twice of $twice right ){$twice}$"

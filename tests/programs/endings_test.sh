@@ -74,7 +74,7 @@ for pes in 1 2; do
         "$mpirun" -n 3 +p $pes ./endings exec_last
     # The pipe ends when no process writes into it any more.
     expect "the program ends with the process, $pes PEs" 0 '*' '*' \
-        timeout 60 bash -c "'$mpirun' -n 4 +p $pes ./endings exec_endless | cat"
+        timeout 180 bash -c "'$mpirun' -n 4 +p $pes ./endings exec_endless | cat"
     expect "exec of nothing, $pes PEs" 0 '*' '' "$mpirun" -n 4 +p $pes ./endings exec_nothing
 done
 

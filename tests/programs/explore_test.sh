@@ -23,7 +23,7 @@ finds() {
     line=$(sed -n 's/mpirun: repeat it with: \S*mpirun//p' "$expect_dir/err")
     for i in 1 2; do
         # shellcheck disable=SC2086 # the line's words
-        timeout 60 "$build/bin/mpirun" $line >"run$i.out" 2>&1
+        timeout 180 "$build/bin/mpirun" $line >"run$i.out" 2>&1
         echo $? >>"run$i.out"
     done
     expect "a seed repeats its run: $1" 0 '' '' cmp run1.out run2.out

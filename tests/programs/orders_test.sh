@@ -37,7 +37,7 @@ sees_what_random_sees() {
         "$mpirun" -n 4 --explore all ./orders random "$1"
     sort -u seen >all
     for seed in 1 2 3 4 5 6 7 8; do
-        timeout 60 "$mpirun" -n 4 +p 1 +schedule random:"$seed" ./orders random "$1" || echo failed >>seen
+        timeout 180 "$mpirun" -n 4 +p 1 +schedule random:"$seed" ./orders random "$1" || echo failed >>seen
     done
     sort -u seen >random
     expect "random schedules of program $1 show no other order" 0 '' '' comm -13 all random

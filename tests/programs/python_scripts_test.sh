@@ -14,7 +14,7 @@ export OPENBLAS_NUM_THREADS=1
 [ -x "$python" ] && "$python" -c 'import ctypes, sqlite3, ssl' || exit 77
 for script in "$here"/*.py; do
     [ -z "${4:-}" ] || [ "${script##*/}" = "$4.py" ] || continue
-    timeout 60 "$python" "$script" >plain 2>plain_errors </dev/null
+    timeout 180 "$python" "$script" >plain 2>plain_errors </dev/null
     plain=$?
     timeout 120 "$build/bin/mpirun" --tag-output -n "$ranks" "$python" "$script" +p 2 >all 2>errors </dev/null
     code=$? wrong=

@@ -78,7 +78,7 @@ for _ in range(random.randint(1, 4)):
 open("record.damaged", "wb").write(data)
 P
     code=0
-    timeout 60 "$mpirun" -n 4 +p 1 +schedule replay:record.damaged ./orders record 123 >damaged.out 2>&1 || code=$?
+    timeout 180 "$mpirun" -n 4 +p 1 +schedule replay:record.damaged ./orders record 123 >damaged.out 2>&1 || code=$?
     expect "damage $seed: exit code $code" 0 '' '' test $code -le 2
 done
 finish

@@ -75,7 +75,7 @@ starts() {
     signal=$1
     shift
     rm -f go
-    timeout 60 "$@" >running.out 2>running.err </dev/null &
+    timeout 180 "$@" >running.out 2>running.err </dev/null &
     job=$!
     await has_lines 1 started running.out
     [ "$signal" = - ] || kill "$signal" $(pgrep -P $job)

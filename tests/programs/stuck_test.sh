@@ -29,7 +29,7 @@ grep -q 'rank 1 of 2 waits for a lock of .*libstuck.so, and blocks all ranks of 
 # ok OPTIONS...
 ok() {
     local output
-    output=$(timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$@" 2>&1)
+    output=$(timeout 180 "$build/bin/mpirun" -n 2 ./stuck "$@" 2>&1)
     if [ "$output" != ok ]; then
         echo "./stuck $*: $output"
         failed=1
@@ -41,7 +41,7 @@ waits() {
     local job
     rm -f line
     mkfifo line
-    timeout 60 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +check stuck:1 <line >waits.out 2>&1 &
+    timeout 180 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +check stuck:1 <line >waits.out 2>&1 &
     job=$!
     exec 3>line
     for _ in $(seq 300); do

@@ -12,7 +12,7 @@ code=0
 # check OPTIONS-OF-MPIRUN... PROGRAM: prints "ok" and nothing else
 check() {
     local output status
-    output=$(timeout 60 "$build/bin/mpirun" "$@" 2>&1)
+    output=$(timeout 180 "$build/bin/mpirun" "$@" 2>&1)
     status=$?
     if [ $status != 0 ] || [ "$output" != ok ]; then
         echo "$PWD: mpirun $*: exit code $status, output:"

@@ -54,7 +54,7 @@ static bool service_does(char *to, char *from, size_t n_bytes, int wait_ms)
 
 static void call_service(char *to, char *from)
 {
-    ULT_CHECK(service_does(to, from, 8, 20000));
+    ULT_CHECK(service_does(to, from, 8, 100000));
 }
 
 /* ---- What arrives ---- */
@@ -374,7 +374,7 @@ static void queue_in_handler(void *arg)
     to = device_alloc(N_BYTES);
     for (int i = 0; i < 10; i++) {
         struct chained chained = {.queue = gpu_queue_of(0, GPU_STREAM_IN, &error)};
-        uint64_t until_ns = ult_now_ns() + 10000000000;
+        uint64_t until_ns = ult_now_ns() + 100000000000;
         ULT_CHECK(chained.queue != NULL);
         call_service(to, from);
         chained.move =
@@ -521,11 +521,11 @@ static void out_of_reach(void *arg)
     foreign = device_alloc(N_BYTES);
     ULT_CHECK(cuCtxSetCurrent(primary) == 0);
     call_service(to, from);
-    ULT_CHECK(service_does(to, pooled, 100, 20000));
+    ULT_CHECK(service_does(to, pooled, 100, 100000));
     ULT_CHECK(!service_does(to, foreign, 100, 20));
     ULT_CHECK(!service_does(foreign, from, 100, 20));
     ULT_CHECK(!service_does(to, from, GPU_RESIDENT_MAX + 1, 20));
-    ULT_CHECK(service_does(to, from, GPU_RESIDENT_MAX, 20000));
+    ULT_CHECK(service_does(to, from, GPU_RESIDENT_MAX, 100000));
     ULT_CHECK(!service_does(to + 8, from, GPU_RESIDENT_MAX, 20));
     ULT_CHECK(cuCtxSynchronize() == 0);
 }
