@@ -133,17 +133,20 @@ static void run_pending(int n)
     }
 }
 
-/* The leaf of gathers runs ahead by many operations, and has started the next collectives when the other rank comes. */
+/* The leaf of gathers and reductions runs ahead by many operations, and has started the next collectives when the other
+ * rank comes. */
 static void run_ahead(MPI_Comm comm, int leaf)
 {
     enum { GATHERS = 30 };
-    int blocks[2], sum = mtest_rank + 1, value = mtest_rank == leaf ? 77 : 0;
+    int blocks[2], total = -1, sum = mtest_rank + 1, value = mtest_rank == leaf ? 77 : 0;
     MPI_Request requests[2];
 
     for (int i = 0; i < GATHERS; i++) {
         MPI_Gather(&i, 1, MPI_INT, blocks, 1, MPI_INT, !leaf, comm);
         MTEST_CHECK(mtest_rank == leaf || (blocks[0] == i && blocks[1] == i), "gather %d: %d and %d", i,
                     blocks[0], blocks[1]);
+        MPI_Reduce(&i, &total, 1, MPI_INT, MPI_SUM, !leaf, comm);
+        MTEST_CHECK(total == (mtest_rank == leaf ? -1 : 2 * i), "reduce %d: %d", i, total);
     }
     MPI_Iallreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
     MPI_Ibcast(&value, 1, MPI_INT, leaf, comm, &requests[1]);
@@ -169,6 +172,31 @@ static void run_freed(int round)
     MPI_Comm_free(&comm);
 }
 
+/* Each rank sends in turn, before it receives, on a communicator that is freed meanwhile. */
+static void run_freed_pending(int round)
+{
+    enum { CROSSING = 6 };
+    int values[CROSSING], terms[CROSSING], sums[CROSSING];
+    MPI_Request requests[2 * CROSSING];
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < CROSSING; i++) {
+        int root = (round + i) % 2;
+        values[i] = mtest_rank == root ? round + i : -1;
+        terms[i] = i;
+        sums[i] = -1;
+        MPI_Ibcast(&values[i], 1, MPI_INT, root, comm, &requests[2 * i]);
+        MPI_Ireduce(&terms[i], &sums[i], 1, MPI_INT, MPI_SUM, round % 2, comm, &requests[2 * i + 1]);
+    }
+    MPI_Comm_free(&comm);
+    MPI_Waitall(2 * CROSSING, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < CROSSING; i++) {
+        check("pending bcast, freed", round, &values[i], 1, 1, round + i);
+        check("pending reduce, freed", round, &sums[i], 1, 1, mtest_rank == round % 2 ? 2 * i : -1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = {0, 1, 2, 5, 6, 7, 16, 17, MAX};
@@ -186,6 +214,8 @@ int main(int argc, char **argv)
         run_pending(sizes[i]);
     for (int round = 0; round < ROUNDS; round++)
         run_freed(round);
+    for (int round = 0; round < ROUNDS; round++)
+        run_freed_pending(round);
     MPI_Type_free(&gaps);
     return mtest_end();
 }

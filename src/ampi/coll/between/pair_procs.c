@@ -8,6 +8,7 @@
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/coll.h"
+#include "ampi/coll/engine/fold.h"
 #include "ampi/procs/procs.h"
 
 /* ---- Which operations ---- */
@@ -15,15 +16,17 @@
 /* True if one member sends and the other one receives. */
 static inline bool is_one_way(const struct ampi_coll_args *args)
 {
-    const uint32_t flows =
-        1u << AMPI_COLL_FLOW_BCAST | 1u << AMPI_COLL_FLOW_SCATTER | 1u << AMPI_COLL_FLOW_GATHER;
+    const uint32_t flows = 1u << AMPI_COLL_FLOW_BCAST | 1u << AMPI_COLL_FLOW_SCATTER |
+                           1u << AMPI_COLL_FLOW_GATHER | 1u << AMPI_COLL_FLOW_REDUCE;
 
     return args->plan->pair && (flows >> args->plan->flow & 1);
 }
 
 static inline bool is_source(const struct ampi_coll_args *args)
 {
-    return ampi_coll_is_root(args) != (args->plan->flow == AMPI_COLL_FLOW_GATHER);
+    bool is_to_root = args->plan->flow == AMPI_COLL_FLOW_GATHER || args->plan->flow == AMPI_COLL_FLOW_REDUCE;
+
+    return ampi_coll_is_root(args) != is_to_root;
 }
 
 /* The size of the data that each member sends, equal at both by the rules of MPI; 0: not known to be equal, or no data. */
@@ -37,11 +40,12 @@ static inline size_t matching_bytes(const struct ampi_coll_args *args)
     return (size_t)(buf->count * buf->type->size_bytes);
 }
 
-/* True if both members send an item; by arguments that are equal at both. */
+/* True if a member that does not send data first waits for the other's item. In symmetric operations both do, by arguments
+ * that are equal at both. So does the root of a reduction, because a large one may begin with its message. */
 static inline bool is_eligible(const struct ampi_coll_args *args)
 {
-    if (args->plan->flow == AMPI_COLL_FLOW_REDUCE)
-        return false; /* the root's contribution may not be packed, and the other member shall not wait */
+    if (is_one_way(args) && (is_source(args) || args->plan->flow != AMPI_COLL_FLOW_REDUCE))
+        return !is_source(args);
     return args->plan->pair ? matching_bytes(args) - 1 < AMPI_PAIR_BYTES : args->is_paired; /* or a barrier */
 }
 
@@ -55,7 +59,7 @@ static inline struct ampi_pair_item item_of(const struct ampi_coll_args *args)
     struct ampi_pair_item item = {.what = (uint8_t)(args->plan->flow << 1 | (args->plan->pair != NULL))};
 
     if (is_one_way(args))
-        item.root = (uint8_t)args->root;
+        item.root = args->root != 0;
     if (BASE_UNLIKELY(!is_packed(args)))
         item.to_slot = !is_one_way(args);
     else if (!is_one_way(args) || is_source(args))
@@ -101,7 +105,7 @@ static void sent(void *arg, int result)
     (void)result;
 }
 
-/* Without data beside the header, so that it may leave later. */
+/* Without data beside the header, so that it may leave later. Answers the operation that is owed an answer, too. */
 static inline void send(const struct ampi_coll_state *state, uint32_t seq, struct ampi_pair_item item,
                         const void *bytes)
 {
@@ -109,6 +113,10 @@ static inline void send(const struct ampi_coll_state *state, uint32_t seq, struc
     struct ampi_am_header am = {.kind = AMPI_AM_PAIR, .context_id = state->shared->context_id, .seq = seq};
     int other = !remote->own;
 
+    if (remote->pair.is_owed && seq - remote->pair.owed - 1 < UINT8_MAX) {
+        item.answers = (uint8_t)(seq - remote->pair.owed);
+        remote->pair.is_owed = false;
+    }
     if (BASE_UNLIKELY(remote->leader_pe[other] < 0))
         remote->leader_pe[other] = ampi_procs_pe_of(remote->leader_rank[other]);
     if (BASE_UNLIKELY(remote->leader_pe[other] < 0)) /* the process has failed, which is handled elsewhere */
@@ -124,6 +132,38 @@ static inline void send_own(const struct ampi_coll_slot *slot, const struct ampi
     send(slot->state, args->seq, item_of(args), args->pack_from);
 }
 
+/* Answers the operation that is owed an answer, because no item for the other member may follow soon. */
+static inline void settle(const struct ampi_coll_state *state)
+{
+    struct ampi_pair *pair = &state->remote->pair;
+
+    if (!pair->is_owed)
+        return;
+    pair->is_owed = false;
+    send(state, pair->owed, pair->owed_item, &pair->owed); /* no bytes of it */
+}
+
+void ampi_pair_settle(struct ampi_comm *comm)
+{
+    if (comm->shared->coll->remote)
+        settle(comm->shared->coll);
+}
+
+/* The sink of an operation has the other's item. */
+static inline void answer(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args,
+                          const struct ampi_pair_item *others)
+{
+    struct ampi_pair *pair = &slot->state->remote->pair;
+
+    if (pair->is_owed || others->must_answer || args->comm->is_freed) {
+        send_own(slot, args);
+        return;
+    }
+    pair->is_owed = true;
+    pair->owed = args->seq;
+    pair->owed_item = item_of(args);
+}
+
 /* The other member waits in the pair for an operation that is in the slot here. */
 static BASE_COLD void refuse(const struct ampi_coll_state *state, uint32_t seq)
 {
@@ -137,6 +177,47 @@ static void end(struct ampi_coll_pe *part)
     ampi_coll_end_pair(part, part->paired);
 }
 
+/* Where the root of a reduction packs its own contribution; behind it is room for the result. */
+static inline struct ampi_coll_block packed_at_root(const struct ampi_coll_pe *part)
+{
+    const struct ampi_coll_args *args = part->paired;
+
+    return ampi_coll_bytes(part->slot->packed, (size_t)(args->send.count * args->send.type->size_bytes));
+}
+
+static void fold_packed(struct ampi_coll_pe *part)
+{
+    struct ampi_coll_args *args = part->paired;
+    struct ampi_coll_block own = packed_at_root(part);
+    size_t n_bytes = ampi_coll_block_bytes(&own);
+    unsigned char *result = part->slot->packed + AMPI_PAIR_BYTES;
+
+    ampi_coll_stage_begin(part);
+    args->pack_from = own.buf;
+    ampi_coll_fold_two(args, part->slot->small, n_bytes, result);
+    ampi_coll_move(args, ampi_coll_whole(&args->recv), ampi_coll_bytes(result, n_bytes));
+    ampi_coll_stage_end(part, end);
+}
+
+/* The contribution of a reduction's root has gaps, or is in GPU memory, unlike the other's. */
+static BASE_COLD void complete_unpacked(struct ampi_coll_pe *part, const unsigned char *bytes, size_t n_bytes)
+{
+    struct ampi_coll_args *args = part->paired;
+    struct ampi_coll_block own = packed_at_root(part);
+
+    if (args->pack_bytes || ampi_coll_block_bytes(&own) != n_bytes) {
+        args->error = MPI_ERR_COUNT;
+        end(part);
+        return;
+    }
+    memcpy(part->slot->small, bytes, n_bytes);
+    ampi_coll_stage_begin(part);
+    ampi_coll_move(args, own,
+                   (struct ampi_coll_block){ampi_coll_input(args), args->send.count, args->send.type,
+                                            ampi_coll_input_known(args)});
+    ampi_coll_stage_end(part, fold_packed);
+}
+
 static inline void complete(struct ampi_coll_slot *slot, struct ampi_coll_args *args,
                             const unsigned char *bytes, size_t n_bytes)
 {
@@ -144,6 +225,11 @@ static inline void complete(struct ampi_coll_slot *slot, struct ampi_coll_args *
 
     ampi_coll_nccl_pass_number(slot->state->remote, args->seq);
     part->paired = args;
+    if (BASE_UNLIKELY(args->plan->flow == AMPI_COLL_FLOW_REDUCE && !is_source(args) &&
+                      args->pack_bytes != n_bytes)) {
+        complete_unpacked(part, bytes, n_bytes);
+        return;
+    }
     ampi_coll_stage_begin(part);
     if (args->plan->pair)
         args->plan->pair(args, bytes, n_bytes);
@@ -156,7 +242,7 @@ static inline void decide(struct ampi_coll_slot *slot, struct ampi_coll_args *ar
 {
     check(slot, args, others);
     if (is_one_way(args) && !is_source(args))
-        send_own(slot, args);
+        answer(slot, args, others);
     if (BASE_LIKELY(can_complete(args, others)))
         complete(slot, args, bytes, others->n_bytes);
     else
@@ -193,15 +279,17 @@ static inline bool take_early(struct ampi_pair *pair, uint32_t seq, struct ampi_
 static void arrive_as_source(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
 {
     struct ampi_pair *pair = &slot->state->remote->pair;
+    struct ampi_pair_item item = item_of(args);
 
-    send_own(slot, args);
-    if (pair->n_left == AMPI_PAIR_LEFT_MAX) {
+    item.must_answer = pair->n_left == AMPI_PAIR_LEFT_MAX;
+    send(slot->state, args->seq, item, args->pack_from);
+    if (item.must_answer) {
         pair->waiting[args->seq % AMPI_COLL_SLOTS] = args;
         return;
     }
     if (pair->n_left == 0)
         ampi_comm_shared_ref(slot->state->shared);
-    pair->left[pair->n_left++] = (struct ampi_pair_left){args->seq, item_of(args), args->plan};
+    pair->left[pair->n_left++] = (struct ampi_pair_left){args->seq, item, args->plan};
     complete(slot, args, NULL, 0);
 }
 
@@ -218,7 +306,8 @@ bool ampi_pair_arrive(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
         return true;
     }
     has_early = take_early(&remote->pair, args->seq, &early);
-    if (is_symmetric ? !is_eligible(args) : is_source(args)) {
+    if (!is_eligible(args)) {
+        settle(slot->state);
         if (BASE_UNLIKELY(has_early)) {
             check(slot, args, &early.item);
             refuse(slot->state, args->seq);
@@ -227,12 +316,14 @@ bool ampi_pair_arrive(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
     }
     if (is_symmetric)
         send_own(slot, args);
-    if (has_early)
+    if (has_early) {
         decide(slot, args, &early.item, early.bytes);
-    else if (BASE_UNLIKELY(has_exchange_begun(remote, args->seq)))
+    } else if (BASE_UNLIKELY(has_exchange_begun(remote, args->seq))) {
+        settle(slot->state);
         return false;
-    else
+    } else {
         remote->pair.waiting[args->seq % AMPI_COLL_SLOTS] = args;
+    }
     return true;
 }
 
@@ -256,17 +347,18 @@ static void add_early(struct ampi_pair *pair, uint32_t seq, const struct ampi_pa
     pair->n_early++;
 }
 
-/* True if it answers an operation that this member has left. Then the communicator may be destroyed. */
-static inline bool is_answer(struct ampi_pair *pair, struct ampi_comm_shared *shared, uint32_t seq,
-                             const struct ampi_pair_item *item)
+/* True if an operation that this member has left is answered, by this item or a later one (NULL). */
+static inline bool take_answer(const struct ampi_coll_state *state, uint32_t seq,
+                               const struct ampi_pair_item *item)
 {
+    struct ampi_pair *pair = &state->remote->pair;
+
     for (int i = 0; i < pair->n_left; i++)
         if (pair->left[i].seq == seq) {
-            if (BASE_UNLIKELY(item->what != pair->left[i].item.what || item->root != pair->left[i].item.root))
-                end_job(shared->coll, pair->left[i].plan);
+            if (BASE_UNLIKELY(
+                    item && (item->what != pair->left[i].item.what || item->root != pair->left[i].item.root)))
+                end_job(state, pair->left[i].plan);
             pair->left[i] = pair->left[--pair->n_left];
-            if (pair->n_left == 0)
-                ampi_comm_shared_unref(shared);
             return true;
         }
     return false;
@@ -281,18 +373,23 @@ void ampi_pair_handle(struct ampi_comm_shared *shared, const struct ampi_am_head
     const struct ampi_comm *member = ampi_coll_handle(shared, state->part_members[0]);
     const unsigned char *bytes = (const unsigned char *)am + AMPI_PAIR_DATA_AT;
     struct ampi_pair_item item;
+    bool is_last; /* of those that this member has left */
 
     memcpy(&item, &am->tag, sizeof item);
+    is_last = item.answers && take_answer(state, am->seq - item.answers, NULL) && pair->n_left == 0;
     if (BASE_LIKELY(args && args->seq == am->seq)) {
         pair->waiting[am->seq % AMPI_COLL_SLOTS] = NULL;
         decide(slot, args, &item, bytes);
     } else if ((int32_t)(am->seq - member->coll_seq) >= 0) {
         add_early(pair, am->seq, &item, bytes);
-    } else if (!is_answer(pair, shared, am->seq, &item) && !item.to_slot &&
-               is_in_slot(member, slot, am->seq)) {
+    } else if (take_answer(state, am->seq, &item)) {
+        is_last |= pair->n_left == 0;
+    } else if (!item.to_slot && is_in_slot(member, slot, am->seq)) {
         check(slot, slot->args[member->rank], &item);
         refuse(state, am->seq);
     }
+    if (is_last) /* the communicator may be destroyed */
+        ampi_comm_shared_unref(shared);
 }
 
 void ampi_pair_note_exchange(struct ampi_coll_state *state, uint32_t seq)
@@ -302,6 +399,7 @@ void ampi_pair_note_exchange(struct ampi_coll_state *state, uint32_t seq)
     if (!args || args->seq != seq)
         return;
     *waiting = NULL;
+    settle(state);
     ampi_coll_arrive_in_slot(&state->slots[seq % AMPI_COLL_SLOTS], args);
 }
 
@@ -320,4 +418,5 @@ void ampi_pair_fail(struct ampi_coll_state *state)
     if (pair->n_left > 0)
         ampi_comm_shared_unref(state->shared);
     pair->n_left = 0;
+    pair->is_owed = false;
 }

@@ -98,16 +98,24 @@ void ampi_coll_fold_packed(struct ampi_coll_slot *slot)
     slot->has_result = true;
 }
 
-void ampi_coll_fold_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+void ampi_coll_fold_two(const struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes,
+                        unsigned char *result)
 {
     const struct ampi_type *type = args->send.type;
     ampi_op_kernel_fn kernel = args->op->kernels[type->basic];
-    _Alignas(16) unsigned char in[AMPI_COLL_PAIR_BYTES], result[AMPI_COLL_PAIR_BYTES];
+    _Alignas(16) unsigned char in[AMPI_COLL_PAIR_BYTES];
     bool is_first = args->comm->rank == 0;
 
     ampi_coll_copy_small(result, is_first ? args->pack_from : others, n_bytes);
     ampi_coll_copy_small(in, is_first ? others : args->pack_from, n_bytes);
     kernel(in, result, ampi_op_elems(type, args->send.count));
+}
+
+void ampi_coll_fold_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes)
+{
+    _Alignas(16) unsigned char result[AMPI_COLL_PAIR_BYTES];
+
+    ampi_coll_fold_two(args, others, n_bytes, result);
     ampi_coll_copy_result(&args->recv, &(struct ampi_coll_result){.bytes = result, .n_bytes = n_bytes});
 }
 

@@ -104,7 +104,11 @@ static inline void ampi_coll_pack_input(struct ampi_coll_args *args, enum ampi_c
 /* Middle stage, if all are packed: combines the contributions into a small result, for deliver. */
 void ampi_coll_fold_packed(struct ampi_coll_slot *slot);
 
-/* In a pair: combines the two contributions, of n_bytes each, in rank order, into the member's buffer. */
+/* In a pair: combines the two packed contributions, of n_bytes each, in rank order; the result must be aligned to 16. */
+void ampi_coll_fold_two(const struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes,
+                        unsigned char *result);
+
+/* The same, into the member's buffer. */
 void ampi_coll_fold_pair(struct ampi_coll_args *args, const unsigned char *others, size_t n_bytes);
 
 /* Deliver: copies a small result to a member's buffer. */
