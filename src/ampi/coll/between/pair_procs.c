@@ -49,6 +49,13 @@ static inline bool is_eligible(const struct ampi_coll_args *args)
     return args->plan->pair ? matching_bytes(args) - 1 < AMPI_PAIR_BYTES : args->is_paired; /* or a barrier */
 }
 
+/* The root of a reduction knows from an item, which is small, that the amounts of data differ if its own is not: complete
+ * reports it. */
+static inline bool has_other_size(const struct ampi_coll_args *args)
+{
+    return is_one_way(args) && !is_source(args) && args->op && args->op->is_predefined;
+}
+
 static inline bool is_packed(const struct ampi_coll_args *args)
 {
     return args->is_paired && args->pack_bytes <= AMPI_PAIR_BYTES;
@@ -79,11 +86,11 @@ static inline bool can_complete(const struct ampi_coll_args *args, const struct 
 
 static BASE_COLD void end_job(const struct ampi_coll_state *state, const struct ampi_coll_plan *plan)
 {
-    ampi_report(
-        ampi_coll_handle(state->shared, state->part_members[0])->owner,
-        "ranks of process %d call another collective on the communicator, or pass another root: here it is "
-        "%s: all ranks must call the same ones in the same order",
-        state->remote->proc_id[!state->remote->own], plan->name);
+    ampi_report(ampi_coll_handle(state->shared, state->part_members[0])->owner,
+                "ranks of process %d call another collective on the communicator, or pass another root or "
+                "size: here it is "
+                "%s: all ranks must call the same ones in the same order",
+                state->remote->proc_id[!state->remote->own], plan->name);
     ampi_coll_end_job(state);
 }
 
@@ -306,7 +313,7 @@ bool ampi_pair_arrive(struct ampi_coll_slot *slot, struct ampi_coll_args *args)
         return true;
     }
     has_early = take_early(&remote->pair, args->seq, &early);
-    if (!is_eligible(args)) {
+    if (!is_eligible(args) && !(has_early && has_other_size(args))) {
         settle(slot->state);
         if (BASE_UNLIKELY(has_early)) {
             check(slot, args, &early.item);
