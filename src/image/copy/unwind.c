@@ -14,9 +14,10 @@
  * for variables, gets the answer of a process of its own: the rank's copies in place of the prototypes, and none of the
  * libraries that only other ranks have opened. All other callers of dl_iterate_phdr get exactly ld.so's answer.
  *
- * Called from any thread, while an exception is thrown: no locks, no allocation. Called by sanitizers
+ * Called from any thread, while an exception is thrown: no locks but ld.so's and a fork's, no allocation. Called by sanitizers
  * before they are initialised.
  */
+#include "base/fork_lock.h"
 #include "image/copy/groups.h"
 #include "image/copy/instantiate.h"
 #include "image/copy/lazy_tls.h"
@@ -119,6 +120,7 @@ BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg
     dl_iterate_phdr_fn real = atomic_load_explicit(&real_iterate, memory_order_relaxed);
     struct forward forward = {.callback = callback, .arg = arg};
     struct image *image;
+    bool is_delayed;
     size_t n_groups;
     int result;
 
@@ -130,7 +132,9 @@ BASE_NO_SANITIZE EXPORT int dl_iterate_phdr(phdr_callback_fn callback, void *arg
         forward.image = image_find(__builtin_return_address(0));
     if (!forward.image && (!program->is_open || !is_unwinder(__builtin_return_address(0))))
         return real(callback, arg);
+    is_delayed = base_fork_delay();
     result = real(forward_one, &forward);
+    base_fork_allow(is_delayed);
     if (forward.image)
         return result;
     image = image_rebind_client.current ? image_rebind_client.current() : NULL;

@@ -5,6 +5,7 @@
 #include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
+#include "base/fork_lock.h"
 #include "base/log.h"
 
 #include <arpa/inet.h>
@@ -142,18 +143,24 @@ IMAGE_REBINDS(image_libc_inet_ntoa, "inet_ntoa");
 static char *image_libc_strerror(int number)
 {
     struct image_buffers *buffers = current();
+    bool is_delayed = base_fork_delay();
+    char *text = buffers ? strerror_r(number, buffers->error, sizeof buffers->error) : strerror(number);
 
-    return buffers ? strerror_r(number, buffers->error, sizeof buffers->error) : strerror(number);
+    base_fork_allow(is_delayed);
+    return text;
 }
 IMAGE_REBINDS(image_libc_strerror, "strerror");
 
 static char *image_libc_strsignal(int number)
 {
     struct image_buffers *buffers = current();
+    bool is_delayed = base_fork_delay();
+    char *text = strsignal(number);
 
+    base_fork_allow(is_delayed);
     if (!buffers)
-        return strsignal(number);
-    snprintf(buffers->signal, sizeof buffers->signal, "%s", strsignal(number));
+        return text;
+    snprintf(buffers->signal, sizeof buffers->signal, "%s", text);
     return buffers->signal;
 }
 IMAGE_REBINDS(image_libc_strsignal, "strsignal");

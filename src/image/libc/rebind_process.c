@@ -12,13 +12,15 @@
  * A fork waits until no rank and no part of this library loads or unloads a library (base/loader_lock.h),
  * because the child would keep ld.so in the middle of its work. C++ exceptions need no such wait: the
  * unwinder takes no lock since glibc 2.35. It does not wait for a library that another library loads: such
- * a child may hang in its own dlopen, as in any process with threads.
+ * a child may hang in its own dlopen, as in any process with threads. It also waits for functions whose locks
+ * the C library does not reset in a child (base/fork_lock.h).
  */
 #include "image/copy/threads.h"
 #include "image/libc/rebind.h"
 
 #include "image/copy/instantiate.h"
 
+#include "base/fork_lock.h"
 #include "base/loader_lock.h"
 #include "base/log.h"
 
@@ -172,6 +174,7 @@ static void begin_child(void)
     is_child = true;
     process_pid = getpid();
     base_loader_renew();
+    base_fork_leave();
     image_thread_stay();
     if (image_rebind_client.forked)
         image_rebind_client.forked();
@@ -248,13 +251,17 @@ static void note_child(pid_t pid)
 
 static pid_t image_libc_fork(void)
 {
+    bool has_begun;
     pid_t pid;
 
     choose_number();
     base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
+    has_begun = base_fork_begin(); /* after it: constructors may call such functions, too */
     pid = fork();
-    if (pid != 0)
+    if (pid != 0) {
+        base_fork_end(has_begun);
         base_loader_unlock();
+    }
     note_child(pid);
     return pid;
 }
