@@ -32,6 +32,7 @@ presents them as the caller of the selected thread's frame 0, which a frame filt
 
 import bisect
 import os
+import sys
 import time
 
 import gdb
@@ -435,6 +436,18 @@ class ShowRanks(gdb.Command):
 # ---- heddle rank ----
 
 
+def forget_frames():
+    """Also those of an editor: with `gdb -i dap`, gdb keeps the frames that it has sent, and has no public way to drop them."""
+    gdb.invalidate_cached_frames()
+    for module, name in (("frames", "_clear_frame_ids"), ("scopes", "clear_scopes")):
+        clear = getattr(sys.modules.get("gdb.dap." + module), name, None)
+        if clear:
+            clear(None)
+    send = getattr(sys.modules.get("gdb.dap.server"), "send_event", None)
+    if send:
+        send("invalidated", {"areas": ["stacks", "variables"]})
+
+
 class FrameId:
     def __init__(self, sp, pc):
         self.sp, self.pc = sp, pc
@@ -468,7 +481,7 @@ class StackOfRank(gdb.unwinder.Unwinder):
         frame = gdb.newest_frame()
         rsp = int(frame.read_register("rsp"))
         self.shown = (gdb.selected_inferior().num, frame.pc(), rsp, number_of(rank), int(rank["ult"]["sp"]))
-        gdb.invalidate_cached_frames()
+        forget_frames()
 
     def go_on(self, _):
         for known in PROCESSES.values():
@@ -478,7 +491,7 @@ class StackOfRank(gdb.unwinder.Unwinder):
     def hide(self):
         if self.shown is not None:
             self.shown = None
-            gdb.invalidate_cached_frames()
+            forget_frames()
 
 
 class HideFrame0:

@@ -32,6 +32,7 @@ for pes in 1 2; do
         -ex 'break twice if number == 1' -ex run -ex bt -ex 'generate-core-file plain_core' --args ./debugged +vp 3 +p $pes
     in_gdb "a core file, $pes PEs" '#0 +twice \(number=1\) at .*#1 .* in main \(argc=1, ' ./debugged plain_core -ex bt
 done
+in_gdb "a thread_local variable" '\$1 = 9 ' -ex 'break twice if number == 2' -ex run -ex 'print own' --args ./debugged +vp 3 +p 1
 in_gdb "the first 32 ranks" '^(.*/debugged ){32}[^/]*$' -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -ex run \
     -ex 'info sharedlibrary debugged' --args ./debugged +vp 40 +p 1
 ./debugged +vp 3 stay >out 2>&1 &

@@ -8,9 +8,11 @@
  *
  * ld.so walks the list of namespaces only to append to it. Entries stay for ever, like copies.
  */
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "image/copy/instantiate.h"
 
@@ -20,8 +22,8 @@
 /* More copies make gdb slow; libmpi_abi.so.1-gdb.py adds the symbols of others. */
 #define SHOWN_IMAGES_MAX 32
 
-/* gdb reads the fields of ld.so's own structure behind the public ones when it looks for thread_local variables. Zeros there
- * mean that there are none. */
+/* gdb reads the fields of ld.so's own structure behind the public ones when it looks for thread_local variables. A zero for the
+ * number of the module there means that there are none. */
 #define ENTRY_BYTES 2048
 
 union entry {
@@ -34,6 +36,7 @@ static struct {
     int n_images;                   /* shown ones */
     struct link_map *last;          /* of the list; NULL: it is empty */
     struct r_debug_extended *ld_so; /* the head of ld.so's list; NULL: not looked for, or none */
+    size_t number_offset;           /* of a module's number in ld.so's structure; 0: unknown */
     struct r_debug_extended list;
 } shown = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -45,11 +48,22 @@ static struct r_debug_extended *find_ld_so(void)
     return NULL;
 }
 
+/* The C library describes its structures to debuggers: for each field the bits of a value, the number of values, the offset. */
+static size_t find_number_offset(void)
+{
+    const uint32_t *field = dlvsym(RTLD_DEFAULT, "_thread_db_link_map_l_tls_modid", "GLIBC_PRIVATE");
+    bool is_known = field && field[0] == 8 * sizeof(size_t) && field[2] >= sizeof(struct link_map) &&
+                    field[2] <= ENTRY_BYTES - sizeof(size_t);
+
+    return is_known ? field[2] : 0;
+}
+
 /* Appends our list to ld.so's namespaces. */
 static void append_list(void)
 {
     struct r_debug_extended *at = shown.ld_so;
 
+    shown.number_offset = find_number_offset();
     shown.list.base = (struct r_debug){.r_version = 2, .r_brk = at->base.r_brk, .r_state = RT_CONSISTENT};
     while (at->base.r_version >= 2 && at->r_next)
         at = at->r_next;
@@ -68,6 +82,10 @@ static void append_modules(const struct image *image, const struct image_program
         if (!map->l_name)
             map->l_name = (char *)module->name;
         map->l_ld = (ElfW(Dyn) *)((uintptr_t)module->dynamic - module->bias + map->l_addr);
+        /* The rank that a thread runs has its variables where the prototype would have them, unless they are allocated at their
+         * first use. */
+        if (shown.number_offset && !module->tls_lazy)
+            memcpy(entries[i].room + shown.number_offset, &module->tls_number, sizeof module->tls_number);
         map->l_prev = shown.last;
         *(shown.last ? &shown.last->l_next : &shown.list.base.r_map) = map;
         shown.last = map;
