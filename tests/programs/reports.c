@@ -2,14 +2,17 @@
  *
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
- * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "handles" it has a handler of SIGQUIT,
+ * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "handles" it has a handler of SIGQUIT,
  * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int rank, size, data[40000];
@@ -206,6 +209,16 @@ static void poll_for_file(const char *how)
         MPI_Send(data, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
 }
 
+/* The system call returns when the test opens the pipe, too; the function open would let other ranks run. */
+static void open_pipe(void)
+{
+    if (rank > 0)
+        return;
+    mkfifo("go", 0600);
+    write(1, "started\n", 8);
+    close((int)syscall(SYS_openat, AT_FDCWD, "go", O_RDONLY));
+}
+
 /* With one PE: the ranks that have sent rank 0 a message are blocked when it runs again. */
 static void quit_twice(void)
 {
@@ -254,6 +267,8 @@ int main(int argc, char **argv)
         leave_messages();
     if (strcmp(how, "polls") == 0 || strcmp(how, "computes") == 0 || strcmp(how, "handles") == 0)
         poll_for_file(how);
+    else if (strcmp(how, "opens") == 0)
+        open_pipe();
     else
         block(how);
     MPI_Finalize();

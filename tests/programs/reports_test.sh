@@ -112,6 +112,14 @@ starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls
 ends "SIGQUIT, processes" "ranks 10-19 of 20: MPI_Recv: blocked in receive from rank 0, tag 1"
 starts -QUIT "$mpirun" -n 2 +p 2 ./reports computes
 ends "SIGQUIT, a rank that computes" "rank 0 of 2 runs on PE 0; last MPI call: MPI_Irecv; .*rank 1 of 2 .*: MPI_Recv: blocked"
+# The rank may not have called open yet.
+# shellcheck disable=SC2317 # await calls it
+quit_in_open() {
+    kill -QUIT "$(pgrep -P $job)" && matches "rank 0 of 2 blocks PE 0 in the system call openat; last MPI call: MPI_Comm_dup; "
+}
+starts - "$mpirun" -n 2 +p 2 ./reports opens
+await quit_in_open
+ends "SIGQUIT, a rank in a system call" "blocks PE 0"
 expect "SIGQUIT, twice" 0 '' 'rank 1 of 3 [^;]*;[^;]*; not entered by ranks 0, 2 .* rank 1 of 3 [^;]*;[^;]*; not entered by rank 0 ' \
     "$mpirun" -n 3 +p 1 ./reports twice
 starts -QUIT "$mpirun" -n 2 ./reports handles

@@ -142,6 +142,8 @@ size_t ampi_memory_stack_bytes(void);
 /* Starts detecting ranks that block their PE in a lock of a shared library, if the ranks share such
  * libraries or +check stuck:S requests it: prints a line on stderr for each. After ampi_job_create. */
 void ampi_stuck_watch(void);
+/* The name of a system call that waits; for all other ones "another one". Signal handlers may call it. */
+const char *ampi_stuck_call_name(long call);
 
 /* ---- Reports (report.c) ---- */
 

@@ -7,13 +7,16 @@
  * replaces this one.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "ampi/job/job.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "ult/arch/ult_arch.h"
 
 /* A PE's wake-up. */
 struct request {
@@ -31,8 +34,34 @@ static void handle_request(struct ult_wakeup *wakeup)
     ampi_report_pe((int)(request - requests));
 }
 
-/* Prints a rank that runs. Like a crash report: no locks, no memory, no printf. */
-static void write_running(const struct ampi_rank *rank)
+/* The system call that blocks a PE's thread; -1: none. The kernel tells of other threads only. */
+static long blocked_in(const struct ult_pe *pe, void *context)
+{
+    char bytes[64], *end;
+    struct base_text path = base_text_in(bytes, sizeof bytes);
+    long call = -1;
+    ssize_t n;
+    int fd;
+
+    if (ult_pe_tid(pe) == gettid())
+        return ult_arch_context_system_call(context);
+    base_text_add(&path, "/proc/self/task/");
+    base_text_add_number(&path, ult_pe_tid(pe));
+    base_text_add(&path, "/syscall");
+    fd = open(bytes, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, bytes, sizeof bytes - 1) : 0; /* "202 0x..." or "running" */
+    if (n > 0) {
+        bytes[n] = '\0';
+        call = strtol(bytes, &end, 10);
+        call = end == bytes ? -1 : call;
+    }
+    if (fd >= 0)
+        close(fd);
+    return call;
+}
+
+/* Prints a rank that has the thread of its PE. Like a crash report: no locks, no memory, no printf. */
+static void write_running(const struct ampi_rank *rank, long system_call)
 {
     const char *call = __atomic_load_n(&rank->ult.call, __ATOMIC_RELAXED);
     char bytes[300];
@@ -42,18 +71,23 @@ static void write_running(const struct ampi_rank *rank)
     base_text_add_number(&text, ampi_rank_number(rank));
     base_text_add(&text, " of ");
     base_text_add_number(&text, ampi_rank_world_size(rank));
-    base_text_add(&text, " runs on PE ");
+    base_text_add(&text, system_call < 0 ? " runs on PE " : " blocks PE ");
     base_text_add_number(&text, rank->pe_id);
+    if (system_call >= 0) {
+        base_text_add(&text, " in the system call ");
+        base_text_add(&text, ampi_stuck_call_name(system_call));
+    }
     base_text_add(&text, call ? "; last MPI call: " : "");
     base_text_add(&text, call ? call : "");
     base_text_add(&text, "; other ranks of the PE are listed when it calls MPI");
     base_text_write_line(&text);
 }
 
-static void handle_quit(int number)
+static void handle_quit(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
 
+    (void)info;
     if (ampi_job.is_forked) {
         signal(number, SIG_DFL);
         raise(number);
@@ -61,9 +95,9 @@ static void handle_quit(int number)
     }
     for (int i = 0; i < atomic_load(&ampi_job.n_present); i++) {
         const struct ampi_rank *rank = &ampi_job.ranks[i];
-        if (__atomic_load_n(&rank->ult.state, __ATOMIC_RELAXED) == ULT_RUNNING &&
-            !ult_pe_is_asleep(ult_pe_get(rank->pe_id)))
-            write_running(rank);
+        const struct ult_pe *pe = ult_pe_get(rank->pe_id);
+        if (__atomic_load_n(&rank->ult.state, __ATOMIC_RELAXED) == ULT_RUNNING && !ult_pe_is_asleep(pe))
+            write_running(rank, blocked_in(pe, context));
     }
     for (int i = 0; i < ampi_job.n_pes; i++)
         if (!atomic_exchange(&requests[i].is_posted, true))
@@ -73,7 +107,8 @@ static void handle_quit(int number)
 
 void ampi_quit_install(void)
 {
-    struct sigaction action = {.sa_handler = handle_quit, .sa_flags = SA_RESTART | SA_ONSTACK}, old;
+    struct sigaction action = {.sa_sigaction = handle_quit, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK},
+                     old;
 
     if (sigaction(SIGQUIT, NULL, &old) != 0 || old.sa_handler != SIG_DFL)
         return;

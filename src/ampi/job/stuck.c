@@ -205,6 +205,14 @@ static const struct {
 #endif
 };
 
+const char *ampi_stuck_call_name(long call)
+{
+    for (size_t i = 0; i < BASE_COUNT(calls); i++)
+        if (calls[i].call == call)
+            return calls[i].name;
+    return "another one";
+}
+
 /* Describes a call: "read of descriptor 0 (/dev/pts/1)". */
 static void describe(const struct blocked *blocked, char *text, size_t size_bytes)
 {

@@ -66,6 +66,14 @@ static inline char *ult_arch_context_sp(void *context)
     return (char *)(uintptr_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 }
 
+/* The number of the system call that the thread was blocked in and will repeat; -1: none. */
+static inline long ult_arch_context_system_call(void *context)
+{
+    const unsigned char *at = (const unsigned char *)ult_arch_context_pc(context);
+
+    return at[0] == 0x0f && at[1] == 0x05 ? (long)((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] : -1;
+}
+
 /* Makes the context of a function's first instruction that of its caller after the return; returns the address of that instruction.
  * Reads the top of the stack. */
 static inline void *ult_arch_context_return(void *context)

@@ -190,7 +190,7 @@ void ampi_exchange_check(const struct ampi_exchange *x, const struct ampi_exchan
     if (message->plan_hash != x->plan_hash) {
         ampi_report(x->slot->last->comm->owner,
                     "this rank's next collective on the communicator is %s, but ranks of process %d call a "
-                    "different one: all ranks must call the same ones in the same order",
+                    "different one: all ranks must call the same ones in the same order" AMPI_COLL_USAGE_HINT,
                     x->slot->last->plan->name, x->slot->state->remote->proc_id[message->proc]);
         end_job(x, message);
     }

@@ -9,6 +9,7 @@
 #include "ampi/coll/between/coll_remote.h"
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/fold.h"
+#include "ampi/coll/engine/usage.h"
 #include "ampi/procs/procs.h"
 
 /* ---- Which operations ---- */
@@ -89,7 +90,7 @@ static BASE_COLD void end_job(const struct ampi_coll_state *state, const struct 
     ampi_report(ampi_coll_handle(state->shared, state->part_members[0])->owner,
                 "ranks of process %d call another collective on the communicator, or pass another root or "
                 "size: here it is "
-                "%s: all ranks must call the same ones in the same order",
+                "%s: all ranks must call the same ones in the same order" AMPI_COLL_USAGE_HINT,
                 state->remote->proc_id[!state->remote->own], plan->name);
     ampi_coll_end_job(state);
 }

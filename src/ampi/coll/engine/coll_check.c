@@ -65,7 +65,7 @@ void ampi_coll_report_mismatch(const struct ampi_coll_args *args, const struct a
     ampi_report(args->comm->owner,
                 "this rank's next collective on the communicator is %s, but other ranks' is %s: all ranks "
                 "must call the same ones in the same order%s",
-                args->plan->name, other->name, calls);
+                args->plan->name, other->name, calls[0] ? calls : AMPI_COLL_USAGE_HINT);
     ampi_coll_end_job(args->comm->shared->coll);
 }
 

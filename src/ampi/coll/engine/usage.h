@@ -18,6 +18,9 @@
 #include "base/settings.h"
 
 /* True if the option is set. */
+/* Ends messages about different collectives, which cannot say more without +check usage. */
+#define AMPI_COLL_USAGE_HINT "; +check usage names the calls and their lines"
+
 static inline bool ampi_coll_usage_is_on(void)
 {
     return BASE_UNLIKELY(base_settings.check_usage);
