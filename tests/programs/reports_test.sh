@@ -115,7 +115,7 @@ ends "SIGQUIT, a rank that computes" "rank 0 of 2 runs on PE 0; last MPI call: M
 # The rank may not have called open yet.
 # shellcheck disable=SC2317 # await calls it
 quit_in_open() {
-    kill -QUIT "$(pgrep -P $job)" && matches "rank 0 of 2 blocks PE 0 in the system call openat; last MPI call: MPI_Comm_dup; "
+    kill -QUIT "$(pgrep -P "$job")" && matches "rank 0 of 2 blocks PE 0 in the system call openat; last MPI call: MPI_Comm_dup; "
 }
 starts - "$mpirun" -n 2 +p 2 ./reports opens
 await quit_in_open
