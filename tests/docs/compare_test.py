@@ -17,9 +17,9 @@ build, work = map(os.path.abspath, sys.argv[1:])
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 shutil.rmtree(work, ignore_errors=True)
 run = subprocess.run(
-    [os.path.join(root, "bench", "compare"), "--quick", "--minutes", "1.5", "--heddle", build, "--only", "Heddle", "--only", "Again",
+    [os.path.join(root, "bench", "compare"), "--quick", "--minutes", "8", "--heddle", build, "--only", "Heddle", "--only", "Again",
      "--mpi", f"Again={build}/bin/mpicc,{build}/bin/mpirun", "--build", work + "/bin", "--out", work + "/out"],
-    capture_output=True, text=True, timeout=550, check=False)
+    capture_output=True, text=True, timeout=570, check=False)
 wrong = []
 
 
