@@ -7,10 +7,12 @@
 #include "ampi/coll/between/between.h"
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/reduction.h"
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/engine/usage.h"
 #include "ampi/procs/procs.h"
+#include "base/log.h"
 
 /* ---- Which operations ---- */
 
@@ -176,6 +178,28 @@ static inline void answer(const struct ampi_coll_slot *slot, const struct ampi_c
 static BASE_COLD void refuse(const struct ampi_coll_state *state, uint32_t seq)
 {
     send(state, seq, (struct ampi_pair_item){.to_slot = true}, &seq); /* no bytes of it */
+}
+
+/* The root of a reduction is in the slot, with another amount of data than the other member, whose item has come: as if that
+ * were a message of the exchange, which reports it. False: the exchange awaits none. */
+static BASE_COLD bool give_to_exchange(const struct ampi_coll_slot *slot, const struct ampi_coll_args *args)
+{
+    struct ampi_coll_remote *remote = slot->state->remote;
+    const struct ampi_exchange *x = &slot->between->x;
+    struct ampi_exchange_message *message;
+
+    if (!slot->between->is_active || x->algorithm != AMPI_BETWEEN_REDUCE_BINOMIAL || x->n_awaited == 0)
+        return false;
+    send_own(slot, args); /* the answer */
+    message = base_malloc(sizeof *message, "a collective between processes");
+    *message = (struct ampi_exchange_message){.seq = args->seq,
+                                              .tag = x->tag == AMPI_EXCHANGE_ANY_TAG ? 0 : x->tag,
+                                              .algorithm = x->algorithm,
+                                              .plan_hash = x->plan_hash,
+                                              .proc = !remote->own,
+                                              .cookie = AMPI_REDUCTION_MISMATCH};
+    ampi_exchange_handle(remote, message);
+    return true;
 }
 
 /* ---- The end of an operation ---- */
@@ -393,8 +417,10 @@ void ampi_pair_handle(struct ampi_comm_shared *shared, const struct ampi_am_head
     } else if (take_answer(state, am->seq, &item)) {
         is_last |= pair->n_left == 0;
     } else if (!item.to_slot && is_in_slot(member, slot, am->seq)) {
-        check(slot, slot->args[member->rank], &item);
-        refuse(state, am->seq);
+        args = slot->args[member->rank];
+        check(slot, args, &item);
+        if (!has_other_size(args) || !give_to_exchange(slot, args))
+            refuse(state, am->seq);
     }
     if (is_last) /* the communicator may be destroyed */
         ampi_comm_shared_unref(shared);

@@ -9,9 +9,6 @@
 #include "ampi/coll/engine/fold.h"
 #include "ampi/coll/between/coll_remote.h"
 
-/* The cookie of a message: the size of the sender's vector; or a mark that sizes did not match. */
-#define NOTE_MISMATCH UINT64_MAX
-
 void *ampi_reduction_alloc(struct ampi_exchange *x, MPI_Count count)
 {
     MPI_Count lo;
@@ -55,7 +52,7 @@ void ampi_reduction_send_elems(struct ampi_exchange *x, int to, int tag, const v
     struct ampi_coll_block packed;
 
     if (r->is_mismatch) {
-        ampi_exchange_send(x, to, tag, NOTE_MISMATCH, NULL, 0);
+        ampi_exchange_send(x, to, tag, AMPI_REDUCTION_MISMATCH, NULL, 0);
     } else if (r->is_block) {
         ampi_exchange_send(x, to, tag, r->n_bytes, ampi_type_address(elems, r->type->true_lb_bytes), n_bytes);
     } else {

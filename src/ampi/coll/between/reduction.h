@@ -17,6 +17,9 @@
 
 #include "ampi/coll/between/exchange.h"
 
+/* The cookie of a message: the size of the sender's vector; or a mark that sizes did not match. */
+#define AMPI_REDUCTION_MISMATCH UINT64_MAX
+
 /* Elements of the result, from .. from + count - 1. */
 struct ampi_reduction_piece {
     MPI_Count from;
