@@ -120,6 +120,9 @@ quit_in_open() {
 starts - "$mpirun" -n 2 +p 2 ./reports opens
 await quit_in_open
 ends "SIGQUIT, a rank in a system call" "blocks PE 0"
+"$build/bin/mpicc" -g -O1 -w "$here/reports_join.c" -o reports_join || exit 1
+starts -QUIT "$mpirun" --procs 2 -n 2 ./reports_join
+ends "SIGQUIT, a main thread that waits for another" "rank 0 of 2 [^;]*: outside MPI, in the system call futex [^;]*; last MPI call: MPI_Comm_rank"
 expect "SIGQUIT, twice" 0 '' 'rank 1 of 3 [^;]*;[^;]*; not entered by ranks 0, 2 .* rank 1 of 3 [^;]*;[^;]*; not entered by rank 0 ' \
     "$mpirun" -n 3 +p 1 ./reports twice
 starts -QUIT "$mpirun" -n 2 ./reports handles

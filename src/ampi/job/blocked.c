@@ -4,8 +4,10 @@
  */
 
 #include <string.h>
+#include <unistd.h>
 
 #include "ampi/coll/engine/slot.h"
+#include "ampi/job/job.h"
 #include "ampi/job/report.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/partitioned/partitioned.h"
@@ -395,6 +397,18 @@ static void find_probe(struct ampi_comm *comm, void *arg)
 
 /* ---- A blocked thread ---- */
 
+/* The main thread of a rank with threads, in the program's own code: it may wait there for others. */
+static void add_outside(const struct ult *u, struct ampi_line *line)
+{
+    long call = ult_tid(u) == gettid() ? -1 : ampi_stuck_call_of(ult_tid(u));
+
+    ampi_line_add(line, "outside MPI");
+    if (call >= 0)
+        ampi_line_add(line, ", in the system call %s", ampi_stuck_call_name(call));
+    if (u->call)
+        ampi_line_add(line, "; last MPI call: %s", u->call);
+}
+
 /* A thread that is not blocked in MPI. False: it is. */
 static bool add_state(const struct ult *u, struct ampi_line *line)
 {
@@ -402,6 +416,11 @@ static bool add_state(const struct ult *u, struct ampi_line *line)
 
     if (ult_is_blocked(u) && !is_asleep)
         return false;
+    if (u->state == ULT_RUNNING && u->depth == 0 && ult_pe_is_shared(u->pe) &&
+        u == &((const struct ampi_rank *)u->owner)->ult) {
+        add_outside(u, line);
+        return true;
+    }
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "%s", is_asleep ? "then sleeps" : u->call ? "runs, or is ready to run" : "runs");

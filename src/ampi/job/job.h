@@ -144,6 +144,8 @@ size_t ampi_memory_stack_bytes(void);
 void ampi_stuck_watch(void);
 /* The name of a system call that waits; for all other ones "another one". Signal handlers may call it. */
 const char *ampi_stuck_call_name(long call);
+/* The system call that blocks another thread of the process; -1: none. Signal handlers may call it. */
+long ampi_stuck_call_of(pid_t tid);
 
 /* ---- Reports (report.c) ---- */
 

@@ -7,10 +7,8 @@
  * replaces this one.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "ampi/job/job.h"
@@ -34,30 +32,12 @@ static void handle_request(struct ult_wakeup *wakeup)
     ampi_report_pe((int)(request - requests));
 }
 
-/* The system call that blocks a PE's thread; -1: none. The kernel tells of other threads only. */
+/* The system call that blocks a PE's thread; -1: none. */
 static long blocked_in(const struct ult_pe *pe, void *context)
 {
-    char bytes[64], *end;
-    struct base_text path = base_text_in(bytes, sizeof bytes);
-    long call = -1;
-    ssize_t n;
-    int fd;
-
     if (ult_pe_tid(pe) == gettid())
         return ult_arch_context_system_call(context);
-    base_text_add(&path, "/proc/self/task/");
-    base_text_add_number(&path, ult_pe_tid(pe));
-    base_text_add(&path, "/syscall");
-    fd = open(bytes, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, bytes, sizeof bytes - 1) : 0; /* "202 0x..." or "running" */
-    if (n > 0) {
-        bytes[n] = '\0';
-        call = strtol(bytes, &end, 10);
-        call = end == bytes ? -1 : call;
-    }
-    if (fd >= 0)
-        close(fd);
-    return call;
+    return ampi_stuck_call_of(ult_pe_tid(pe));
 }
 
 /* Prints a rank that has the thread of its PE. Like a crash report: no locks, no memory, no printf. */

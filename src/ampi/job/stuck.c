@@ -23,10 +23,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -35,6 +37,7 @@
 #include "ampi/job/report.h"
 #include "base/settings.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "image/image.h"
 
 #define LOCK_LIMIT_S 10
@@ -211,6 +214,29 @@ const char *ampi_stuck_call_name(long call)
         if (calls[i].call == call)
             return calls[i].name;
     return "another one";
+}
+
+long ampi_stuck_call_of(pid_t tid)
+{
+    char bytes[64], *end;
+    struct base_text path = base_text_in(bytes, sizeof bytes);
+    long call = -1;
+    ssize_t n;
+    int fd;
+
+    base_text_add(&path, "/proc/self/task/");
+    base_text_add_number(&path, tid);
+    base_text_add(&path, "/syscall");
+    fd = open(bytes, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, bytes, sizeof bytes - 1) : 0; /* "202 0x..." or "running" */
+    if (n > 0) {
+        bytes[n] = '\0';
+        call = strtol(bytes, &end, 10);
+        call = end == bytes ? -1 : call;
+    }
+    if (fd >= 0)
+        close(fd);
+    return call;
 }
 
 /* Describes a call: "read of descriptor 0 (/dev/pts/1)". */
