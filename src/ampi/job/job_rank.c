@@ -10,6 +10,7 @@
 #include "ampi/comm/comm.h"
 #include "ampi/dynamic/spawn.h"
 #include "ampi/job/job.h"
+#include "ampi/job/leaks.h"
 #include "ampi/object/sanitizer.h"
 #include "ampi/tool/trace.h"
 #include "base/log.h"
@@ -139,7 +140,7 @@ static void release_spawned(struct ampi_rank *rank)
 static bool may_release(const struct ampi_rank *rank)
 {
     return rank->argv && !rank->bsend && (!rank->main_thread || rank->main_thread == &rank->ult) &&
-           !rank->threads && !rank->events && !rank->leaks && !rank->misuse && !ult_is_bound(&rank->ult) &&
+           !rank->threads && !rank->events && ampi_leaks_can_leave(rank) && !ult_is_bound(&rank->ult) &&
            !gpu_is_used() && !ampi_trace.rings && image_can_be_unmapped(rank->image);
 }
 
@@ -151,6 +152,10 @@ static enum ampi_spawn_release try_release_spawned(struct ampi_rank *rank)
         return AMPI_SPAWN_NEVER;
     if (rank->n_requests > 0 || ampi_comm_any_has(rank->world_rank))
         return AMPI_SPAWN_LATER;
+    if (!ampi_misuse_can_leave(rank))
+        return AMPI_SPAWN_NEVER;
+    ampi_leaks_leave_rank(rank);
+    ampi_misuse_leave_rank(rank);
     ult_tls_end_own(&rank->ult); /* first: destructors of its thread may be in the copy */
     release_spawned(rank);
     return AMPI_SPAWN_RELEASED;

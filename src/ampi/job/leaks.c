@@ -134,6 +134,21 @@ static bool take(struct ampi_rank *rank, enum ampi_leak kind, uintptr_t handle, 
     return found != NULL;
 }
 
+bool ampi_leaks_can_leave(const struct ampi_rank *rank)
+{
+    return !rank->leaks || rank->leaks->n == 0;
+}
+
+void ampi_leaks_leave_rank(struct ampi_rank *rank)
+{
+    if (!rank->leaks)
+        return;
+    pthread_mutex_destroy(&rank->leaks->lock);
+    free(rank->leaks->chains);
+    free(rank->leaks);
+    rank->leaks = NULL;
+}
+
 /* ---- The gates ---- */
 
 static uintptr_t handle_at(enum ampi_leak kind, const void *handles, MPI_Count i)

@@ -28,6 +28,10 @@ MPI_Count ampi_leaks_contents(MPI_Datatype type);
  * that may be freed later are left for the end of the process. May switch. */
 void ampi_leaks_finalize(struct ampi_rank *self);
 
+/* True if a rank that has ended holds no handle that will be reported; drops its table. */
+bool ampi_leaks_can_leave(const struct ampi_rank *rank);
+void ampi_leaks_leave_rank(struct ampi_rank *rank);
+
 /* A rank has ended with open sessions: prints the calls that opened them. */
 void ampi_leaks_report_sessions(struct ampi_rank *rank);
 

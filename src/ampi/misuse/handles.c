@@ -90,6 +90,21 @@ static void keep_requests(struct ampi_rank *rank)
     }
 }
 
+void ampi_misuse_leave_rank(struct ampi_rank *rank)
+{
+    struct ampi_misuse *own = rank->misuse;
+
+    if (!own)
+        return;
+    ampi_misuse_leave_messages(rank);
+    while (own->freed_first)
+        forget(rank, own->freed_first);
+    pthread_mutex_destroy(&own->lock);
+    free(own->pending);
+    free(own);
+    rank->misuse = NULL;
+}
+
 /* True if the handle is valid: another one with the same value has not been freed. */
 static bool is_alive(enum ampi_leak kind, const void *handle)
 {

@@ -30,6 +30,7 @@ struct sent {
     MPI_Count count;
     struct ampi_type *type; /* holds a reference; NULL: from another process */
     struct ampi_misuse_call call;
+    const struct ampi_rank *owner;    /* the sender; NULL: in another process, or its program is unmapped */
     int sender;                       /* its number for reports */
     uint32_t seq;                     /* from another process: the message's number */
     struct ampi_signature *signature; /* from another process; NULL: unknown */
@@ -122,6 +123,23 @@ static void describe_send(struct ampi_type *type, MPI_Count count, const struct 
     base_text_add(&out, " by ");
     base_text_add(&out, call->name);
     ampi_misuse_add_site(&out, call->from);
+}
+
+void ampi_misuse_leave_messages(const struct ampi_rank *rank)
+{
+    char text[3 * AMPI_CALL_SITE_BYTES];
+
+    for (int i = 0; i < QUEUES; i++) {
+        pthread_mutex_lock(&queues[i].lock);
+        for (struct sent *sent = queues[i].first; sent; sent = sent->next) {
+            if (sent->owner != rank)
+                continue;
+            describe_send(sent->type, sent->count, &sent->call, text, sizeof text);
+            sent->text = memcpy(base_malloc(strlen(text) + 1, "+check usage"), text, strlen(text) + 1);
+            sent->owner = NULL;
+        }
+        pthread_mutex_unlock(&queues[i].lock);
+    }
 }
 
 static BASE_COLD void report(const struct sent *sent, const struct ampi_rank *receiver,
@@ -242,6 +260,7 @@ static void send(const struct ampi_send_args *args)
                           .buf = args->buf,
                           .count = args->count,
                           .type = args->type,
+                          .owner = comm->owner,
                           .sender = ampi_rank_number(comm->owner),
                           .call = ampi_misuse_call()};
     ampi_type_ref(args->type);

@@ -95,6 +95,17 @@ struct ampi_misuse {
 
 struct ampi_misuse *ampi_misuse_of(struct ampi_rank *rank);
 
+/* True if a rank that has ended has no pending operation, whose call would be reported. */
+static inline bool ampi_misuse_can_leave(const struct ampi_rank *rank)
+{
+    return !rank->misuse || (rank->misuse->n_pending == 0 && !rank->misuse->accesses);
+}
+
+/* Drops the records of such a rank, whose copy of the program will be unmapped; the calls of its messages that nobody has
+ * received yet become texts. */
+void ampi_misuse_leave_rank(struct ampi_rank *rank);
+void ampi_misuse_leave_messages(const struct ampi_rank *rank);
+
 /* The running rank's call of the function that it is in. */
 struct ampi_misuse_call ampi_misuse_call(void);
 
