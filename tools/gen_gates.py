@@ -43,6 +43,10 @@ SYNCS = {"MPI_Win_fence": ("FENCE", "-1", ""), "MPI_Win_complete": ("COMPLETE", 
          "MPI_Win_flush_all": ("FLUSH", "-1", ""), "MPI_Win_flush_local": ("LOCAL", "rank", ""),
          "MPI_Win_flush_local_all": ("LOCAL", "-1", ""), "MPI_Win_wait": ("EXPOSED", "-1", ""), "MPI_Win_test": ("EXPOSED", "-1", " && *flag")}
 
+# Functions that mark partitions, with the first one, their number and a list of them.
+READY = {"MPI_Pready": "partition, 1, NULL", "MPI_Pready_range": "partition_low, partition_high - partition_low + 1, NULL",
+         "MPI_Pready_list": "0, length, array_of_partitions"}
+
 # Calls that bring no message from other ranks; those that bring only what the ranks did before the last one arrived. (Those of
 # windows tell it themselves.)
 NO_NEWS = {"MPI_Win_lock_all", "MPI_Win_attach", "MPI_Get_address"}
@@ -183,6 +187,8 @@ def usage(name, params, inputs):
     elif base in {"MPI_Start", "MPI_Startall"}:
         what = "1, request" if base == "MPI_Start" else "count, array_of_requests"
         after = f"    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_started({where}, {what});\n"
+    elif base in READY:
+        after = f"    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_ready({where}, request, {READY[base]});\n"
     elif base.startswith("MPI_Request_get_status"):
         what = "1, &request" if base == "MPI_Request_get_status" else f"{names[0]}, array_of_requests"
         after = f"    if (gate_result == MPI_SUCCESS)\n        ampi_misuse_seen({where}, {what});\n"

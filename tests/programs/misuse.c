@@ -84,6 +84,41 @@ static void wrong_buffer(void)
     }
 }
 
+/* A partition that is ready, and the data of a collective. */
+static void wrong_started(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, n[64], at[64];
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+    for (int i = 0; i < size; i++) {
+        n[i] = 1;
+        at[i] = 2 * i;
+    }
+    if (is("changed-part")) {
+        MPI_Psend_init(ints, 4, 2, MPI_INT, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+        MPI_Precv_init(other, 2, 4, MPI_INT, prev, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+        MPI_Startall(2, requests);
+        MPI_Pready_range(0, 1, requests[0]);
+        MPI_Pready(3, requests[0]); /* pready */
+        ints[4] = 5;                /* partition 2 is not ready */
+        ints[7] += rank == 0;
+        MPI_Pready_list(1, &(int){2}, requests[0]);
+    } else if (is("changed-allreduce")) {
+        MPI_Allreduce_init(ints, other, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+        MPI_Start(&requests[0]); /* start-allreduce */
+        ints[3] += rank == 0;
+    } else if (is("changed-bcast")) {
+        MPI_Ibcast(ints, 4, MPI_INT, 0, MPI_COMM_WORLD, &requests[0]); /* ibcast */
+        ints[3] += rank == 0;
+    } else {
+        MPI_Ialltoallv(ints, n, at, MPI_INT, other, n, at, MPI_INT, world, requests); /* ialltoallv */
+        ints[1] = 1;                                                                  /* between two blocks */
+        ints[2 * (size - 1)] += rank == 0;
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE); /* wait-started */
+}
+
 static void wrong_overlap(void)
 {
     MPI_Request requests[2];
@@ -429,6 +464,70 @@ static void right_collectives(void)
     right_f90_types();
 }
 
+/* Rows of halos on a line of ranks, whose ends have no blocks. */
+static void right_halos(void)
+{
+    int none = 0, counts[2] = {2, 2}, row = 0;
+    MPI_Aint places[2] = {0, 64}, from[2] = {128, 256};
+    MPI_Datatype types[2] = {MPI_INT, MPI_INT};
+    MPI_Request request;
+    MPI_Comm line;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &none, 0, &line);
+    MPI_Comm_rank(line, &row);
+    if (row == 0)
+        places[0] = (MPI_Aint)1 << 60;
+    MPI_Neighbor_alltoallw_init(ints, counts, places, types, other, counts, from, types, line, MPI_INFO_NULL,
+                                &request);
+    for (int i = 0; i < 3; i++) {
+        ints[0] = i;
+        MPI_Start(&request);
+        ints[8] = other[0] = i; /* no data of the operation */
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&request);
+    MPI_Comm_free(&line);
+}
+
+/* Buffers that change as soon as they may. */
+static void right_started(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, flag;
+    MPI_Request requests[2], coll;
+
+    MPI_Psend_init(ints, 4, 2, MPI_INT, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Precv_init(other, 2, 4, MPI_INT, prev, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Allreduce_init(doubles, doubles + 64, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &coll);
+    for (int i = 0; i < 3; i++) {
+        MPI_Startall(2, requests);
+        MPI_Start(&coll);
+        for (int part = 0; part < 4; part++) {
+            ints[2 * part] = i;
+            MPI_Pready(part, requests[0]);
+        }
+        for (flag = 0; !flag;)
+            MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+        ints[0] = 7;
+        MPI_Wait(&coll, MPI_STATUS_IGNORE);
+        doubles[0] += 1;
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    MPI_Request_free(&coll);
+    MPI_Iallreduce(MPI_IN_PLACE, ints, 4, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &coll);
+    MPI_Wait(&coll, MPI_STATUS_IGNORE);
+    MPI_Ialltoall(ints, 2, MPI_INT, other, 2, MPI_INT, MPI_COMM_WORLD, &coll);
+    ints[2 * size]++;
+    MPI_Wait(&coll, MPI_STATUS_IGNORE);
+    MPI_Psend_init((void *)8, 4, 2, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Start(&requests[0]);
+    MPI_Pready_range(0, 3, requests[0]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Request_free(&requests[0]);
+    right_halos();
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -441,6 +540,7 @@ int main(int argc, char **argv)
             right_pages();
             right_windows();
             right_collectives();
+            right_started();
         }
     } else if (is("struct"))
         wrong_struct();
@@ -450,6 +550,8 @@ int main(int argc, char **argv)
         wrong_early();
     else if (is("changed"))
         wrong_buffer();
+    else if (strncmp(kind, "changed", 7) == 0)
+        wrong_started();
     else if (is("overlap-column"))
         wrong_column();
     else if (strncmp(kind, "overlap", 7) == 0)

@@ -34,6 +34,11 @@ wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE,
 wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
 2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there" "--procs 3"
 wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
+started="has changed before the operation was completed by MPI_Waitall, $(at wait-started)"
+wrong changed-part "MPI_Pready, $(at pready): partition 3 of the send buffer $started" "--procs 3"
+wrong changed-allreduce "MPI_Start, $(at start-allreduce): the send buffer $started" "--procs 3"
+wrong changed-bcast "MPI_Ibcast, $(at ibcast): the send buffer $started" "--procs 3"
+wrong changed-alltoallv "MPI_Ialltoallv, $(at ialltoallv): block 2 of the send buffer $started" "--procs 3"
 wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-column "MPI_Irecv, $(at irecv-last): its receive buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-column)"

@@ -77,13 +77,18 @@ uint64_t ampi_misuse_sum(const void *bytes, size_t n_bytes)
     return ampi_sanitizer_hide(add_bytes(0, bytes, n_bytes) | 1);
 }
 
-static uint64_t sum_of(const struct ampi_misuse_pending *op)
+uint64_t ampi_misuse_sum_of(const void *buf, MPI_Count count, const struct ampi_type *type)
 {
     uint64_t sum = 0;
 
-    if (!ampi_device_has(op->buf, op->count, op->type))
-        ampi_misuse_each_block(op->buf, op->count, op->type, sum_block, &sum);
+    if (!ampi_device_has(buf, count, type))
+        ampi_misuse_each_block(buf, count, type, sum_block, &sum);
     return ampi_sanitizer_hide(sum);
+}
+
+static uint64_t sum_of(const struct ampi_misuse_pending *op)
+{
+    return ampi_misuse_sum_of(op->buf, op->count, op->type);
 }
 
 /* ---- The table ---- */
@@ -125,6 +130,17 @@ static void add(struct ampi_misuse *own, struct ampi_misuse_pending *op)
         free(chains);
     }
     insert(own, op);
+}
+
+struct ampi_misuse_pending *ampi_misuse_find(struct ampi_rank *rank, const struct ampi_request *request)
+{
+    struct ampi_misuse *own = ampi_misuse_of(rank);
+    struct ampi_misuse_pending *op;
+
+    pthread_mutex_lock(&own->lock);
+    op = *find(own, request);
+    pthread_mutex_unlock(&own->lock);
+    return op;
 }
 
 bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
@@ -217,6 +233,7 @@ void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, s
                             op->win ? "buffer at the origin" : "send buffer", op->win ? "operation" : "send",
                             call.name, bytes);
     }
+    ampi_misuse_end_parts(rank, op, call, is_given_up);
     free_runs(op->runs);
     if (op->type)
         ampi_type_unref(op->type);
@@ -245,6 +262,7 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
             (!op->is_recv || p2p->is_posted || request->state == AMPI_REQUEST_COMPLETE))
             ampi_misuse_guard(op);
     }
+    ampi_misuse_set_parts(op);
     pthread_mutex_lock(&own->lock);
     add(own, op);
     pthread_mutex_unlock(&own->lock);

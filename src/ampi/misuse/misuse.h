@@ -4,6 +4,7 @@
  *
  *      messages.c   the datatypes of a message and of its receive differ
  *      buffers.c    a send buffer that changes, and receive buffers that overlap others, while operations are pending
+ *      started.c    data of a started collective, or of a partition that is ready, that changes
  *      pages.c      (+check buffers) an access of the program to such a buffer
  *      handles.c    a handle that has been freed is used
  *      windows.c    one-sided operations that conflict at a target
@@ -67,11 +68,14 @@ struct ampi_misuse_pending {
     MPI_Count count;
     struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
     bool is_recv;
-    uint64_t sum;                /* of the data in the buffer at the start */
-    struct ampi_interval *runs;  /* its memory (runs.h), linked by `with`; NULL: too many */
-    struct ampi_interval *pages; /* protected ones, linked by `with` (pages.c) */
-    const struct ampi_win *win;  /* a one-sided operation, without a request: in `accesses`; NULL: none */
-    int target;                  /* ... its target */
+    uint64_t sum;                   /* of the data in the buffer at the start */
+    struct ampi_misuse_part *parts; /* what it sends if it is a collective or partitioned (started.c) */
+    int n_parts;                    /* of these */
+    bool is_partitioned;            /* of a send with partitions */
+    struct ampi_interval *runs;     /* its memory (runs.h), linked by `with`; NULL: too many */
+    struct ampi_interval *pages;    /* protected ones, linked by `with` (pages.c) */
+    const struct ampi_win *win;     /* a one-sided operation, without a request: in `accesses`; NULL: none */
+    int target;                     /* ... its target */
 };
 
 #define AMPI_MISUSE_CHAINS 256
@@ -131,6 +135,17 @@ void ampi_misuse_connect(void);
 bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
                            struct ampi_misuse_call *call_out);
 
+/* The pending operation itself, of the calling rank; NULL: it is not pending. */
+struct ampi_misuse_pending *ampi_misuse_find(struct ampi_rank *rank, const struct ampi_request *request);
+
+/* Checksum of data; 0 if it is in GPU memory. */
+uint64_t ampi_misuse_sum_of(const void *buf, MPI_Count count, const struct ampi_type *type);
+
+/* A new operation, if it is a collective: records the data that it sends. Drops parts, and reports one that has changed. */
+void ampi_misuse_set_parts(struct ampi_misuse_pending *op);
+void ampi_misuse_end_parts(const struct ampi_rank *rank, struct ampi_misuse_pending *op,
+                           struct ampi_misuse_call call, bool is_given_up);
+
 /* Reports pending operations of the calling rank whose memory this new operation must not use. */
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,
                               const struct ampi_type *type, bool is_recv);
@@ -183,6 +198,10 @@ void ampi_misuse_finish(struct ampi_rank *rank, struct ampi_misuse_call call,
                         const struct ampi_request *request, bool is_given_up);
 void ampi_misuse_started(const char *name, const void *from, int n, const MPI_Request *requests);
 void ampi_misuse_seen(const char *name, const void *from, int n, const MPI_Request *requests);
+
+/* Partitions low to low + n - 1, or those of the list, have been marked ready. */
+void ampi_misuse_ready(const char *name, const void *from, MPI_Request request, int low, int n,
+                       const int *list);
 
 /* Data of a one-sided operation. */
 struct ampi_misuse_data {

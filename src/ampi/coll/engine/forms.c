@@ -4,6 +4,7 @@
  */
 #include "ampi/coll/engine/coll.h"
 #include "ampi/coll/engine/series.h"
+#include "ampi/coll/engine/usage.h"
 
 #include "base/log.h"
 
@@ -144,6 +145,11 @@ static const struct ampi_request_kind coll_kind = {
     .release = release,
     .is_collective = true,
 };
+
+const struct ampi_coll_args *ampi_coll_args_of(const struct ampi_request *request)
+{
+    return request->kind == &coll_kind ? &((const struct held *)request->u.extra)->args : NULL;
+}
 
 static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)
 {
