@@ -29,7 +29,7 @@ pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards action
 /* In si_errno of a signal for the handlers that are queued for this OS thread. */
 enum { MARK_QUEUED = INT_MAX };
 
-/* In sival_int of a signal without a value that is recorded in `sent` of its rank. */
+/* In sival_int of a signal without a value that is recorded in `sent_to` of its rank. */
 enum { MARK_SENT = 1 };
 
 static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
@@ -192,7 +192,7 @@ static int send_signal(struct image_libc *libc, pid_t tid, int number, const uni
         return 0;
     if (!value && !mark)
         return (int)syscall(SYS_tgkill, getpid(), tid, number);
-    is_recorded = !value && number > 0 && number < SIGRTMIN && image_signals_are_at(libc->signals, tid);
+    is_recorded = !value && number > 0 && number < IMAGE_MERGED && image_signals_are_at(libc->signals, tid);
     info.si_errno = value ? mark : -mark;
     info.si_pid = getpid();
     info.si_uid = getuid();
@@ -200,11 +200,11 @@ static int send_signal(struct image_libc *libc, pid_t tid, int number, const uni
         info.si_value = *value;
     if (is_recorded) {
         info.si_value.sival_int = MARK_SENT;
-        atomic_fetch_or(&libc->signals->sent, image_signal_bit(number));
+        atomic_store(&libc->signals->sent_to[number], tid);
     }
     result = (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
     if (is_recorded && result != 0)
-        atomic_fetch_and(&libc->signals->sent, ~image_signal_bit(number));
+        atomic_compare_exchange_strong(&libc->signals->sent_to[number], &tid, 0);
     return result;
 }
 
@@ -236,25 +236,30 @@ static bool send_to_main(struct image_signals *rank, int number, const siginfo_t
     if (!tid || tid == gettid() || (is_blocked && is_blocked_at(tid, number)))
         return false; /* the handler is for a thread that does not block it, or the kernel would keep it */
     sent.si_errno = MARK_QUEUED;
-    atomic_fetch_or(&rank->queued, image_signal_bit(number));
+    atomic_store(&rank->queued_to[number], tid);
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &sent) == 0)
         return true;
-    atomic_fetch_and(&rank->queued, ~image_signal_bit(number));
+    atomic_compare_exchange_strong(&rank->queued_to[number], &tid, 0);
     return false;
+}
+
+/* True if the record of a signal is for this OS thread: it ends. */
+static bool take_here(_Atomic pid_t *record)
+{
+    pid_t tid = gettid();
+
+    return atomic_load(record) == tid && atomic_compare_exchange_strong(record, &tid, 0);
 }
 
 /* Runs the handlers that are queued for this OS thread. Returns true if the signal was sent for that only. */
 static bool run_queued(int number, siginfo_t *info, void *context)
 {
-    uint64_t bit = image_signal_bit(number);
     bool is_only = info->si_errno == MARK_QUEUED;
-    pid_t tid = gettid();
 
     if (is_only)
         info->si_errno = 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        if ((atomic_load(&rank->queued) & bit) && image_signals_are_at(rank, tid) &&
-            (atomic_fetch_and(&rank->queued, ~bit) & bit) && !image_mask_keeps(rank, number, info))
+        if (take_here(&rank->queued_to[number]) && !image_mask_keeps(rank, number, info))
             call_handler_of(rank, number, info, context);
     return is_only;
 }
@@ -267,11 +272,6 @@ static void call_one(struct image_libc *target, int number, siginfo_t *info, voi
         do_without(target->signals, number, info, context);
 }
 
-static bool is_recorded(const siginfo_t *info)
-{
-    return info->si_code == SI_QUEUE && info->si_errno < 0 && info->si_value.sival_int == MARK_SENT;
-}
-
 static void make_direct(int number, siginfo_t *info_out)
 {
     *info_out = (siginfo_t){.si_signo = number, .si_code = SI_TKILL};
@@ -279,26 +279,41 @@ static void make_direct(int number, siginfo_t *info_out)
     info_out->si_uid = getuid();
 }
 
-/* Delivers the signals that were sent to single ranks with main threads here: the kernel has merged them with this one. Returns
- * true if one is for `taker`. */
-static bool run_sent(const struct image_signals *taker, int number, const siginfo_t *info, void *context)
+/* True if the signal is recorded: its information becomes that of a signal without a mark. */
+static bool take_record(int number, siginfo_t *info)
 {
-    uint64_t bit = image_signal_bit(number);
-    int mark = is_recorded(info) ? -info->si_errno : 0; /* its rank may have left this OS thread */
+    if (info->si_code != SI_QUEUE || info->si_errno >= 0 || info->si_value.sival_int != MARK_SENT)
+        return false;
+    make_direct(number, info);
+    return true;
+}
+
+/* Delivers the signals that were sent to single ranks on this OS thread: the kernel has merged them. The running rank's handler is
+ * the last, because it may jump. Returns true if one is for `taker`. */
+static bool run_sent(const struct image_signals *taker, int number, void *context)
+{
+    struct image_libc *current = image_libc_current();
+    struct image_signals *last = NULL;
     bool is_takers = false;
-    pid_t tid = gettid();
     siginfo_t direct;
 
+    if (number >= IMAGE_MERGED)
+        return false;
     make_direct(number, &direct);
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next)) {
-        if (!(atomic_load(&rank->sent) & bit) || (rank->mark != mark && !image_signals_are_at(rank, tid)) ||
-            !(atomic_fetch_and(&rank->sent, ~bit) & bit))
+        if (!take_here(&rank->sent_to[number]))
             continue;
         if (rank == taker)
             is_takers = true;
-        else if (!image_mask_keeps(rank, number, &direct))
+        else if (image_mask_keeps(rank, number, &direct))
+            continue;
+        else if (rank->libc == current)
+            last = rank;
+        else
             call_one(rank->libc, number, &direct, context);
     }
+    if (last)
+        call_one(last->libc, number, &direct, context);
     return is_takers;
 }
 
@@ -323,10 +338,11 @@ static bool call_all(struct image_signals *except, int number, siginfo_t *info, 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct image_libc *target;
-    bool before = is_for_thread, is_done = is_recorded(info);
+    bool before = is_for_thread, is_done = take_record(number, info);
 
-    run_sent(NULL, number, info, context);
-    if (is_done || run_queued(number, info, context))
+    is_done |= run_queued(number, info, context); /* also with a recorded one: it may have merged with that */
+    run_sent(NULL, number, context);
+    if (is_done)
         return;
     is_for_thread = info->si_code == SI_TKILL && image_thread_own && !image_is_on_rank();
     target = target_of(number, info);
@@ -344,10 +360,12 @@ void image_signals_run(struct image_signals *rank, int number, siginfo_t *info)
 
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info)
 {
-    bool is_takers = run_sent(taker, number, info, NULL), is_done = is_recorded(info);
+    bool is_done = take_record(number, info), is_takers;
     struct image_signals *marked;
 
-    if (is_done || run_queued(number, info, NULL)) {
+    is_done |= run_queued(number, info, NULL);
+    is_takers = run_sent(taker, number, NULL);
+    if (is_done) {
         make_direct(number, info);
         return is_takers;
     }
@@ -412,8 +430,10 @@ void image_signals_forget(struct image_libc *libc)
     atomic_store(&libc->signals->blocked, 0);
     atomic_store(&libc->signals->awaited, 0);
     atomic_store(&libc->signals->was_awaited, 0);
-    atomic_store(&libc->signals->queued, 0);
-    atomic_store(&libc->signals->sent, 0);
+    for (int number = 0; number < NSIG; number++)
+        atomic_store(&libc->signals->queued_to[number], 0);
+    for (int number = 0; number < IMAGE_MERGED; number++)
+        atomic_store(&libc->signals->sent_to[number], 0);
     memset(libc->signals->is_set, 0,
            sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */
 }

@@ -41,6 +41,9 @@ struct image_waiter {
 };
 enum { IMAGE_WAITERS = 4 }; /* others of a rank poll */
 
+/* Of signals with smaller numbers the kernel keeps one per OS thread. */
+enum { IMAGE_MERGED = 32 };
+
 /* What a rank has set for them. */
 struct image_signals {
     int mark; /* in si_errno of a signal that is for this rank alone; > 0 */
@@ -48,9 +51,9 @@ struct image_signals {
     bool is_set[NSIG];     /* else the rank has the process's action */
     atomic_int n_running;  /* calls of its handlers that have not returned */
     atomic_bool has_ended; /* its threads may still send signals to it: they are dropped */
-    _Atomic uint64_t
-        queued; /* its handlers have to run for these on the OS thread of its main thread, which has been sent one */
-    _Atomic uint64_t sent;        /* to its main thread alone, and have not come yet */
+    /* The OS thread on which a signal will come, which the rank may have left then; 0: none. */
+    _Atomic pid_t queued_to[NSIG];       /* its handlers have to run */
+    _Atomic pid_t sent_to[IMAGE_MERGED]; /* it is for the main thread alone */
     _Atomic uint64_t blocked;     /* by its main thread */
     _Atomic uint64_t pending;     /* of these: they have come to the process, or to the rank */
     _Atomic uint64_t awaited;     /* the main thread waits for these in sigwait */
