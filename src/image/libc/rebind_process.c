@@ -74,6 +74,7 @@ static pid_t process_pid; /* of the process, or of the one whose memory a child 
 static pthread_mutex_t *const shared_locks[] = {&image_zone_lock,    &image_signals_lock, &image_files_lock,
                                                 &image_streams_lock, &image_listing_lock, &image_maps_lock};
 static sigset_t mask_before; /* of the thread that has taken the locks */
+static bool has_begun;       /* its fork is alone (base/fork_lock.h) */
 
 /* Keeps other threads from being inside critical sections that the child will use. */
 static void lock_all(struct image_libc *libc)
@@ -145,6 +146,7 @@ static void note_streams(void)
 static void before_fork(void)
 {
     struct image_libc *libc = image_libc_current();
+    bool is_alone;
 
     if (!libc)
         return;
@@ -152,16 +154,21 @@ static void before_fork(void)
         if (libc->fork_handlers[i].prepare)
             libc->fork_handlers[i].prepare();
     fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
+    is_alone =
+        base_fork_begin(); /* after the handlers: they may wait for a thread that makes the text of an error */
     lock_all(libc);
+    has_begun = is_alone;
 }
 
 static void after_fork(void)
 {
     struct image_libc *libc = image_libc_current();
+    bool was_alone = has_begun;
 
     if (!libc)
         return;
     unlock_all(libc);
+    base_fork_end(was_alone);
     for (size_t i = 0; i < libc->n_fork_handlers; i++)
         if (libc->fork_handlers[i].parent)
             libc->fork_handlers[i].parent();
@@ -251,17 +258,13 @@ static void note_child(pid_t pid)
 
 static pid_t image_libc_fork(void)
 {
-    bool has_begun;
     pid_t pid;
 
     choose_number();
     base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
-    has_begun = base_fork_begin(); /* after it: constructors may call such functions, too */
     pid = fork();
-    if (pid != 0) {
-        base_fork_end(has_begun);
+    if (pid != 0)
         base_loader_unlock();
-    }
     note_child(pid);
     return pid;
 }
@@ -276,6 +279,7 @@ static pid_t image_libc__Fork(void)
     pid = _Fork();
     if (pid == 0) {
         is_child = true;
+        base_fork_leave();
         image_signals_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* sigaction may be called */
         image_thread_stay();
         if (image_rebind_client.forked)

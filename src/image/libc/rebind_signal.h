@@ -54,10 +54,10 @@ struct image_signals {
     /* The OS thread on which a signal will come, which the rank may have left then; 0: none. */
     _Atomic pid_t queued_to[NSIG];       /* its handlers have to run */
     _Atomic pid_t sent_to[IMAGE_MERGED]; /* it is for the main thread alone */
-    _Atomic uint64_t blocked;     /* by its main thread */
-    _Atomic uint64_t pending;     /* of these: they have come to the process, or to the rank */
-    _Atomic uint64_t awaited;     /* the main thread waits for these in sigwait */
-    _Atomic uint64_t was_awaited; /* one of its threads waits, or has waited, for these */
+    _Atomic uint64_t blocked;            /* by its main thread */
+    _Atomic uint64_t pending;            /* of these: they have come to the process, or to the rank */
+    _Atomic uint64_t awaited;            /* the main thread waits for these in sigwait */
+    _Atomic uint64_t was_awaited;        /* one of its threads waits, or has waited, for these */
     struct image_waiter waiters[IMAGE_WAITERS];
     atomic_int place; /* for image_rebind_client.main_tid */
     struct image_libc *libc;
