@@ -2,7 +2,8 @@
  *
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
- * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "handles" it has a handler of SIGQUIT,
+ * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
+ * program that it runs; with "handles" it has a handler of SIGQUIT,
  * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -219,6 +221,14 @@ static void open_pipe(void)
     close((int)syscall(SYS_openat, AT_FDCWD, "go", O_RDONLY));
 }
 
+/* The program ends well when the file exists. */
+static void run_program(void)
+{
+    if (rank == 0 && system("echo started; until [ -e go ]; do sleep 0.1; done") != 0)
+        puts("the program has not ended well");
+    MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD); /* bcast */
+}
+
 /* With one PE: the ranks that have sent rank 0 a message are blocked when it runs again. */
 static void quit_twice(void)
 {
@@ -269,6 +279,8 @@ int main(int argc, char **argv)
         poll_for_file(how);
     else if (strcmp(how, "opens") == 0)
         open_pipe();
+    else if (strcmp(how, "runs") == 0)
+        run_program();
     else
         block(how);
     MPI_Finalize();

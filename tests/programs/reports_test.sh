@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|run_program) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -110,6 +110,11 @@ starts -QUIT "$mpirun" -n 3 +p 1 ./reports polls
 ends "SIGQUIT" "rank 1 of 3 .*: MPI_Recv: blocked in receive from rank 0, tag 1; called at $(line receive) rank 2 of 3"
 starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls
 ends "SIGQUIT, processes" "ranks 10-19 of 20: MPI_Recv: blocked in receive from rank 0, tag 1"
+for ranks in 2 4; do
+    starts -QUIT "$mpirun" --procs 2 -n "$ranks" ./reports runs
+    ends "SIGQUIT, $ranks ranks and a program that one of them runs" "MPI_Bcast: blocked; called at $(line bcast)"
+    expect "it ends well" 0 '' '' test "$(cat running.out)" = started
+done
 starts -QUIT "$mpirun" -n 2 +p 2 ./reports computes
 ends "SIGQUIT, a rank that computes" "rank 0 of 2 runs on PE 0; last MPI call: MPI_Irecv; .*rank 1 of 2 .*: MPI_Recv: blocked"
 # The rank may not have called open yet.
