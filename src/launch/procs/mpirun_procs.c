@@ -239,7 +239,10 @@ static void forward_signal(struct procs_job *job, int number)
         return;
     }
     job->is_told_to_end = job->is_told_to_end || is_request;
-    procs_end_signal_all(job, number);
+    if (number == SIGQUIT)
+        procs_quit_forward(job);
+    else
+        procs_end_signal_all(job, number);
     if (number == SIGTSTP)
         raise(SIGSTOP); /* the SIGCONT that resumes this process is forwarded in turn */
 }

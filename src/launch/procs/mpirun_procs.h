@@ -234,6 +234,11 @@ void procs_end_step(struct procs_job *job);
 /* Sends a signal to all process groups. */
 void procs_end_signal_all(const struct procs_job *job, int signal_number);
 
+/* ---- forward_quit.c ---- */
+
+/* Sends SIGQUIT to the processes that print a report then. */
+void procs_quit_forward(const struct procs_job *job);
+
 /* ---- forward.c ---- */
 
 struct procs_forward;
