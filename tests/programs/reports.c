@@ -3,7 +3,7 @@
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
  * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
- * program that it runs; with "handles" it has a handler of SIGQUIT,
+ * program that it runs; with "sleeps" it raises SIGQUIT when rank 1's sleep is over, but its PE has not seen that; with "handles" it has a handler of SIGQUIT,
  * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
 #include <errno.h>
@@ -229,6 +229,24 @@ static void run_program(void)
     MPI_Bcast(data, 1, MPI_INT, 0, MPI_COMM_WORLD); /* bcast */
 }
 
+static void outlast_sleep(void)
+{
+    double begin;
+
+    if (rank == 1) {
+        MPI_Send(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+        usleep(1000);
+    }
+    if (rank == 0) {
+        MPI_Recv(data, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        begin = MPI_Wtime();
+        while (MPI_Wtime() < begin + 0.02)
+            ;
+        raise(SIGQUIT);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* With one PE: the ranks that have sent rank 0 a message are blocked when it runs again. */
 static void quit_twice(void)
 {
@@ -281,6 +299,8 @@ int main(int argc, char **argv)
         open_pipe();
     else if (strcmp(how, "runs") == 0)
         run_program();
+    else if (strcmp(how, "sleeps") == 0)
+        outlast_sleep();
     else
         block(how);
     MPI_Finalize();

@@ -130,6 +130,7 @@ starts -QUIT "$mpirun" --procs 2 -n 2 ./reports_join
 ends "SIGQUIT, a main thread that waits for another" "rank 0 of 2 [^;]*: outside MPI, in the system call futex [^;]*; last MPI call: MPI_Comm_rank"
 expect "SIGQUIT, twice" 0 '' 'rank 1 of 3 [^;]*;[^;]*; not entered by ranks 0, 2 .* rank 1 of 3 [^;]*;[^;]*; not entered by rank 0 ' \
     "$mpirun" -n 3 +p 1 ./reports twice
+expect "SIGQUIT, a sleep that is over" 0 '' 'rank 1 of 2 on [^:]*: MPI_Send: then sleeps; ' "$mpirun" -n 2 +p 1 ./reports sleeps
 starts -QUIT "$mpirun" -n 2 ./reports handles
 await has_lines 1 handled running.out
 ends "the program handles SIGQUIT" '^$'
