@@ -366,6 +366,13 @@ def add_requests(line, ult):
             add_key(line, request["comm"].dereference(), int(p2p["peer_rank"]), int(p2p["tag"]), "to")
 
 
+def is_asleep(ult):
+    """As is_asleep_now of src/ampi/job/blocked.c."""
+    wake_at_ns = int(ult["wake_at_ns"])
+    is_outside = int(ult["depth"]) > 0 and not int(ult["called_from"]) and not int(ult["waits_for"])
+    return wake_at_ns > 0 and (is_outside or wake_at_ns > time.monotonic_ns())
+
+
 def line_of(rank, running):
     """running: the place of the rank if a thread runs it; None: none does."""
     line, ult = Line(number_of(rank)), rank["ult"]
@@ -377,7 +384,7 @@ def line_of(rank, running):
         line.add("runs" + (" in " + running if running else "; last call of MPI: " + call if call else ""))
         return line
     line.add(call + ": " if call else "")
-    if state != READY and int(ult["wake_at_ns"]) > time.monotonic_ns():
+    if state != READY and is_asleep(ult):
         line.add("then sleeps")
     else:
         line.add("ready to run" if state == READY else "blocked")

@@ -409,10 +409,18 @@ static void add_outside(const struct ult *u, struct ampi_line *line)
         ampi_line_add(line, "; last MPI call: %s", u->call);
 }
 
+/* True if a rank sleeps, or waits for something else than MPI by sleeping again and again. Its PE may not have seen yet that the
+ * time is over; then it is not in MPI if it is in the library, but has not passed the gate (gate.h). */
+static bool is_asleep_now(const struct ult *u)
+{
+    return u->state == ULT_BLOCKED && u->wake_at_ns > 0 &&
+           (u->wake_at_ns > ult_now_ns() || (u->depth > 0 && !u->called_from && !u->waits_for));
+}
+
 /* A thread that is not blocked in MPI. False: it is. */
 static bool add_state(const struct ult *u, struct ampi_line *line)
 {
-    bool is_asleep = u->state == ULT_BLOCKED && u->wake_at_ns > ult_now_ns();
+    bool is_asleep = is_asleep_now(u);
 
     if (ult_is_blocked(u) && !is_asleep)
         return false;
