@@ -227,9 +227,9 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     if (BASE_LIKELY(!may_wait))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     is_known = find(kind, address, &what);
-    gpu_wait_for_points(what.context, caller);
-    if (!is_known)
+    if (!is_known) /* the driver refuses it without a wait, or it is NULL */
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    gpu_wait_for_points(what.context, caller);
     if (is_deferred(what.memory))
         return CUDA_ERROR_INVALID_VALUE; /* it has been freed */
     if (is_beside_capture(&what)) {

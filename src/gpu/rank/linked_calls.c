@@ -5,6 +5,7 @@
 #include "gpu/rank/linked_calls.h"
 
 #include <dlfcn.h>
+#include <time.h>
 
 #include "base/loader_lock.h"
 #include "gpu/driver/driver.h"
@@ -14,14 +15,20 @@
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/waits.h"
 
+#define NO_DEVICE (-2)
+
+/* The pause of a launch while another thread frees memory. */
+#define PAUSE_NS 20000
+
+/* NO_DEVICE: it is no memory of CUDA, and the driver does not wait. */
 static int device_of_memory(CUdeviceptr memory)
 {
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
-    int device = GPU_DEVICES_ALL;
+    int device = NO_DEVICE;
     void *value = &device;
 
-    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS)
-        device = GPU_DEVICES_ALL;
+    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS || device < 0)
+        return NO_DEVICE;
     return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL;
 }
 
@@ -45,8 +52,12 @@ static int current_device(void)
     static CUresult(CUDAAPI *real_##name)(type freed); \
     static CUresult CUDAAPI free_##name(type freed)    \
     {                                                  \
-        gpu_wait_beside(device);                       \
-        return real_##name(freed);                     \
+        int freed_on = device;                         \
+        bool has_begun = freed_on != NO_DEVICE && gpu_wait_beside_begin(freed_on); \
+        CUresult result = real_##name(freed);          \
+                                                       \
+        gpu_wait_beside_end(has_begun);                \
+        return result;                                 \
     }
 FREES(FUNCTION)
 
@@ -58,10 +69,15 @@ static launch_fn real_launch, real_launch_ptsz;
 static CUresult note_launch(launch_fn launch, CUgraphExec exec, CUstream given, CUstream stream)
 {
     CUcontext context = gpu_graph_exec_may_wait(exec) ? gpu_graph_launch_begin(stream, NULL) : NULL;
-    CUresult result = launch(exec, given);
+    CUresult result;
 
+    while (context && !gpu_wait_add_begin())
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    result = launch(exec, given);
     if (result == CUDA_SUCCESS)
         gpu_graph_launch_note(stream, context);
+    if (context)
+        gpu_wait_add_end();
     return result;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "gpu/rank/waits.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -27,6 +28,10 @@
 #define BESIDE_MIN_NS 5000
 #define BESIDE_MAX_NS 1000000
 #define LONG_NS 2000000000
+
+/* So long such a call keeps operations out of streams at a time, at first and at most. */
+#define CLOSED_MIN_NS 2000000
+#define CLOSED_MAX_NS 64000000
 
 /* Queries per turn of the PE. */
 #define QUESTIONS_PER_POLL 4
@@ -328,26 +333,98 @@ static BASE_COLD void report_wait(void)
                  "this call, the job hangs");
 }
 
-void gpu_wait_beside(int device)
+/* CUDA refuses the free, and does not wait: on a thread that runs a host function, or after an error of the GPU. */
+static bool is_refused(void)
 {
-    const struct ult *self = ult_self();
-    uint64_t since_ns, mark;
-    long pause_ns = BESIDE_MIN_NS;
+    CUevent event;
 
-    if (atomic_load(&gpu_streams_n_waiting) == 0 && !atomic_load(&gpu_graphs_wait))
-        return;
-    if (gpu_streams_n_ranks != 1 || !__atomic_load_n(&gpu_needs_progress, __ATOMIC_RELAXED) ||
-        (self && ult_has_pe(self)))
-        return;
-    mark = gpu_graph_launches_mark();
-    since_ns = ult_now_ns();
-    while (is_waited_for(device, mark)) {
+    if (gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return true;
+    gpu_driver.cuEventDestroy(event);
+    return false;
+}
+
+/* Threads that are in calls that free memory, or keep operations out before; threads that add operations to streams. */
+static _Atomic int n_freeing, n_adding;
+static _Atomic bool is_kept_out; /* a thread wants to add an operation */
+
+bool gpu_wait_add_begin(void)
+{
+    if (gpu_streams_n_ranks != 1)
+        return true;
+    atomic_fetch_add(&n_adding, 1);
+    if (BASE_LIKELY(atomic_load(&n_freeing) == 0))
+        return true;
+    atomic_fetch_sub(&n_adding, 1);
+    atomic_store_explicit(&is_kept_out, true, memory_order_relaxed);
+    return false;
+}
+
+void gpu_wait_add_end(void)
+{
+    if (gpu_streams_n_ranks == 1)
+        atomic_fetch_sub(&n_adding, 1);
+}
+
+static bool is_busy(int device, uint64_t mark)
+{
+    return atomic_load(&n_adding) > 0 || is_waited_for(device, mark);
+}
+
+/* Keeps operations out for a while, and lets them in for as long, each time for longer, until none is left while they are kept
+ * out: a thread may add them without end, and a message may depend on the next one. One thread at a time. */
+static void wait_beside(int device, uint64_t mark)
+{
+    uint64_t since_ns = ult_now_ns(), now_ns = since_ns, span_ns = CLOSED_MIN_NS, until_ns = now_ns + span_ns;
+    long pause_ns = BESIDE_MIN_NS;
+    bool is_closed = true, is_over;
+
+    while (!((is_over = !is_busy(device, mark)) && is_closed)) {
+        if (is_closed ? now_ns >= until_ns : is_over || now_ns >= until_ns) {
+            span_ns = is_closed || span_ns >= CLOSED_MAX_NS ? span_ns : 2 * span_ns;
+            is_closed = !is_closed;
+            atomic_fetch_add(&n_freeing, is_closed ? 1 : -1);
+            until_ns = now_ns + span_ns;
+            continue;
+        }
         nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
         if (pause_ns < BESIDE_MAX_NS)
             pause_ns *= 2;
-        if (ult_now_ns() - since_ns > LONG_NS)
+        now_ns = ult_now_ns();
+        if (now_ns - since_ns > LONG_NS)
             report_wait();
     }
+}
+
+bool gpu_wait_beside_begin(int device)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct ult *self = ult_self();
+    uint64_t mark;
+
+    if (gpu_streams_n_ranks != 1 || !__atomic_load_n(&gpu_needs_progress, __ATOMIC_RELAXED) ||
+        (self && ult_has_pe(self)))
+        return false;
+    mark = gpu_graph_launches_mark();
+    if (atomic_exchange(&is_kept_out, false)) /* many frees in a row let it in */
+        nanosleep(&(struct timespec){.tv_nsec = BESIDE_MIN_NS}, NULL);
+    atomic_fetch_add(&n_freeing, 1);
+    if (!is_busy(device, mark))
+        return true;
+    atomic_fetch_sub(&n_freeing, 1);
+    if (is_refused())
+        return false;
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&n_freeing, 1);
+    wait_beside(device, mark);
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+void gpu_wait_beside_end(bool has_begun)
+{
+    if (has_begun)
+        atomic_fetch_sub(&n_freeing, 1);
 }
 
 void gpu_wait_for_points(CUcontext context, const void *caller)
@@ -356,7 +433,7 @@ void gpu_wait_for_points(CUcontext context, const void *caller)
     int device;
 
     if (BASE_LIKELY(!gpu_waits_are_of_all_code)) {
-        gpu_wait_beside(device_of(context));
+        gpu_wait_beside_end(gpu_wait_beside_begin(device_of(context)));
         return;
     }
     if (!gpu_wait_may_lend_pe(caller))

@@ -189,9 +189,9 @@ int gpu_slot_fill(struct gpu_slot *slot, const void *data, struct gpu_point *poi
         return error;
     args.number = sync->n_points + 1;
     error = launch(sync, call.stream, GPU_KERNEL_FILL, threads_for(slot->n_bytes), &args, sizeof args);
-    gpu_sync_end(sync, &call, before);
     if (!error)
         gpu_sync_append_point(sync, point);
+    gpu_sync_end(sync, &call, before);
     return error;
 }
 
@@ -279,13 +279,12 @@ int gpu_inbox_empty(struct gpu_sync *sync, struct gpu_inbox *const *inboxes, int
         args.has_done = first + part == n;
         error = launch_empty(sync, call.stream, inboxes + first, part, &args);
     }
-    gpu_sync_end(sync, &call, before);
-    if (error)
-        return error;
-    if (arrived)
+    if (arrived && !error)
         gpu_sync_append_point(sync, arrived);
-    gpu_sync_append_point(sync, done);
-    return 0;
+    if (!error)
+        gpu_sync_append_point(sync, done);
+    gpu_sync_end(sync, &call, before);
+    return error;
 }
 
 /* ---- Others ---- */

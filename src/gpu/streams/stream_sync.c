@@ -274,12 +274,13 @@ int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *befo
 {
     int error;
 
-    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false)))
+    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false) || !gpu_wait_add_begin()))
         ult_yield();
     gpu_submit_begin_in_mpi(sync->context);
     error = gpu_context_enter(sync->context, before_out);
     if (error) {
         gpu_submit_end();
+        gpu_wait_add_end();
         return error;
     }
     gpu_repeats_break();
@@ -298,6 +299,7 @@ void gpu_sync_end(struct gpu_sync *sync, const struct gpu_call *call, CUcontext 
     gpu_call_end(call);
     gpu_context_leave(sync->context, before);
     gpu_submit_end();
+    gpu_wait_add_end();
 }
 
 int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
@@ -451,14 +453,12 @@ int gpu_sync_add(struct gpu_sync *sync, struct gpu_point *point, struct gpu_hold
     if (error)
         return error;
     error = submit(sync, call.stream, point != NULL, hold && !is_kept);
-    gpu_sync_end(sync, &call, before);
-    if (error)
-        return error;
-    if (point)
+    if (point && !error)
         gpu_sync_append_point(sync, point);
-    if (hold)
+    if (hold && !error)
         append_hold(sync, hold, is_kept);
-    return 0;
+    gpu_sync_end(sync, &call, before);
+    return error;
 }
 
 bool gpu_sync_is_full(const struct gpu_sync *sync)
