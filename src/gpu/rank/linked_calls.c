@@ -15,7 +15,7 @@
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/waits.h"
 
-#define NO_DEVICE (-2)
+#define NO_DEVICE (-2) /* CUDA's */
 
 /* The pause of a launch while another thread frees memory. */
 #define PAUSE_NS 20000
@@ -27,9 +27,9 @@ static int device_of_memory(CUdeviceptr memory)
     int device = NO_DEVICE;
     void *value = &device;
 
-    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS || device < 0)
+    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS)
         return NO_DEVICE;
-    return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL;
+    return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL; /* below 0: NO_DEVICE, or managed memory's */
 }
 
 static int current_device(void)
@@ -48,16 +48,16 @@ static int current_device(void)
     X(array, "cuArrayDestroy", CUarray, current_device())                              \
     X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, current_device())
 
-#define FUNCTION(name, symbol, type, device)           \
-    static CUresult(CUDAAPI *real_##name)(type freed); \
-    static CUresult CUDAAPI free_##name(type freed)    \
-    {                                                  \
-        int freed_on = device;                         \
+#define FUNCTION(name, symbol, type, device)                                       \
+    static CUresult(CUDAAPI *real_##name)(type freed);                             \
+    static CUresult CUDAAPI free_##name(type freed)                                \
+    {                                                                              \
+        int freed_on = device;                                                     \
         bool has_begun = freed_on != NO_DEVICE && gpu_wait_beside_begin(freed_on); \
-        CUresult result = real_##name(freed);          \
-                                                       \
-        gpu_wait_beside_end(has_begun);                \
-        return result;                                 \
+        CUresult result = real_##name(freed);                                      \
+                                                                                   \
+        gpu_wait_beside_end(has_begun);                                            \
+        return result;                                                             \
     }
 FREES(FUNCTION)
 
