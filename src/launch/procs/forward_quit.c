@@ -8,11 +8,8 @@
 #include "launch/procs/mpirun_procs.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* 28 values are between the group and the caught signals. */
 #define SKIP_7 " %*s %*s %*s %*s %*s %*s %*s"
@@ -20,20 +17,10 @@
 /* A process's parent and process group. False: it has no handler of SIGQUIT, or has ended. */
 static bool read_catcher(pid_t pid, pid_t *parent_out, pid_t *group_out)
 {
-    char path[64], text[1024];
+    char text[1024];
     unsigned long caught;
-    const char *name_end;
-    ssize_t len;
-    int fd;
+    const char *name_end = procs_read_stat(pid, text, sizeof text); /* ") state parent group ..." */
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    len = read(fd, text, sizeof text - 1);
-    close(fd);
-    text[len > 0 ? len : 0] = '\0';
-    name_end = strrchr(text, ')'); /* "PID (name) state parent group ..." */
     return name_end &&
            sscanf(name_end, ") %*c %d %d" SKIP_7 SKIP_7 SKIP_7 SKIP_7 " %lu", parent_out, group_out,
                   &caught) == 3 &&

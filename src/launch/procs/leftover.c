@@ -60,19 +60,26 @@ static bool file_has_job(const char *path, const char *job_id)
     return false;
 }
 
-/* True if the process has this parent. */
-static bool is_child_of(const char *pid_text, pid_t parent)
+const char *procs_read_stat(pid_t pid, char *text, size_t size_bytes)
 {
-    char path[300], text[1024];
-    int fd, found;
-    snprintf(path, sizeof path, "/proc/%s/stat", pid_text);
+    char path[64];
+    int fd;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
-    ssize_t len = read(fd, text, sizeof text - 1);
+        return NULL;
+    ssize_t len = read(fd, text, size_bytes - 1);
     close(fd);
     text[len > 0 ? len : 0] = '\0';
-    const char *name_end = strrchr(text, ')'); /* "PID (name) state parent ..." */
+    return strrchr(text, ')'); /* "PID (name) state parent ..." */
+}
+
+/* True if the process has this parent. */
+static bool is_child_of(pid_t pid, pid_t parent)
+{
+    char text[1024];
+    int found;
+    const char *name_end = procs_read_stat(pid, text, sizeof text);
     return name_end && sscanf(name_end, ") %*c %d", &found) == 1 && found == (int)parent;
 }
 
@@ -85,7 +92,8 @@ static bool has_job_id(const char *pid_text, const void *job_id)
 
 static bool is_unwanted_child(const char *pid_text, const void *except)
 {
-    return atoi(pid_text) != *(const pid_t *)except && is_child_of(pid_text, getpid());
+    pid_t pid = (pid_t)atoi(pid_text);
+    return pid != *(const pid_t *)except && is_child_of(pid, getpid());
 }
 
 /* Kills the processes for which is_one is true; returns their number. */

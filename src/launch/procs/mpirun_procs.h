@@ -288,6 +288,8 @@ void procs_jobdir_remove_rooms(void);
  * jobs that started it, separated by colons. */
 #define PROCS_JOB_ENV "HEDDLE_JOB"
 
+/* Reads /proc/PID/stat into `text`; returns what begins with the ')' behind the program's name, NULL: the process has ended. */
+const char *procs_read_stat(pid_t pid, char *text, size_t size_bytes);
 /* Kills every process with the job's id in its environment, except this one. */
 void procs_leftover_kill(const char *job_id);
 /* Makes this process the parent of orphaned descendants. */
