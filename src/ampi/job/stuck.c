@@ -91,22 +91,35 @@ static unsigned long count_runs(pid_t tid)
     return n_runs;
 }
 
+/* Reads what the kernel says of the thread's system call: "202 0x...", or "running"; "": nothing. Signal handlers may call it. */
+static void read_call(pid_t tid, char *text_out, size_t size_bytes)
+{
+    char bytes[64];
+    struct base_text path = base_text_in(bytes, sizeof bytes);
+    ssize_t n;
+    int fd;
+
+    base_text_add(&path, "/proc/self/task/");
+    base_text_add_number(&path, tid);
+    base_text_add(&path, "/syscall");
+    fd = open(bytes, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text_out, size_bytes - 1) : 0;
+    text_out[n > 0 ? n : 0] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
 /* false: it is running, or its state is unknown. */
 static bool where_blocked(pid_t tid, struct blocked *blocked_out)
 {
-    char path[64];
-    FILE *file;
-    int n_read = 0;
+    char text[256];
+    int n_read;
     unsigned long *args = blocked_out->args;
 
     memset(blocked_out, 0, sizeof *blocked_out);
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)tid);
-    file = fopen(path, "re");
-    if (file) {
-        n_read = fscanf(file, "%ld %lx %lx %lx %lx %lx %lx %lx", &blocked_out->call, &args[0], &args[1],
-                        &args[2], &args[3], &args[4], &args[5], &blocked_out->stack);
-        fclose(file);
-    }
+    read_call(tid, text, sizeof text);
+    n_read = sscanf(text, "%ld %lx %lx %lx %lx %lx %lx %lx", &blocked_out->call, &args[0], &args[1], &args[2],
+                    &args[3], &args[4], &args[5], &blocked_out->stack);
     blocked_out->n_runs = count_runs(tid);
     return n_read == 8;
 }
@@ -208,35 +221,30 @@ static const struct {
 #endif
 };
 
+/* Its place in `calls`; -1: it is not there. */
+static int place_of(long call)
+{
+    for (int i = 0; i < (int)BASE_COUNT(calls); i++)
+        if (calls[i].call == call)
+            return i;
+    return -1;
+}
+
 const char *ampi_stuck_call_name(long call)
 {
-    for (size_t i = 0; i < BASE_COUNT(calls); i++)
-        if (calls[i].call == call)
-            return calls[i].name;
-    return "another one";
+    int place = place_of(call);
+
+    return place >= 0 ? calls[place].name : "another one";
 }
 
 long ampi_stuck_call_of(pid_t tid)
 {
-    char bytes[64], *end;
-    struct base_text path = base_text_in(bytes, sizeof bytes);
-    long call = -1;
-    ssize_t n;
-    int fd;
+    char text[64], *end;
+    long call;
 
-    base_text_add(&path, "/proc/self/task/");
-    base_text_add_number(&path, tid);
-    base_text_add(&path, "/syscall");
-    fd = open(bytes, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, bytes, sizeof bytes - 1) : 0; /* "202 0x..." or "running" */
-    if (n > 0) {
-        bytes[n] = '\0';
-        call = strtol(bytes, &end, 10);
-        call = end == bytes ? -1 : call;
-    }
-    if (fd >= 0)
-        close(fd);
-    return call;
+    read_call(tid, text, sizeof text);
+    call = strtol(text, &end, 10);
+    return end == text ? -1 : call;
 }
 
 /* Describes a call: "read of descriptor 0 (/dev/pts/1)". */
@@ -245,21 +253,20 @@ static void describe(const struct blocked *blocked, char *text, size_t size_byte
     char path[64], target[256];
     ssize_t length;
 
-    snprintf(text, size_bytes, "system call %ld", blocked->call);
-    for (size_t i = 0; i < BASE_COUNT(calls); i++) {
-        int fd = (int)blocked->args[0];
-        if (calls[i].call != blocked->call)
-            continue;
-        snprintf(text, size_bytes, "%s", calls[i].name);
-        if (!calls[i].has_descriptor)
-            return;
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        length = readlink(path, target, sizeof target - 1);
-        target[length > 0 ? length : 0] = '\0';
-        snprintf(text, size_bytes, "%s of descriptor %d%s%s%s", calls[i].name, fd, length > 0 ? " (" : "",
-                 target, length > 0 ? ")" : "");
+    int place = place_of(blocked->call), fd = (int)blocked->args[0];
+
+    if (place < 0) {
+        snprintf(text, size_bytes, "system call %ld", blocked->call);
         return;
     }
+    snprintf(text, size_bytes, "%s", calls[place].name);
+    if (!calls[place].has_descriptor)
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    length = readlink(path, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = '\0';
+    snprintf(text, size_bytes, "%s of descriptor %d%s%s%s", calls[place].name, fd, length > 0 ? " (" : "",
+             target, length > 0 ? ")" : "");
 }
 
 /* True if the PE has other ranks that could run. */

@@ -17,10 +17,10 @@
 #include "ampi/coll/engine/coll.h"
 #include "base/settings.h"
 
-/* True if the option is set. */
 /* Ends messages about different collectives, which cannot say more without +check usage. */
 #define AMPI_COLL_USAGE_HINT "; +check usage names the calls and their lines"
 
+/* True if the option is set. */
 static inline bool ampi_coll_usage_is_on(void)
 {
     return BASE_UNLIKELY(base_settings.check_usage);
