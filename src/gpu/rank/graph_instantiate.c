@@ -40,16 +40,21 @@ static bool is_kernel_of_library(CUgraphNode node)
 
 #define NODE_TYPE_CONDITIONAL 13 /* CU_GRAPH_NODE_TYPE_CONDITIONAL, since CUDA 12.3 */
 
-/* True if the node may be one of the library's (stream_graph.c), or have one. */
+/* True if the node is one of the library's (stream_graph.c). */
+static bool is_own(CUgraphNode node, CUgraphNodeType type)
+{
+    return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||
+           (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
+}
+
+/* True if the node may be one of the library's, or have one. */
 static bool may_wait(CUgraphNode node, type_fn type_of)
 {
     CUgraphNodeType type;
 
     if (type_of(node, &type) != CUDA_SUCCESS)
         return true;
-    return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP || type == CU_GRAPH_NODE_TYPE_GRAPH ||
-           (int)type == NODE_TYPE_CONDITIONAL ||
-           (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
+    return type == CU_GRAPH_NODE_TYPE_GRAPH || (int)type == NODE_TYPE_CONDITIONAL || is_own(node, type);
 }
 
 /* True if a node of the graph is such. if_unknown: the result where the nodes are not known. */
@@ -92,8 +97,7 @@ static bool is_operation(CUgraphNode node, type_fn type_of)
     if (type_of(node, &type) != CUDA_SUCCESS)
         return false;
     if (type != CU_GRAPH_NODE_TYPE_GRAPH)
-        return type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||
-               (type == CU_GRAPH_NODE_TYPE_KERNEL && is_kernel_of_library(node));
+        return is_own(node, type);
     child_of = (CUresult(CUDAAPI *)(CUgraphNode, CUgraph *))gpu_driver_find("cuGraphChildGraphNodeGetGraph");
     return child_of && child_of(node, &child) == CUDA_SUCCESS && has_node(child, is_operation, false);
 }

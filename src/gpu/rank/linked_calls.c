@@ -32,21 +32,13 @@ static int device_of_memory(CUdeviceptr memory)
     return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL; /* below 0: NO_DEVICE, or managed memory's */
 }
 
-static int current_device(void)
-{
-    CUdevice device;
-
-    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS && device < GPU_DEVICES_MAX ? device
-                                                                                          : GPU_DEVICES_ALL;
-}
-
 /* X(name, the driver's symbol, the parameter, the device whose work the driver waits for) */
 #define FREES(X)                                                                       \
     X(device, "cuMemFree_v2", CUdeviceptr, device_of_memory(freed))                    \
     X(pinned, "cuMemFreeHost", void *, device_of_memory((CUdeviceptr)freed))           \
     X(registered, "cuMemHostUnregister", void *, device_of_memory((CUdeviceptr)freed)) \
-    X(array, "cuArrayDestroy", CUarray, current_device())                              \
-    X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, current_device())
+    X(array, "cuArrayDestroy", CUarray, gpu_wait_device_of(NULL))                      \
+    X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, gpu_wait_device_of(NULL))
 
 #define FUNCTION(name, symbol, type, device)                                       \
     static CUresult(CUDAAPI *real_##name)(type freed);                             \

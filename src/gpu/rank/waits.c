@@ -300,8 +300,7 @@ static bool record_all(CUcontext context, CUevent *event_out)
     return result == CUDA_SUCCESS;
 }
 
-/* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
-static int device_of(CUcontext context)
+int gpu_wait_device_of(CUcontext context)
 {
     CUcontext before = NULL;
     CUdevice device = GPU_DEVICES_ALL;
@@ -377,11 +376,15 @@ static void wait_beside(int device, uint64_t mark)
 {
     uint64_t since_ns = ult_now_ns(), now_ns = since_ns, span_ns = CLOSED_MIN_NS, until_ns = now_ns + span_ns;
     long pause_ns = BESIDE_MIN_NS;
-    bool is_closed = true, is_over;
+    bool is_closed = true;
 
-    while (!((is_over = !is_busy(device, mark)) && is_closed)) {
-        if (is_closed ? now_ns >= until_ns : is_over || now_ns >= until_ns) {
-            span_ns = is_closed || span_ns >= CLOSED_MAX_NS ? span_ns : 2 * span_ns;
+    for (;;) {
+        bool is_over = !is_busy(device, mark);
+        if (is_over && is_closed)
+            return;
+        if (is_over || now_ns >= until_ns) {
+            if (!is_closed && span_ns < CLOSED_MAX_NS)
+                span_ns *= 2;
             is_closed = !is_closed;
             atomic_fetch_add(&n_freeing, is_closed ? 1 : -1);
             until_ns = now_ns + span_ns;
@@ -433,12 +436,12 @@ void gpu_wait_for_points(CUcontext context, const void *caller)
     int device;
 
     if (BASE_LIKELY(!gpu_waits_are_of_all_code)) {
-        gpu_wait_beside_end(gpu_wait_beside_begin(device_of(context)));
+        gpu_wait_beside_end(gpu_wait_beside_begin(gpu_wait_device_of(context)));
         return;
     }
     if (!gpu_wait_may_lend_pe(caller))
         return;
-    device = device_of(context);
+    device = gpu_wait_device_of(context);
     mark = gpu_graph_launches_mark();
     while (is_waited_for(device, mark))
         gpu_wait_before_asking_again(caller);

@@ -73,6 +73,9 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
+/* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
+int gpu_wait_device_of(CUcontext context);
+
 /* Called around a call of the driver that frees memory, which waits for the GPU and keeps launches of other threads out meanwhile
  * (seen on an H200, driver 580): in a process with one rank whose PE the progress thread serves, waits until no stream of the
  * device (GPU_DEVICES_ALL: of any) waits for the PE, and launches of graphs that may are over, those so far; until the end
