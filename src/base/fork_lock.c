@@ -4,7 +4,6 @@
  */
 #include "base/fork_lock.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>

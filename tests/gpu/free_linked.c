@@ -18,7 +18,7 @@ static CUstream captured;
 static CUdeviceptr from, to;
 static CUgraphExec exec;
 static CUcontext context;
-static int step; /* so many sums are enqueued */
+static int step; /* number of sums that have been enqueued */
 
 /* ---- Frees ---- */
 

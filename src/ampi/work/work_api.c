@@ -305,7 +305,6 @@ static int fill(struct ampi_work *work, const struct AMPI_GPU_Work_buffer buffer
 {
     int error = MPI_SUCCESS;
 
-    work->n_buffers = 0;
     for (int i = 0; i < work->n_places && !error; i++) {
         struct ampi_work_buffer *buffer = &work->buffers[work->n_buffers];
         error = read_buffer(work->kind, i, &buffers[i], buffer);

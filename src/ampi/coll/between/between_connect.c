@@ -72,7 +72,6 @@ void ampi_coll_between_connect(void)
 {
     static const struct ampi_procs_client client = {
         .begin = begin, .retry = ampi_coll_between_retry, .must_retry = ampi_coll_between_must_retry};
-
     static const struct ampi_comm_client comm_client = {.release = ampi_pair_settle};
 
     ampi_procs_add_client(&client);

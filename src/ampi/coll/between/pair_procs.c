@@ -89,11 +89,11 @@ static inline bool can_complete(const struct ampi_coll_args *args, const struct 
 
 static BASE_COLD void end_job(const struct ampi_coll_state *state, const struct ampi_coll_plan *plan)
 {
-    ampi_report(ampi_coll_handle(state->shared, state->part_members[0])->owner,
-                "ranks of process %d call another collective on the communicator, or pass another root or "
-                "size: here it is "
-                "%s: all ranks must call the same ones in the same order" AMPI_COLL_USAGE_HINT,
-                state->remote->proc_id[!state->remote->own], plan->name);
+    ampi_report(
+        ampi_coll_handle(state->shared, state->part_members[0])->owner,
+        "ranks of process %d call another collective on the communicator, or pass another root or "
+        "size: here it is %s: all ranks must call the same ones in the same order" AMPI_COLL_USAGE_HINT,
+        state->remote->proc_id[!state->remote->own], plan->name);
     ampi_coll_end_job(state);
 }
 
