@@ -14,8 +14,9 @@
 #include "mqd/interface.h"
 #include "mqd/queue_table.h"
 
-/* Reads of one call of the debugger, and the most elements of an array or a list that are believed. */
-#define MQD_READS_MAX (1 << 25)
+/* Reads of one look at all communicators, enough for some thousand ranks, and the most elements of an array or a list that
+ * are believed. */
+#define MQD_READS_MAX (1 << 24)
 #define MQD_ITEMS_MAX (1 << 20)
 
 enum mqd_result {
@@ -50,7 +51,7 @@ struct mqd_program {
 int mqd_program_open(struct mqd_program *program, mqs_process *process,
                      const mqs_process_callbacks *callbacks, mqs_taddr_t table);
 
-/* Gives the next reads their budget. */
+/* Begins a look at all communicators: gives its reads their budget. */
 void mqd_program_begin(struct mqd_program *program);
 
 /* n_bytes (1 to 8) at the address, as an unsigned number. */

@@ -26,7 +26,8 @@ struct _mqs_process_info {
     struct mqd_group peers; /* ... and the other one, or the same */
     int class;              /* of operations: mqs_op_class */
     struct mqd_list sends;  /* of all communicators */
-    bool has_sends;         /* they have been looked up */
+    bool has_sends;         /* they have been looked up ... */
+    int sends_result;       /* ... with this result */
     struct mqd_list found;  /* other operations of the current one */
     int32_t next;           /* operation */
     int32_t end;            /* of the operations */
@@ -120,14 +121,14 @@ int mqs_setup_process(mqs_process *process, const mqs_process_callbacks *callbac
     return mqs_ok;
 }
 
-/* The process's information, whose program is open and has a new budget. NULL: it has none. */
+/* The process's information, whose program is open. NULL: it has none. */
 static mqs_process_info *begin(mqs_process *process)
 {
     mqs_process_info *info = mqd_debugger->mqs_get_process_info_fp(process);
 
     if (!info || !info->is_open)
         return NULL;
-    mqd_program_begin(&info->program);
+    info->program.is_damaged = false; /* what another call has met may be harmless for this one */
     return info;
 }
 
@@ -189,6 +190,7 @@ int mqs_update_communicator_list(mqs_process *process)
         return MQD_NO_PROCESS;
     forget(info);
     program = &info->program;
+    mqd_program_begin(program);
     mqd_read_job(program);
     return mqd_find_handles(program, &info->handles);
 }
@@ -226,6 +228,7 @@ int mqs_setup_communicator_iterator(mqs_process *process)
 
     if (!info)
         return MQD_NO_PROCESS;
+    mqd_program_begin(&info->program);
     info->at = 0;
     enter_communicator(info);
     return current(info) ? mqs_ok : mqs_end_of_list;
@@ -295,17 +298,13 @@ int mqs_get_comm_group(mqs_process *process, int *global_ranks_out)
 
 /* ---- Operations ---- */
 
-/* Finds the sends of all communicators, once. */
+/* Finds the sends of all communicators, once, also where the search fails: in damaged memory it can be long. */
 static int find_sends(mqs_process_info *info)
 {
-    int result;
-
-    if (info->has_sends)
-        return mqs_ok;
-    mqd_list_clear(&info->sends);
-    result = mqd_find_sends(&info->program, &info->sends);
-    info->has_sends = result == mqs_ok;
-    return result;
+    if (!info->has_sends)
+        info->sends_result = mqd_find_sends(&info->program, &info->sends);
+    info->has_sends = true;
+    return info->sends_result;
 }
 
 /* The part of the sends that is the communicator's. */

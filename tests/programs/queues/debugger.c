@@ -37,6 +37,7 @@ static mqs_image_info *image_info;
 static char library_path[4096]; /* of libmpi_abi.so.1 */
 static uint64_t library_base;
 static long num_blocks; /* of memory that the library has */
+static long num_reads;  /* of the program's memory, in one look at all communicators */
 
 /* ---- Damage: a seed makes some addresses hold other values, the same at each read ---- */
 
@@ -201,6 +202,7 @@ static int fetch(mqs_process *process, mqs_taddr_t addr, int n_bytes, void *byte
     struct iovec own = {.iov_base = bytes, .iov_len = (size_t)n_bytes};
     struct iovec theirs = {.iov_base = (void *)addr, .iov_len = (size_t)n_bytes};
 
+    num_reads++;
     if (process_vm_readv(process->pid, &own, 1, &theirs, 1, 0) != n_bytes)
         return mqs_no_information;
     spoil(addr, n_bytes, bytes);
@@ -443,6 +445,9 @@ static void show(mqs_process *process, bool is_shown)
     }
     destroy_process(process->info);
     process->info = NULL;
+    if (num_reads > 1 << 25) /* some minutes for a debugger */
+        printf("%ld reads with damage %d\n", num_reads, (int)damage);
+    num_reads = 0;
 }
 
 int main(int argc, char **argv)
