@@ -16,7 +16,7 @@
  * the C library does not reset in a child (base/fork_lock.h).
  */
 #include "image/copy/threads.h"
-#include "image/libc/rebind.h"
+#include "image/libc/rebind_signal.h"
 
 #include "image/copy/instantiate.h"
 
@@ -74,18 +74,21 @@ static pid_t process_pid; /* of the process, or of the one whose memory a child 
 static pthread_mutex_t *const shared_locks[] = {&image_zone_lock,    &image_signals_lock, &image_files_lock,
                                                 &image_streams_lock, &image_listing_lock, &image_maps_lock};
 static sigset_t mask_before; /* of the thread that has taken the locks */
+static sigset_t mask_others; /* the part of it that a child does not inherit */
 static bool has_begun;       /* its fork is alone (base/fork_lock.h) */
 
 /* Keeps other threads from being inside critical sections that the child will use. */
 static void lock_all(struct image_libc *libc)
 {
-    sigset_t all, before;
+    sigset_t all, before, own, others;
 
+    image_mask_of_others(&own, &others);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < BASE_COUNT(shared_locks); i++)
         pthread_mutex_lock(shared_locks[i]);
     mask_before = before;
+    mask_others = others;
     pthread_mutex_lock(&libc->lock);
     pthread_mutex_lock(&libc->at_exit.lock);
     pthread_mutex_lock(&libc->at_quick_exit.lock);
@@ -188,6 +191,7 @@ static void begin_child(void)
     if (!libc)
         return;
     unlock_all(libc);
+    pthread_sigmask(SIG_UNBLOCK, &mask_others, NULL);
     libc->n_children = 0;
     image_locks_forget();
     note_streams();
@@ -293,6 +297,26 @@ IMAGE_REBINDS(image_libc__Fork, "_Fork");
 typedef int (*spawn_fn)(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
 
+/* The attributes, or, in `changed`, the same with the mask of the caller's rank where they say nothing of a mask. */
+static const posix_spawnattr_t *with_own_mask(const posix_spawnattr_t *attributes, posix_spawnattr_t *changed)
+{
+    short flags = 0;
+    sigset_t own, others;
+
+    if (image_is_forked_child() || !image_mask_of_others(&own, &others))
+        return attributes;
+    if (attributes)
+        *changed = *attributes;
+    else if (posix_spawnattr_init(changed) != 0)
+        return NULL;
+    posix_spawnattr_getflags(changed, &flags);
+    if (flags & POSIX_SPAWN_SETSIGMASK)
+        return attributes;
+    posix_spawnattr_setflags(changed, flags | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(changed, &own);
+    return changed;
+}
+
 /* posix_spawn or posix_spawnp for code at caller's address. */
 static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
                        const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
@@ -300,8 +324,9 @@ static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
 {
     char entry[IMAGE_CHILD_ENTRY_MAX];
     char *const *env_made = image_child_env(env, entry, caller);
+    posix_spawnattr_t changed; /* needs no end: the C library's holds no memory */
     pid_t made = -1;
-    int error = spawn(&made, file, actions, attributes, argv, env_made);
+    int error = spawn(&made, file, actions, with_own_mask(attributes, &changed), argv, env_made);
 
     image_child_env_drop(env, env_made);
     if (!error)

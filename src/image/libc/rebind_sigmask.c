@@ -94,6 +94,20 @@ static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
     return old;
 }
 
+bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out)
+{
+    struct image_libc *libc = image_is_on_rank() ? image_libc_current() : NULL;
+    struct image_signals *rank = libc ? libc->signals : NULL;
+    uint64_t own = rank ? atomic_load(&rank->blocked) : 0;
+    uint64_t others = libc ? blocked_by_others(rank) & ~own : 0;
+    sigset_t set;
+
+    to_set(others, others_out);
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    to_set(to_bits(&set) & ~others, own_out);
+    return others != 0;
+}
+
 static bool is_on_main(void)
 {
     return !image_is_forked_child() && image_is_on_rank();

@@ -86,6 +86,10 @@ void image_signals_run(struct image_signals *rank, int number, siginfo_t *info);
  * Returns true if it is for `taker`, too: `info` has become that of a signal without a mark. Never switches. */
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info);
 
+/* The calling thread's mask in two parts: what other ranks of the OS thread have put there, and the rest. Returns true if the first
+ * is not empty. A child does not inherit that. */
+bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out);
+
 /* True if a signal to the rank has been kept until the rank unblocks it or waits for it (rebind_sigmask.c). Never switches; may
  * be called in a signal handler. */
 bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info);
