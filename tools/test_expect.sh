@@ -11,7 +11,7 @@
 #   expect_beside "what this shows" CODE STDOUT
 #       waits for the job $job, whose output is in the file `beside`: it ends with this code and output.
 #   await command...
-#       runs the command until it succeeds; fails after 60 s.
+#       runs the command until it succeeds; fails after three minutes: a core of a busy virtual machine can be away for one.
 #   has_lines COUNT PATTERN FILE
 #       is true if that many lines of the file match: a job's output shows its progress.
 #   finish
@@ -72,7 +72,7 @@ expect_nothing_left() {
 }
 
 await() {
-    for _ in $(seq 1200); do
+    for _ in $(seq 3600); do
         "$@" && return
         sleep 0.05
     done

@@ -154,7 +154,7 @@ def check_run(browser, build, work):
                     pathlib.Path(__file__).parents[1] / "programs" / "traced.c"], check=True)
     trace = work / "run.json"
     subprocess.run([build / "bin" / "mpirun", "-n", "6", "+p", "2", work / "traced", "end", "10", "+trace", trace],
-                   check=True, timeout=60)
+                   check=True, timeout=180)
     events = json.loads(trace.read_text())["traceEvents"]
     browser.choose_file(trace)
     counts = browser.evaluate("[view.trace.arrows.length, view.trace.ranks.size, view.trace.pes.size,"

@@ -261,8 +261,6 @@ static void free_much(void)
 /* Rank 0 sends after a line has reported the call, which is then 2 s old. */
 static void run_late(int is_limit)
 {
-    double since = MPI_Wtime();
-
     if (mtest_rank == 1) {
         MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
         if (is_limit)
@@ -273,8 +271,7 @@ static void run_late(int is_limit)
         MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
         free_much();
     } else if (mtest_rank == 0) {
-        while (MPI_Wtime() - since < 10)
-            MTEST_OK(AMPI_Yield());
+        etest_yield_until_report(10);
         MTEST_OK(MPIX_Send_enqueue((void *)memory, N, MPI_UNSIGNED, 1, 0, test.comm));
     }
     GTEST_CU(cuStreamSynchronize(test.cuda));

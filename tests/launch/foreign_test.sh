@@ -28,10 +28,7 @@ start() {
     "$mpirun" --procs 2 "$client" "$@" <"$work/input" >"$work/job_out" 2>"$work/job_err" &
     job=$!
     exec 8>"$work/input"
-    for _ in $(seq 600); do
-        [ "$(grep -cs ready "$work/job_out")" = 2 ] && break
-        sleep 0.05
-    done
+    await has_lines 2 ready "$work/job_out"
     # What the attacker would like to know: the variables of process 0 that begin with PMIX_.
     local pid
     for pid in $(tr ' ' '\n' <"/proc/$job/task/$job/children"); do
@@ -82,10 +79,7 @@ mkfifo "$work/hold"
 "${as_other[@]}" "$other_dir/client" silent "${address%:*}" "${address#*:}" <"$work/hold" >"$work/connected" 8>&- &
 silent=$!
 exec 9>"$work/hold"
-for _ in $(seq 200); do
-    grep -qs connected "$work/connected" && break
-    sleep 0.05
-done
+await grep -qs connected "$work/connected"
 expect "another user has a connection open" 0 'connected' '' cat "$work/connected"
 (sleep 150 && kill $job) >/dev/null 2>&1 8>&- 9>&- &
 watchdog=$!

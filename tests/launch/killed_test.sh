@@ -52,7 +52,7 @@ killed() {
         cat "$work/out" "$work/err"
     fi
     wait $job 2>/dev/null
-    expect_nothing_left "$what, then SIGKILL of mpirun" 200
+    expect_nothing_left "$what, then SIGKILL of mpirun" 1800
 }
 
 job=0
@@ -77,7 +77,7 @@ for step in "fork 1" "mkdir 1" "flock 1" "fork 2" "fork 3" "fork 4" "fork 5"; do
     job=$!
     wait $job 2>/dev/null
     expect "mpirun is killed after $step" 0 '^137 $' '' echo $?
-    expect_nothing_left "SIGKILL of mpirun and its group after $step" 200
+    expect_nothing_left "SIGKILL of mpirun and its group after $step" 1800
 done
 for delay in 0.005 0.02 0.04 0.06 0.08 0.1 0.15 0.2; do
     "$mpirun" --procs 4 -n 4 "$client" init barrier sleep=1000000 2>"$work/err" &
@@ -85,23 +85,23 @@ for delay in 0.005 0.02 0.04 0.06 0.08 0.1 0.15 0.2; do
     sleep $delay
     kill -9 $job
     wait $job 2>/dev/null
-    expect_nothing_left "SIGKILL of mpirun $delay s after its start" 200
+    expect_nothing_left "SIGKILL of mpirun $delay s after its start" 1800
 done
 
 # Ends without SIGKILL.
 run=("$mpirun" --procs 4 -n 4 "$client")
 job=0
 expect "children outlive the processes" 0 '' '' "${run[@]}" init child=1002 finalize
-expect_nothing_left "children" 200
+expect_nothing_left "children" 1800
 expect "daemons outlive the processes" 0 '' '' "${run[@]}" daemon=1002
-expect_nothing_left "daemons" 200
+expect_nothing_left "daemons" 1800
 expect "orphans without our environment, which hold the output open" 0 '' '' "${run[@]}" orphan=1002
-expect_nothing_left "orphans" 200
+expect_nothing_left "orphans" 1800
 expect "a crash beside a stopped process and deaf ones" 134 '' 'process 1 of 4 .rank 1. was ended by signal 6' \
     "${run[@]}" init deaf barrier @0,kill=19 @1,kill=6 spin
-expect_nothing_left "a crash" 200
+expect_nothing_left "a crash" 1800
 expect "MPI_Abort beside a stopped process" 9 '' '*' "${run[@]}" init child=1003 barrier @3,kill=19 @2,abort=9 barrier
-expect_nothing_left "MPI_Abort" 200
+expect_nothing_left "MPI_Abort" 1800
 rm -f "$work/out"
 "${run[@]}" init deaf daemon=1004 say=ready @0,kill=19 spin >"$work/out" 2>"$work/err" &
 job=$!
@@ -111,5 +111,5 @@ while kill -TERM $job 2>/dev/null; do
 done
 wait $job
 expect "SIGTERM more than once beside a stopped process" 0 '^143 $' '' echo $?
-expect_nothing_left "SIGTERM more than once" 200
+expect_nothing_left "SIGTERM more than once" 1800
 finish

@@ -178,7 +178,7 @@ expect "-v says what is run" 0 'options' "^mpirun: HEDDLE_OPTIONS='\\+vp 2' ./ap
 expect "--procs 1" 0 'options=\[\+vp 2\]' '' "$mpirun" --procs 1 -n 2 ./app
 expect "--version" 0 'Heddle.*[0-9]+\.[0-9]+' '' "$mpirun" --version
 expect "--help" 0 '-n, -np N .*--mca KEY VALUE' '' "$mpirun" --help
-expect "--timeout that does not run out" 5 'options=\[\+vp 2\]' '' "$mpirun" --timeout 50 -n 2 ./app exit 5
+expect "--timeout that does not run out" 5 'options=\[\+vp 2\]' '' "$mpirun" --timeout 500 -n 2 ./app exit 5
 expect "--timeout that does" 124 '*' 'longer than 0.5 s' "$mpirun" --timeout 0.5 -n 2 ./app sleep 50
 
 # ---- What is run once, and what once per rank ----

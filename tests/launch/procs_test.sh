@@ -132,7 +132,7 @@ expect "more processes than ranks" 2 '' 'each process needs at least one rank, b
 expect "no processes" 2 '' 'at least 1' "$mpirun" --procs 0 "$client"
 expect "descriptors run out" 1 '' 'ulimit -n|cannot' sh -c 'ulimit -n 40; "$@"' - "$mpirun" --procs 64 "$client" sleep=100000
 expect "daemons are ended too" 0 '' '' "${run[@]}" spawn init fence finalize
-expect_nothing_left "after all of these" 200
+expect_nothing_left "after all of these" 1800
 
 # ---- Signals ----
 # signal NAME...: sends them to a job of processes that say what they get.
@@ -213,7 +213,7 @@ expect "SIGTSTP stops all, SIGCONT lets them go on" 0 "TT S 0" '' echo "$stopped
 start init @1,spawn deaf fence say=ready sleep=100000
 kill -9 $job
 wait $job 2>/dev/null
-expect_nothing_left "after SIGKILL of mpirun" 200
+expect_nothing_left "after SIGKILL of mpirun" 1800
 
 # The guard too: then the next run cleans up.
 start init say=ready sleep=100000
@@ -221,7 +221,7 @@ guard=$(tr ' ' '\n' <"/proc/$job/task/$job/children" | while read -r child; do g
 kill -9 "$guard" $job
 wait $job 2>/dev/null
 expect "the next run" 0 '' '' "$mpirun" --procs 2 true
-expect_nothing_left "after SIGKILL of mpirun and its guard" 200
+expect_nothing_left "after SIGKILL of mpirun and its guard" 1800
 
 # ---- Cores ----
 cores=$(nproc)
@@ -232,5 +232,5 @@ if [ "$cores" -gt 1 ]; then
 fi
 expect "more processes than cores are not bound" 0 "^($cores cores:[0-9 ]+)+$" '' "$mpirun" --procs $((cores + 1)) "$client" cores
 expect "--bind-to none" 0 "^($cores cores:[0-9 ]+){2}$" '' "$mpirun" --bind-to none --procs 2 "$client" cores
-expect_nothing_left "at the end" 200
+expect_nothing_left "at the end" 1800
 finish

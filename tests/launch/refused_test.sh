@@ -36,7 +36,7 @@ for call in signalfd4:signalfd eventfd2:eventfd sched_getaffinity:sched_getaffin
     expect "${call%:*} is refused" 1 '' "^mpirun: the system call ${call#*:} fails .*: Operation not permitted $" \
         "$refuse" "${call%:*}" "$mpirun" --procs 2 "$client" init finalize
 done
-expect_nothing_left "after refused system calls" 200
+expect_nothing_left "after refused system calls" 1800
 
 # The processes get the limit that mpirun has, though it raises its own.
 # shellcheck disable=SC2016
@@ -48,5 +48,5 @@ if unshare -Urm mount -t tmpfs none /proc 2>/dev/null; then
     expect "no /proc" 1 '' '^mpirun: --procs needs /proc, which is not mounted here $' \
         unshare -Urm sh -c 'mount -t tmpfs none /proc && "$@"' - "$mpirun" --procs 2 "$client" init finalize
 fi
-expect_nothing_left "after all of these" 200
+expect_nothing_left "after all of these" 1800
 finish

@@ -59,5 +59,5 @@ expect "children wait for parents that have called MPI_Finalize" 1 '' \
 expect "... but a child uses what the parents still answer" 0 'late: cancelled, a name' '' "${run[@]}" ./fixed 1 '' late
 
 left_over() { ls "$TMPDIR"; pgrep -f "$work/fixed" || true; }
-expect_nothing_left "all jobs" 200
+expect_nothing_left "all jobs" 1800
 finish

@@ -27,7 +27,7 @@ expect "3 ranks in 2 processes connect to 4 in 2" 0 'talked to: 4 end: well' '' 
 expect "then one rank does, while they spawn others" 0 'talked to: 4 end: well' '' "${run[@]}" -n 1 ./job connect a talk 0 4 leave 0
 expect_beside "two clients" 0 'talked to: 3 talked to: 2 talked to: 1 end: well'
 left_over() { ls -d "$folder" 2>/dev/null; }
-expect_nothing_left "jobs that have ended" 200
+expect_nothing_left "jobs that have ended" 1800
 
 beside 1 2 open a serve 64 close a
 expect "64 connections one after the other" 0 'end: well' '' "${run[@]}" --procs 2 -n 2 ./job visit a 64
@@ -150,7 +150,7 @@ expect "a communicator that is not freed" 1 'end: well' 'leaks: not freed' "${ru
 expect "a deadlock in one job of the universe" 1 '' 'deadlock: .*rank 1 of 2.*MPI_Recv' "${run[@]}" --procs 2 -n 2 ./job block
 expect "random histories" 0 '' '' "$here/universe_random.py" "$mpirun" ./job 1 12
 
-expect_nothing_left "all jobs" 200
+expect_nothing_left "all jobs" 1800
 mkdir -m 755 "$folder"
 expect "a folder that others can list" 1 '' 'others can access it' "${run[@]}" -n 1 ./job
 exec 9<"$folder"

@@ -38,7 +38,7 @@ expect "too small, several PEs" 0 '' "^$pes($(says 2 9216)$pes){2}$" "${in_small
 expect "shared memory is not wanted" 0 '' '*' "${in_small_shm[@]}" env UCX_TLS=tcp,self "$mpirun" --procs 2 -n 2 true
 with_shm 64m
 expect "room for all" 0 '' '' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
-expect_nothing_left "after jobs" 200
+expect_nothing_left "after jobs" 1800
 
 # There is room for some, and all look at the same time: those use it, and the others do not fail.
 for _ in 1 2 3 4 5; do
@@ -50,7 +50,7 @@ for _ in 1 2 3 4 5; do
     expect "room for two processes of three, two PEs" 0 '' "^$pes$(says 3 9216)$pes$" \
         "${in_small_shm[@]}" "$mpirun" --procs 3 -n 6 +p 2 "$closed"
 done
-expect_nothing_left "after jobs that shared the room" 200
+expect_nothing_left "after jobs that shared the room" 1800
 
 # A folder that is not the job's: processes take turns in it as well, and leave nothing there.
 with_shm 6m
@@ -76,14 +76,14 @@ gcc -shared -fPIC -o "$expect_dir/look.so" "$expect_dir/look.c" -ldl || exit 1
 with_shm 1m
 expect "the room is gone after the look" 0 '' "^($two){2}$" \
     "${in_small_shm[@]}" env "LD_PRELOAD=$expect_dir/look.so" "$mpirun" --procs 2 -n 2 "$closed"
-expect_nothing_left "after the job whose look was wrong" 200
+expect_nothing_left "after the job whose look was wrong" 1800
 
 # A process that is killed leaves its folder, which is empty; mpirun removes it, or if that is killed as well the next job.
 with_shm 1m
 expect "a job that is killed" 137 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed" 'kill -9 $PPID;'
-expect_nothing_left "after a job that was killed" 200
+expect_nothing_left "after a job that was killed" 1800
 expect "mpirun is killed" 137 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed" \
     'kill -9 $(ps -o ppid= -p $PPID);'
 expect "the job after it" 0 '' '*' "${in_small_shm[@]}" "$mpirun" --procs 2 -n 2 "$closed"
-expect_nothing_left "after mpirun was killed" 200
+expect_nothing_left "after mpirun was killed" 1800
 finish

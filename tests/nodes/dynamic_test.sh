@@ -52,7 +52,7 @@ connects() {
     expect "$name: fewer ranks than processes" 0 '*' '2 ranks are fewer than the 4 processes' \
         sh -c '"$@"; [ $? != 0 ]' - timeout 180 "$@" 4 ./job +vp 2
     left_over() { ls -d "$folder" 2>/dev/null; }
-    expect_nothing_left "$name: jobs that have ended" 200
+    expect_nothing_left "$name: jobs that have ended" 1800
     unset HEDDLE_UNIVERSE
 }
 
@@ -86,7 +86,7 @@ if command -v mpirun.openmpi >/dev/null; then
     named openmpi # of which killed processes have left something
     expect "the next job" 0 'end: well' '' "${ours[@]}" --universe -n 1 ./job
     left_over() { ls -d "$folder" 2>/dev/null; }
-    expect_nothing_left "killed processes" 200
+    expect_nothing_left "killed processes" 1800
     unset HEDDLE_UNIVERSE
 fi
 if command -v ip >/dev/null && unshare --net --uts --mount true 2>/dev/null; then

@@ -91,7 +91,7 @@ matches() {
 }
 ends() {
     local shown=no
-    for _ in {1..50}; do
+    for _ in {1..180}; do
         for _ in {1..20}; do
             matches "$2" && shown=yes && break 2
             sleep 0.05

@@ -7,6 +7,8 @@
 set -u
 build=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tools/test_expect.sh
+. "$here/../../tools/test_expect.sh"
 mkdir -p "$work" && cd "$work" || exit 1
 gcc -g -O1 -Wall -fPIC -shared "$here/stuck_library.c" -o libstuck.so || exit 1
 "$build/bin/mpicc" -g -O1 -Wall "$here/stuck.c" -o stuck ./libstuck.so -Wl,-rpath,"$work" || exit 1
@@ -14,10 +16,7 @@ failed=0
 
 "$build/bin/mpirun" -n 2 ./stuck +p 1 +private -libstuck +check stuck:1 >hangs.out 2>&1 &
 job=$!
-for _ in $(seq 300); do
-    grep -q . hangs.out && break
-    sleep 0.1
-done
+await grep -q . hangs.out
 kill -TERM $job
 wait $job 2>/dev/null
 grep -q 'rank 1 of 2 waits for a lock of .*libstuck.so, and blocks all ranks of PE 0' hangs.out || {
@@ -44,10 +43,7 @@ waits() {
     timeout 180 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +check stuck:1 <line >waits.out 2>&1 &
     job=$!
     exec 3>line
-    for _ in $(seq 300); do
-        grep -q . waits.out && break
-        sleep 0.1
-    done
+    await grep -q . waits.out
     echo line >&3
     exec 3>&-
     if ! wait $job || ! grep -q '^ok$' waits.out || [ "$(wc -l <waits.out)" != 2 ] ||

@@ -104,9 +104,9 @@ def main():
     failures = 0
     for kind in ["alone", "barriers", "line", "ring"]:
         subprocess.run([build / "bin" / "mpirun", "-n", str(RANKS), "+p", "1", "+trace", "run.json", "./whatif", kind, str(ROUNDS)],
-                       check=True, timeout=60, env=environment)
+                       check=True, timeout=180, env=environment)
         done = subprocess.run([build / "bin" / "heddle-whatif", "run.json", ",".join(map(str, PES)), "--json"], check=True,
-                              stdout=subprocess.PIPE, text=True, timeout=60)
+                              stdout=subprocess.PIPE, text=True, timeout=180)
         for result in json.loads(done.stdout)["predicted"]:
             right = Exact(kind, result["pes"]).run() / 100
             # The order of ranks that become ready at the same time is open.
