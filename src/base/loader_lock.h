@@ -13,10 +13,15 @@
 #ifndef BASE_LOADER_LOCK_H
 #define BASE_LOADER_LOCK_H
 
+#include <stdbool.h>
+
 #include "base/base.h"
 
 void base_loader_lock(void);
 void base_loader_unlock(void);
+
+/* For a caller with other locks, which a constructor may wait for: false if the lock has not become free for ten seconds. */
+bool base_loader_try_lock(void);
 
 /* In a child of fork: the lock is free, whoever held it in the parent. */
 void base_loader_renew(void);

@@ -146,6 +146,22 @@ static void note_streams(void)
     atexit(leave_inputs);
 }
 
+/* The rank's handlers have run for the fork that this thread is about to do. */
+static __thread bool has_prepared __attribute__((tls_model("initial-exec")));
+
+/* Runs the rank's handlers before a fork. They may switch. False: there are none. */
+static bool prepare(struct image_libc *libc)
+{
+    bool has_any = false;
+
+    for (size_t i = libc->n_fork_handlers; i-- > 0;)
+        if (libc->fork_handlers[i].prepare) {
+            libc->fork_handlers[i].prepare();
+            has_any = true;
+        }
+    return has_any;
+}
+
 static void before_fork(void)
 {
     struct image_libc *libc = image_libc_current();
@@ -153,9 +169,9 @@ static void before_fork(void)
 
     if (!libc)
         return;
-    for (size_t i = libc->n_fork_handlers; i-- > 0;)
-        if (libc->fork_handlers[i].prepare)
-            libc->fork_handlers[i].prepare();
+    if (!has_prepared)
+        prepare(libc);
+    has_prepared = false;
     fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
     is_alone =
         base_fork_begin(); /* after the handlers: they may wait for a thread that makes the text of an error */
@@ -262,12 +278,20 @@ static void note_child(pid_t pid)
 
 static pid_t image_libc_fork(void)
 {
+    struct image_libc *libc = image_libc_current();
+    bool is_locked = true;
     pid_t pid;
 
     choose_number();
-    base_loader_lock(); /* not in before_fork: older C libraries hold a lock there that constructors may need */
+    /* The handlers come first: while one waits for a mutex, another rank of the PE may fork. The lock is not taken in before_fork:
+     * older C libraries hold a lock there that constructors may need. */
+    if (libc && prepare(libc)) {
+        is_locked = base_loader_try_lock();
+        has_prepared = true;
+    } else
+        base_loader_lock();
     pid = fork();
-    if (pid != 0)
+    if (pid != 0 && is_locked)
         base_loader_unlock();
     note_child(pid);
     return pid;
