@@ -30,7 +30,7 @@ expect "an end with 0 before MPI_Init, which others have called" 1 '' 'process 2
 expect "an exit code without MPI_Finalize" 6 '' 'rank 2 of 4.*has not called MPI_Finalize' \
     "${run[@]}" init @2,exit=6 barrier
 expect "an end with 0 without MPI_Finalize" 1 '' 'rank 2 of 4.*exit code 0, but has not called MPI_Finalize' "${run[@]}" init @2,exit=0 barrier
-expect "the first of two" 3 '' 'ended with exit code 3' "${run[@]}" init finalize @1,exit=3 sleep=3000 @2,exit=4
+expect "the first of two" 3 '' 'ended with exit code 3' "${run[@]}" init finalize @1,exit=3 sleep=100000 @2,exit=4
 expect "one fails after MPI_Finalize while the others go on" 3 '' 'ended with exit code 3' "${run[@]}" init finalize @1,exit=3 sleep=1000000
 expect "a signal" 139 '' 'process 1 of 4 .rank 1. was ended by signal 11' "${run[@]}" init @1,kill=11 barrier
 expect "SIGKILL" 137 '' 'process 3 of 4 .rank 3. was ended by signal 9' "${run[@]}" init @3,kill=9 barrier

@@ -25,6 +25,7 @@
  *   trap=SIGNAL      prints a line whenever the signal comes
  *   caught           waits until it has come
  *   sleep=MS         sleeps; signals do not end it
+ *   await=FILE       waits until it is there
  *   deaf             ignores SIGTERM and SIGINT
  *   spawn            starts a process of its own group and session that sleeps for long
  */
@@ -269,6 +270,9 @@ static void act(const char *word)
         wait_for_signal();
     else if (IS("sleep"))
         sleep_ms(number);
+    else if (IS("await"))
+        while (access(value, F_OK) != 0)
+            sleep_ms(100);
     else if (IS("deaf"))
         signal(SIGTERM, SIG_IGN), signal(SIGINT, SIG_IGN);
     else if (IS("spawn"))

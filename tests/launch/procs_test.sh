@@ -200,11 +200,12 @@ is_going() {
     going=$(job_state "$job")
     [ "$going" = S ]
 }
-start say=ready sleep=4000
+start say=ready await="$work/go"
 kill -TSTP $job
 await is_stopped
 kill -CONT $job
 await is_going
+: >"$work/go"
 wait $job
 code=$?
 expect "SIGTSTP stops all, SIGCONT lets them go on" 0 "TT S 0" '' echo "$stopped $going $code"
