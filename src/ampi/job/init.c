@@ -83,11 +83,7 @@ static int init(const char *call, int required, int *provided, const void *from)
     struct ampi_rank *self;
     int error;
 
-    if (required >= MPI_THREAD_SERIALIZED)
-        ampi_thread_count_before();
     self = ampi_rank_or_move();
-    if (required >= MPI_THREAD_SERIALIZED)
-        ampi_thread_count_after();
     if (ampi_job.is_forked)
         ampi_refuse_forked(call);
     if (!self && (entered = ampi_thread_start_mpi(call, from)))

@@ -557,11 +557,11 @@ struct ampi_rank *ampi_rank_or_adopt(void)
 
     if (ampi_self() || ampi_job.is_virtual || atomic_flag_test_and_set(&is_adopted))
         return ampi_self();
+    ampi_thread_count_before();
     begin_late();
     ampi_library_env_set_for_streams(false); /* without a launcher nothing has done so */
     ampi_late_host_join();
-    gpu_resident_us = 0; /* it serves messages within a process, and the program's calls are not intercepted
-                          * here */
+    gpu_resident_us = 0; /* it serves messages within a process; the program's calls are not intercepted */
     n_launched = ampi_launched_count();
     if (n_launched == 0)
         ampi_launched_refuse();
@@ -577,6 +577,7 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     ampi_job_create(1, 1, false, &single_hooks);
     ampi_schedule_begin();
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
+    ampi_thread_count_after();
     on_exit(ampi_job_check_finalized, NULL);
     ampi_job_watch_main(ampi_self());
     return ampi_self();

@@ -73,11 +73,11 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from);
  * PE. */
 void ampi_thread_start_progress(void);
 
-/* Count the library's own threads in a process with one rank: called before and after the start of MPI. */
+/* Find the library's own threads in a process with one rank: called before and after the calling thread becomes the rank. */
 void ampi_thread_count_before(void);
 void ampi_thread_count_after(void);
 
-/* The threads that the process has now, before main, are the library's own, except for the calling one. */
+/* The same: the threads that the process has now, before main, are the main one and the library's own. */
 void ampi_thread_count_early(void);
 
 /* See ult_hooks: has_other_threads, may_keep_thread. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ampi/object/error.h"
 #include "ampi/object/gate.h"
@@ -163,40 +164,71 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from)
 
 /* ---- Counting threads ---- */
 
-/* In a process with one rank: threads started by this library and the libraries that it uses; -1: unknown. */
+/* In a process with one rank: the thread that became the rank, and the threads that contacting the launcher and starting MPI had
+ * left then: those of this library and of the libraries that it uses. Some may have ended. */
+static struct {
+    pid_t *tids;
+    int n;
+} first_threads;
+
+/* Threads that this library has started later; -1: other threads may be its own, too. */
 static atomic_int n_own_threads = -1;
 
-/* Those of them that contacting the launcher before main has started. */
-static int n_early_threads;
+static bool is_first(pid_t tid)
+{
+    int i = 0;
 
-static int count_threads(void)
+    while (i < first_threads.n && first_threads.tids[i] != tid)
+        i++;
+    return i < first_threads.n;
+}
+
+static void add_first(pid_t tid)
+{
+    size_t n = (size_t)first_threads.n + 1;
+
+    first_threads.tids = base_realloc(first_threads.tids, n * sizeof(pid_t), "the list of threads");
+    first_threads.tids[first_threads.n++] = tid;
+}
+
+/* Counts the threads that are not among first_threads, and adds them there if told so. INT_MAX: unknown. */
+static int count_threads(bool adds)
 {
     DIR *tasks = opendir("/proc/self/task");
     int n_threads = 0;
 
     if (!tasks)
         return INT_MAX;
-    for (const struct dirent *entry; (entry = readdir(tasks));)
-        n_threads += entry->d_name[0] != '.';
+    for (const struct dirent *entry; (entry = readdir(tasks));) {
+        pid_t tid = atoi(entry->d_name); /* 0: "." */
+        if (tid == 0 || is_first(tid))
+            continue;
+        n_threads++;
+        if (adds)
+            add_first(tid);
+    }
     closedir(tasks);
     return n_threads;
 }
 
 void ampi_thread_count_before(void)
 {
-    if (!ampi_job.is_virtual)
-        n_own_threads = count_threads() == 1 + n_early_threads ? 0 : -1;
+    pid_t self = gettid();
+
+    if (!is_first(self))
+        add_first(self);
+    n_own_threads = self == getpid() && count_threads(false) == 0 ? 0 : -1;
 }
 
 void ampi_thread_count_after(void)
 {
-    if (!ampi_job.is_virtual && n_own_threads == 0)
-        n_own_threads = count_threads() - 1;
+    if (n_own_threads == 0)
+        count_threads(true);
 }
 
 void ampi_thread_count_early(void)
 {
-    n_early_threads = count_threads() - 1;
+    count_threads(true);
 }
 
 static int start_progress(bool is_kept)
@@ -286,7 +318,7 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
 {
     if (ampi_job.is_virtual)
         return rank->image && image_count_threads(rank->image) > 0;
-    return !hears_of_threads() || n_own_threads < 0 || count_threads() - 1 != n_own_threads ||
+    return !hears_of_threads() || n_own_threads < 0 || count_threads(false) != n_own_threads ||
            is_called_back();
 }
 
@@ -296,7 +328,7 @@ bool ampi_rank_has_threads(const struct ampi_rank *rank)
 void ampi_thread_await_others(const struct ampi_rank *rank)
 {
     while (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) == AMPI_RANK_INITIALIZED && n_own_threads >= 0 &&
-           count_threads() - 1 > n_own_threads)
+           count_threads(false) > n_own_threads)
         nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
 }
 
@@ -378,7 +410,7 @@ bool ampi_thread_any_other(void)
             continue;
         if (ampi_job.is_virtual
                 ? rank->image && image_count_threads(rank->image) > count_waiting(rank)
-                : n_own_threads < 0 || count_threads() - 1 > n_own_threads + count_waiting(rank))
+                : n_own_threads < 0 || count_threads(false) > n_own_threads + count_waiting(rank))
             return true;
     }
     return false;
