@@ -48,6 +48,7 @@ $(line ring) heddle: cycle of 1000 ranks: rank 0 waits for rank 999, .*, which w
     "$mpirun" -n 1000 ./reports ring
 expect "a ring of processes that have opened a session before MPI_Init" 1 '' "rank 0 of 2 [^;]*: MPI_Recv: blocked in receive from rank 1, tag 7; called at \
 $(line ring)" "$mpirun" --procs 2 -n 2 ./reports ring
+expect "a collective of processes" 1 '' "rank 0 of 3 [^;]*: MPI_Allreduce: blocked on [^;]*; called at $(line allreduce)" "$mpirun" --procs 3 -n 3 ./reports collective
 expect "a missing member" 1 '' "ranks 0-1, 3-19 \(19 ranks\) of 20: MPI_Allreduce: blocked on a communicator of size 20; called at $(line allreduce); not entered by \
 rank 2 rank 2 of 20: MPI_Probe: blocked in probe from rank 0, tag 3 \(of a communicator of size 20\)" "$mpirun" -n 20 ./reports collective
 expect "another tag, and MPI_Finalize" 1 '' "rank 0 of 4 .*receive from rank 1, tag 1; .*; near miss: a message from rank 1, tag 2 rank 1 .*\

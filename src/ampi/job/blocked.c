@@ -124,12 +124,13 @@ void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn)
                   text, place.function[0] ? " " : "");
 }
 
-static void add_call(struct ampi_line *line, const struct ult *u)
+/* u->sp is that of its last wait: on the stack of a process's main thread only a rank that still waits is searched for. */
+static void add_call(struct ampi_line *line, const struct ult *u, bool waits)
 {
     const void *from = u->called_from ? u->called_from : u->resume_at;
     char text[AMPI_CALL_SITE_BYTES];
 
-    if (!ult_is_bound(u) && (const char *)u->sp >= u->stack_lo && u->stack_lo)
+    if (!ult_is_bound(u) && u->sp && (const char *)u->sp >= u->stack_lo && (u->stack_lo || waits))
         from = ampi_call_site_of(u->owner, from, u->sp, u->stack_hi);
     if (ampi_call_site_describe(from, text))
         ampi_line_add(line, "; called at %s", text);
@@ -432,7 +433,7 @@ static bool add_state(const struct ult *u, struct ampi_line *line)
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "%s", is_asleep ? "then sleeps" : u->call ? "runs, or is ready to run" : "runs");
-    add_call(line, u);
+    add_call(line, u, false);
     return true;
 }
 
@@ -457,7 +458,7 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
         add_source(line, probe.comm, probe.prober->source, probe.prober->tag);
         add_comm(line, probe.comm);
     }
-    add_call(line, u);
+    add_call(line, u, pe_id < 0);
     if (u->user_fn) {
         ampi_line_add(line, "; ");
         ampi_blocked_add_user_fn(line, u->user_fn);
