@@ -72,6 +72,22 @@ cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -
 expect "an epoch that nobody starts" 1 '' "rank 1 of 4 [^;]*MPI_Win_wait, for the MPI_Win_complete of rank 0; called at $(line wait) .*\
 cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports post
 
+# ---- Deadlocks across processes, whose lines come in any order ----
+two='cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 '
+expect "a ring, processes" 1 '' "cycle of 5 ranks: rank 0 waits for rank 4, which waits for rank 3, which waits for rank 2, which waits for \
+rank 1, which waits for rank 0 " "$mpirun" --procs 3 -n 5 ./reports ring
+expect "a long ring, processes" 1 '' "cycle of 400 ranks: rank 0 waits for rank 399, .*, which waits for rank 390, ..., for rank 0 " \
+    "$mpirun" --procs 2 -n 400 ./reports ring
+expect "a cycle inside of a process" 1 '' "$two" "$mpirun" --procs 2 -n 4 ./reports tag
+expect "a missing member of another process" 1 '' "ranks 10-19 of 20: MPI_Allreduce: blocked on a communicator of size 20; called at $(line allreduce); \
+not entered by rank 2 " "$mpirun" --procs 2 -n 20 ./reports collective
+expect "missing members of several processes" 1 '' "rank 0 of 4 on [^:]*: MPI_Allreduce: blocked on a communicator of size 2; called at $(line subset); \
+not entered by rank 2 " "$mpirun" --procs 4 -n 4 ./reports subset
+expect "a cycle through MPI_Finalize" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports tag
+expect "a cycle of locks, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports locks
+expect "an epoch that nobody starts, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports post
+expect "partitions, processes" 1 '' 'cycle of 20 ranks: rank 0 waits for rank 1, ' "$mpirun" --procs 2 -n 20 ./reports partitions
+
 # ---- Reports of running jobs ----
 # starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none
 starts() {

@@ -38,7 +38,8 @@ static struct {
     struct ampi_am_header sent[SENT_MAX];
     int sent_to[SENT_MAX];
     int n_sent;
-    bool has_reported; /* who is blocked */
+    bool has_reported;       /* who is blocked */
+    bool has_waits[N_PROCS]; /* the report of cycles got those of this process */
 } sim;
 
 /* ---- Functions that termination.c calls ---- */
@@ -77,7 +78,9 @@ bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_hea
 bool __wrap_ampi_procs_post(int dest_proc, int dest_pe, const struct ampi_am_header *wire, void *data,
                             size_t n_bytes)
 {
-    ck_assert(sim.n_sent < SENT_MAX && dest_pe == 0 && !data && !n_bytes);
+    ck_assert(sim.n_sent < SENT_MAX && dest_pe == 0);
+    ck_assert_uint_eq(n_bytes, wire->flags == PRINTED ? sizeof(int) : 0);
+    free(data);
     sim.sent[sim.n_sent] = *wire;
     sim.sent_to[sim.n_sent++] = dest_proc;
     sim.sent_count[dest_proc]++;
@@ -123,10 +126,38 @@ static bool is_parting(int proc_id)
     return sim.is_parting[proc_id];
 }
 
+/* All that have not failed have sent what their ranks wait for. */
 static void abort_job(int exit_code, const char *why)
 {
     (void)why;
+    for (int i = 0; i < N_PROCS; i++)
+        if (!sim.has_waits[i] && !sim.has_ended[i] && !sim.is_parting[i])
+            exit(2);
     exit(exit_code == 1 ? ABORTED : exit_code);
+}
+
+/* The waits of a process: its number. */
+static void *make_waits(int proc_id, size_t *n_bytes_out)
+{
+    int *waits = malloc(sizeof *waits);
+
+    ck_assert_ptr_nonnull(waits);
+    *waits = proc_id;
+    *n_bytes_out = sizeof *waits;
+    return waits;
+}
+
+static void *find_waits(size_t *n_bytes_out)
+{
+    return make_waits(ampi_job.proc_id, n_bytes_out);
+}
+
+static void take_waits(void *waits, size_t n_bytes)
+{
+    const int *proc_ids = waits;
+
+    for (size_t i = 0; i < n_bytes / sizeof *proc_ids; i++)
+        sim.has_waits[proc_ids[i]] = true;
 }
 
 static const struct machine machine = {.name = "simulated",
@@ -141,6 +172,7 @@ static const struct machine machine = {.name = "simulated",
 static void become(int proc_id)
 {
     ampi_machine = &machine;
+    ampi_procs_waits = (struct ampi_procs_waits_client){.find = find_waits, .report = take_waits};
     ampi_job.n_procs = ampi_job.max_procs = N_PROCS;
     ampi_job.proc_id = proc_id;
     ampi_job.n_pes = 1;
@@ -202,9 +234,11 @@ static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t 
                                   .tag = (int32_t)failed_now,
                                   .cookie = n_sent,
                                   .context_id = n_taken};
+    size_t n_bytes = 0;
+    void *waits = flags == PRINTED ? make_waits(from, &n_bytes) : NULL;
 
     sim.taken_count[from]++;
-    ampi_procs_handle_termination(&wire);
+    ampi_procs_handle_termination(&wire, waits, n_bytes);
     for (int i = 0; i < 3; i++)
         sleep_again();
 }

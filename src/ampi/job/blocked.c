@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ampi/coll/between/missing.h"
 #include "ampi/coll/engine/slot.h"
 #include "ampi/job/job.h"
 #include "ampi/job/report.h"
@@ -141,7 +142,8 @@ static void add_call(struct ampi_line *line, const struct ult *u, bool waits)
 /* A collective that a rank waits for. */
 struct entered {
     const struct ampi_comm *comm; /* NULL: none */
-    unsigned slot;                /* of the communicator's slots */
+    uint32_t seq;                 /* number of the collective on it */
+    const int *missing;           /* members of other processes (missing.h); NULL: not known */
 };
 
 static struct ampi_comm *local_handle(const struct ampi_comm_side *side, int i)
@@ -149,19 +151,21 @@ static struct ampi_comm *local_handle(const struct ampi_comm_side *side, int i)
     return side->layout->pe_of[i] == AMPI_PE_REMOTE ? NULL : &side->handles[i];
 }
 
-static bool has_entered(const struct ampi_comm *handle, unsigned slot)
+/* The member belongs to this process. */
+static bool has_entered(const struct ampi_comm *handle, uint32_t seq)
 {
-    return handle->coll_pending >> slot & 1;
+    return handle->coll_pending >> seq % AMPI_COLL_SLOTS & 1;
 }
 
-/* The first member of this process, from number i on, that has not entered; -1: none. */
+/* The first member, from number i on, that is known not to have entered; -1: none. */
 static int next_missing(const struct entered *entered, int i)
 {
     const struct ampi_comm_side *side = entered->comm->local;
 
     for (; i < side->n_ranks; i++) {
         const struct ampi_comm *handle = local_handle(side, i);
-        if (handle && handle->magic == AMPI_MAGIC_COMM && !has_entered(handle, entered->slot))
+        if (handle ? handle->magic == AMPI_MAGIC_COMM && !has_entered(handle, entered->seq)
+                   : entered->missing && entered->missing[i] >= 0)
             return i;
     }
     return -1;
@@ -173,8 +177,11 @@ static void find_entered(struct ampi_comm *comm, void *arg)
     struct entered *out = arg;
 
     for (unsigned back = AMPI_COLL_SLOTS; back > 0 && !out->comm; back--) {
-        struct entered one = {comm, (comm->coll_seq - back) % AMPI_COLL_SLOTS};
-        if (back <= comm->coll_seq && has_entered(comm, one.slot) && next_missing(&one, 0) >= 0)
+        struct entered one = {comm, comm->coll_seq - back, NULL};
+        if (back > comm->coll_seq || !has_entered(comm, one.seq))
+            continue;
+        one.missing = ampi_coll_missing(comm->local, one.seq);
+        if (next_missing(&one, 0) >= 0)
             *out = one;
     }
 }
@@ -196,7 +203,7 @@ static void add_entered_comm(struct ampi_line *line, const struct entered *enter
 static struct entered entered_of(const struct ult *u)
 {
     struct ampi_request *const *wait_for = u->wait_for;
-    struct entered found = {NULL, 0};
+    struct entered found = {NULL, 0, NULL};
 
     if (u->n_wait_for == 0)
         ampi_comm_each(u->owner, find_entered, &found);
@@ -209,15 +216,22 @@ static struct entered entered_of(const struct ult *u)
 
 /* Many ranks wait for the same members: the text is remembered during a report. */
 static __thread struct {
-    const struct ampi_comm_shared *shared; /* NULL: none */
-    unsigned slot;
+    const struct ampi_comm_side *side; /* NULL: none */
     uint32_t seq;
     char text[400];
 } known;
 
 void ampi_blocked_begin(void)
 {
-    known.shared = NULL;
+    known.side = NULL;
+}
+
+/* The number of a missing member in reports. */
+static int number_of(const struct entered *entered, int i)
+{
+    const struct ampi_comm *handle = local_handle(entered->comm->local, i);
+
+    return handle ? ampi_rank_number(handle->owner) : entered->missing[i];
 }
 
 static void add_missing(struct ampi_line *line, const struct entered *entered)
@@ -227,14 +241,12 @@ static void add_missing(struct ampi_line *line, const struct entered *entered)
 
     if (!entered->comm)
         return;
-    if (known.shared != entered->comm->shared || known.slot != entered->slot ||
-        known.seq != entered->comm->coll_seq) {
-        known.shared = entered->comm->shared;
-        known.slot = entered->slot;
-        known.seq = entered->comm->coll_seq;
+    if (known.side != entered->comm->local || known.seq != entered->seq) {
+        known.side = entered->comm->local;
+        known.seq = entered->seq;
         missing.ranks = base_malloc((size_t)entered->comm->local->n_ranks * sizeof(int), "a report");
         for (int i = next_missing(entered, 0); i >= 0; i = next_missing(entered, i + 1))
-            missing.ranks[missing.n_ranks++] = ampi_rank_number(entered->comm->local->handles[i].owner);
+            missing.ranks[missing.n_ranks++] = number_of(entered, i);
         out = base_text_in(known.text, sizeof known.text);
         ampi_lines_write_ranks(&missing, &out);
         free(missing.ranks);
@@ -471,36 +483,51 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
         add_near_message(line, probe.comm, probe.prober->source, probe.prober->tag);
 }
 
-const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank)
+static int member_rank(const struct ampi_comm_side *side, int i)
 {
-    struct ampi_request *const *wait_for = rank->ult.wait_for;
-    struct entered entered = entered_of(&rank->ult);
-    const struct ampi_comm *handle = NULL;
-    const struct ampi_win *holder = NULL;
-    int n_active = 0;
+    return ampi_group_world_rank(side->layout->group, i);
+}
 
-    if (rank->state == AMPI_RANK_ENDED || !ult_is_blocked(&rank->ult))
-        return NULL;
-    for (int i = 0; i < rank->ult.n_wait_for; i++) {
+/* The world rank that a message comes from or goes to; -1: none, or not known. */
+static int peer_of(const struct ampi_request *request)
+{
+    const struct ampi_p2p *p2p = &request->u.p2p;
+    int peer = -1;
+
+    if (!request->comm || request->kind->describe)
+        return -1;
+    if (ampi_request_is_recv(request))
+        peer = p2p->node.source;
+    else if (ampi_request_is_send(request))
+        peer = p2p->peer_rank;
+    else if (ampi_request_is_partitioned(request))
+        peer = partitioned_peer(request);
+    return peer >= 0 ? member_rank(request->comm->peer, peer) : -1;
+}
+
+int ampi_blocked_waits_for(const struct ampi_rank *rank)
+{
+    const struct ult *u = &rank->ult;
+    struct ampi_request *const *wait_for = u->wait_for;
+    struct entered entered;
+    int peer = -1, holder = -1, n_active = 0;
+
+    if (rank->state == AMPI_RANK_ENDED || !ult_is_blocked(u))
+        return -1;
+    for (int i = 0; i < u->n_wait_for; i++) {
         const struct ampi_request *request = wait_for[i];
-        const struct ampi_p2p *p2p = request ? &request->u.p2p : NULL;
         if (!request || !ampi_request_is_active(request))
             continue;
         n_active++;
-        if (request->kind->describe && !holder)
+        if (request->kind->describe && holder < 0)
             holder = ampi_epoch_waits_for(request);
-        if (handle || !request->comm || request->kind->describe)
-            continue;
-        if (ampi_request_is_recv(request) && p2p->node.source >= 0)
-            handle = local_handle(request->comm->peer, p2p->node.source);
-        else if (ampi_request_is_send(request) && p2p->peer_rank >= 0)
-            handle = local_handle(request->comm->peer, p2p->peer_rank);
-        else if (ampi_request_is_partitioned(request) && partitioned_peer(request) >= 0)
-            handle = local_handle(request->comm->peer, partitioned_peer(request));
+        if (peer < 0)
+            peer = peer_of(request);
     }
-    if (!handle && entered.comm)
-        handle = &entered.comm->local->handles[next_missing(&entered, 0)];
-    if (rank->ult.wait_left < (unsigned)n_active)
-        return NULL;
-    return handle ? handle->owner : holder ? holder->owner : NULL;
+    if (u->wait_left < (unsigned)n_active)
+        return -1;
+    entered = entered_of(u);
+    if (peer < 0 && entered.comm)
+        peer = member_rank(entered.comm->local, next_missing(&entered, 0));
+    return peer >= 0 ? peer : holder;
 }

@@ -174,6 +174,8 @@ void ampi_job_watch_main(struct ampi_rank *rank);
 /* All ranks are blocked: prints their calls, and ends the job. Returns if a rank is ready now (p2p/choices.h). */
 void ampi_report_deadlock(void);
 void ampi_report_blocked(void); /* the lines about the ranks alone */
+void *
+ampi_report_waits(size_t *n_bytes_out); /* what they wait for: an array of struct ampi_wait, malloc'ed */
 
 /* Prints where the ranks of the calling PE are. In its progress. */
 void ampi_report_pe(int pe_id);

@@ -3,6 +3,7 @@
  * report.c: reports the blocking calls of all ranks in a deadlock. Crashes: crash.c.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,9 +22,6 @@
 
 /* Finding what a rank waits for may visit all other ranks: ranks are described within this number of visits. */
 #define LOOKS_MAX 100000000
-
-/* Maximum number of ranks of a cycle that are printed. */
-#define CYCLE_MAX 10
 
 int ampi_exit_code_of(int code)
 {
@@ -103,50 +101,6 @@ static void visit_threads(const struct ampi_rank *rank, struct ampi_lines *lines
         }
 }
 
-/* ---- Cycles ---- */
-
-static void print_cycle(const struct ampi_rank *first)
-{
-    const struct ampi_rank *rank = first;
-    char bytes[800];
-    struct base_text text = base_text_in(bytes, sizeof bytes);
-    int n = 0;
-
-    do {
-        rank = ampi_blocked_waits_for(rank);
-        if (n < CYCLE_MAX || rank == first) {
-            base_text_add(&text, n == 0           ? " waits for rank "
-                                 : n <= CYCLE_MAX ? ", which waits for rank "
-                                                  : ", ..., for rank ");
-            base_text_add_number(&text, ampi_rank_number(rank));
-        }
-        n++;
-    } while (rank != first);
-    if (n == 1)
-        base_log("rank %d waits for itself", ampi_rank_number(first));
-    else
-        base_log("cycle of %d ranks: rank %d%s", n, ampi_rank_number(first), bytes);
-}
-
-/* Finds a cycle of ranks, each of which waits for the next one: from each rank, follows the waits. */
-static void report_cycle(int n_ranks)
-{
-    int *seen_from = base_calloc((size_t)n_ranks, sizeof *seen_from, "a report");
-
-    for (int i = 0; i < n_ranks; i++) {
-        const struct ampi_rank *rank = &ampi_job.ranks[i];
-        while (rank && !seen_from[rank - ampi_job.ranks]) {
-            seen_from[rank - ampi_job.ranks] = i + 1;
-            rank = ampi_blocked_waits_for(rank);
-        }
-        if (rank && seen_from[rank - ampi_job.ranks] == i + 1) {
-            print_cycle(rank);
-            break;
-        }
-    }
-    free(seen_from);
-}
-
 /* ---- Reports ---- */
 
 void ampi_report_blocked(void)
@@ -156,6 +110,7 @@ void ampi_report_blocked(void)
     struct ampi_lines lines = {0};
 
     ampi_trace_write();
+    ampi_blocked_begin();
     fflush(stdout);
     for (int i = 0; i < n; i++)
         n_blocked += ampi_job.ranks[i].state != AMPI_RANK_ENDED;
@@ -174,8 +129,22 @@ void ampi_report_blocked(void)
     ampi_lines_print(&lines);
     if (n_blocked > limit)
         base_log("... and %d more ranks", n_blocked - limit);
-    else
-        report_cycle(n);
+}
+
+void *ampi_report_waits(size_t *n_bytes_out)
+{
+    int n = atomic_load(&ampi_job.n_present);
+    struct ampi_wait *waits = base_malloc((size_t)n * sizeof *waits, "a report");
+    size_t n_waits = 0;
+
+    for (int i = 0; i < n && n <= LOOKS_MAX / n; i++) {
+        const struct ampi_rank *rank = &ampi_job.ranks[i];
+        int for_rank = ampi_blocked_waits_for(rank);
+        if (for_rank >= 0)
+            waits[n_waits++] = (struct ampi_wait){rank->world_rank, ampi_rank_number(rank), for_rank};
+    }
+    *n_bytes_out = n_waits * sizeof *waits;
+    return waits;
 }
 
 void ampi_report_pe(int pe_id)
@@ -223,6 +192,8 @@ void ampi_report_overlap(const struct ult *second, const struct ult *first)
 void ampi_report_deadlock(void)
 {
     char schedule[200];
+    size_t n_bytes;
+    void *waits;
 
     if (ampi_schedule == AMPI_SCHEDULE_CHOICES && ampi_choices_decide()) {
         ult_wake_all(); /* the PE was about to sleep */
@@ -231,6 +202,9 @@ void ampi_report_deadlock(void)
     fflush(stdout);
     base_log("deadlock: every rank is blocked and no message is under way");
     ampi_report_blocked();
+    waits = ampi_report_waits(&n_bytes);
+    ampi_report_cycle(waits, n_bytes);
+    free(waits);
     if (ampi_schedule_describe(schedule, sizeof schedule))
         base_log("this run had %s", schedule);
     ampi_job_flush_output();

@@ -87,11 +87,23 @@ void ampi_blocked_begin(void);
  * -1: no rank runs. */
 void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *line);
 
-/* A rank of this process that the blocked rank waits for, and that cannot be replaced by another one; NULL: none is known. */
-const struct ampi_rank *ampi_blocked_waits_for(const struct ampi_rank *rank);
+/* The world rank of a rank that the blocked rank waits for, and that cannot be replaced by another one; -1: none is known. */
+int ampi_blocked_waits_for(const struct ampi_rank *rank);
 
 /* Appends "in the function NAME of a reduction operation, ...". */
 void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
+
+/* ---- Ranks that wait for each other (cycle.c) ---- */
+
+/* A blocked rank and the one that it waits for: the same in all processes. */
+struct ampi_wait {
+    int rank;     /* world rank */
+    int number;   /* of that rank in reports */
+    int for_rank; /* world rank */
+};
+
+/* Prints the shortest cycle of these waits, which it sorts; at most one wait for each rank. n_bytes: their size. */
+void ampi_report_cycle(void *waits, size_t n_bytes);
 
 /* ---- +check stuck:S: ranks that test and probe for ever, and find nothing (livelock.c). The gates
  *      (tools/gen_gates.py) count calls that test or probe, and all others; the thread of stuck.c looks at the counts ---- */

@@ -84,8 +84,7 @@ int ampi_procs_call_ask(void)
 static bool handle_termination(int pe_id, const struct ampi_am_header *am, const void *header,
                                const struct machine_data *data)
 {
-    ampi_procs_handle_termination(am);
-    return false;
+    return ampi_procs_take(pe_id, am, data, ampi_procs_handle_termination);
 }
 
 /* ---- Life ---- */

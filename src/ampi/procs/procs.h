@@ -24,6 +24,8 @@
  *      AMPI_AM_COLL_COPIED  data was copied from here      coll/between/exchange_direct.c
  *      AMPI_AM_PAIR   a small collective of two members   coll/between/pair_procs.c
  *      AMPI_AM_REGISTRY  ports and published names         dynamic/registry.c
+ *      AMPI_AM_MISSING  members of a collective, for       coll/between/missing.c
+ *                       reports
  *
  * In a job of one process ampi_machine is NULL, and of this folder only launcher_env.h is used.
  */
@@ -53,6 +55,7 @@ enum ampi_am_kind {
     AMPI_AM_REGISTRY,
     AMPI_AM_FILE,
     AMPI_AM_PAIR,
+    AMPI_AM_MISSING,
     AMPI_AM_KINDS,
 };
 
@@ -275,6 +278,15 @@ bool ampi_procs_are_linked(bool *is_linked);
 /* Counts an answer to ask_for_report. (termination.c) */
 void ampi_procs_answered(void);
 
+/* Reports of the ranks that wait for each other, across processes: functions of the room job/ (job/connect.c). */
+struct ampi_procs_waits_client {
+    /* Returns what the ranks of this process wait for, in records of any kind, malloc'ed; NULL: nothing is known. */
+    void *(*find)(size_t *n_bytes_out);
+    /* Prints a cycle, if there is one in the records of all processes, which it may reorder. */
+    void (*report)(void *waits, size_t n_bytes);
+};
+extern struct ampi_procs_waits_client ampi_procs_waits;
+
 /* ---- Within this room ---- */
 
 /* Call the clients' functions. */
@@ -305,7 +317,7 @@ bool ampi_procs_are_direct(int proc_id);
 /* This process is in MPI_Finalize, and has done all that the others want now: tells those that have asked. (termination.c) */
 void ampi_procs_echo(void);
 
-/* AMPI_AM_TERMINATION (termination.c). */
-void ampi_procs_handle_termination(const struct ampi_am_header *am);
+/* AMPI_AM_TERMINATION; takes over the bytes. (termination.c) */
+void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes, size_t n_bytes);
 
 #endif

@@ -33,11 +33,13 @@
  *      verdict    from the collector: print the blocked ranks
  *      call       to those in MPI_Finalize; they echo it when they have nothing to do
  *      (questions between the others, for what they print, and their answers: ask_for_report)
- *      printed    to the lowest process of the own job, which then ends the job
+ *      printed    to the lowest process of the own job, which then names a cycle, and ends the job; with
+ *                 what the ranks wait for
  *
  * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
  * when that PE is awake: never both at once.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,9 +108,13 @@ static struct {
     bool *has_reported;        /* by process */
     bool *has_answered;        /* by process: to the last question */
     bool *has_printed;         /* by process */
-    uint32_t round;            /* of the last question; changed by a report after it */
-    int n_confirmed;           /* questions that all have confirmed, based on these reports */
+    char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) */
+    size_t n_waits_bytes;
+    uint32_t round;  /* of the last question; changed by a report after it */
+    int n_confirmed; /* questions that all have confirmed, based on these reports */
 } all;
+
+struct ampi_procs_waits_client ampi_procs_waits;
 
 static void init(void)
 {
@@ -241,8 +247,22 @@ static void end_job(void)
     for (int i = 0; i < ampi_job.max_procs; i++)
         if (!all.has_printed[i] && !own.is_out[i] && ampi_procs_is_own(i))
             return;
+    ampi_procs_waits.report(all.waits, all.n_waits_bytes);
     ampi_machine->abort(1, "deadlock");
     _exit(1);
+}
+
+/* A process of this job has printed its blocked ranks. Frees what they wait for. */
+static void take_printed(int proc_id, void *waits, size_t n_bytes)
+{
+    if (n_bytes > 0) {
+        all.waits = base_realloc(all.waits, all.n_waits_bytes + n_bytes, "a report");
+        memcpy(all.waits + all.n_waits_bytes, waits, n_bytes);
+        all.n_waits_bytes += n_bytes;
+    }
+    free(waits);
+    all.has_printed[proc_id] = true;
+    end_job();
 }
 
 /* True if processes of other jobs take part. */
@@ -278,14 +298,17 @@ static void print_verdict(void)
 /* Prints the blocked ranks of this process. */
 static void report(void)
 {
+    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = FLAG_PRINTED};
+    size_t n_bytes = 0;
+    void *waits;
+
     own.n_unanswered = 0;
     ampi_upper.report_blocked();
-    if (own.judge != ampi_job.proc_id) {
-        post(own.judge, FLAG_PRINTED, 0, NULL);
-        return;
-    }
-    all.has_printed[ampi_job.proc_id] = true;
-    end_job();
+    waits = ampi_procs_waits.find(&n_bytes);
+    if (own.judge == ampi_job.proc_id)
+        take_printed(own.judge, waits, n_bytes);
+    else if (ampi_procs_post(own.judge, 0, &am, waits, n_bytes))
+        own.words[own.judge].n_sent++;
 }
 
 /* is_found: by this process, which tells the others. */
@@ -494,7 +517,7 @@ void ampi_procs_echo(void)
         }
 }
 
-void ampi_procs_handle_termination(const struct ampi_am_header *am)
+void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
     int from = (int)am->src_proc;
 
@@ -512,10 +535,8 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am)
     }
     if (am->flags & FLAG_ECHO)
         own.echoed[from] = am->seq;
-    if (am->flags & FLAG_PRINTED) {
-        all.has_printed[from] = true;
-        end_job();
-    }
+    if (am->flags & FLAG_PRINTED)
+        take_printed(from, bytes, n_bytes);
     if (!am->flags)
         collect(from, am->seq,
                 (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});

@@ -434,16 +434,18 @@ static void describe_wait(const struct ampi_request *request, char *text, size_t
 
 static const struct ampi_request_kind wait_kind = {.name = "MPI_Win_wait", .describe = describe_wait};
 
-const struct ampi_win *ampi_epoch_waits_for(const struct ampi_request *request)
+int ampi_epoch_waits_for(const struct ampi_request *request)
 {
     const struct ampi_win *win = request->u.extra;
+    int rank;
 
     if (request->kind == &wait_kind && win->exposed_to->n_ranks == 1)
-        return win->shared->targets[rank_of(win, win->exposed_to, 0)].handle;
+        return ampi_group_world_rank(win->exposed_to, 0);
     for (int i = 0; request->kind == &start_kind && i < win->shared->n_ranks; i++)
         if (ampi_win_bit(win->awaited, i))
-            return win->shared->targets[i].handle;
-    return ampi_win_lock_waits_for(request);
+            return ampi_group_world_rank(win->comm->local->layout->group, i);
+    rank = ampi_win_lock_waits_for(request);
+    return rank >= 0 ? rank : ampi_rma_remote_lock_waits_for(request);
 }
 
 AMPI_EXPORT(Win_wait);

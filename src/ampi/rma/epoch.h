@@ -11,9 +11,18 @@
 void ampi_epoch_describe_holders(struct ampi_win_holders holders, char *text, size_t size_bytes,
                                  size_t n_chars);
 
-/* For reports: the member of this process that a call on a window waits for; NULL: not known, or the request is another one's. */
-const struct ampi_win *ampi_epoch_waits_for(const struct ampi_request *request);
-const struct ampi_win *ampi_win_lock_waits_for(const struct ampi_request *request); /* (lock.c) */
+/* For reports: the world rank that a call on a window waits for; -1: not known, or the request is another one's. */
+int ampi_epoch_waits_for(const struct ampi_request *request);
+int ampi_win_lock_waits_for(const struct ampi_request *request);        /* (lock.c) */
+int ampi_rma_remote_lock_waits_for(const struct ampi_request *request); /* (rma_remote_lock.c) */
+
+/* The world rank of a member of a window that holds a lock; -1: not known. */
+static inline int ampi_epoch_holder(const struct ampi_win *win, struct ampi_win_holders holders)
+{
+    return holders.n > 0 && holders.rank >= 0
+               ? ampi_group_world_rank(win->comm->local->layout->group, holders.rank)
+               : -1;
+}
 
 /* The window of a handle, in a call that allows only these assertions; raises errors. */
 int ampi_epoch_raise(MPI_Win handle, int asserted) BASE_COLD;

@@ -83,14 +83,12 @@ static void describe_lock(const struct ampi_request *request, char *text, size_t
 
 static const struct ampi_request_kind lock_kind = {.name = "MPI_Win_lock", .describe = describe_lock};
 
-const struct ampi_win *ampi_win_lock_waits_for(const struct ampi_request *request)
+int ampi_win_lock_waits_for(const struct ampi_request *request)
 {
     const struct ampi_rank_waiter *waiting = request->u.extra;
-    struct ampi_win_holders holders = {-1, 0};
 
-    if (request->kind == &lock_kind)
-        holders = ampi_win_lock_holders(waiting->lock);
-    return holders.n > 0 && holders.rank >= 0 ? waiting->win->shared->targets[holders.rank].handle : NULL;
+    return request->kind == &lock_kind ? ampi_epoch_holder(waiting->win, ampi_win_lock_holders(waiting->lock))
+                                       : -1;
 }
 
 static void handle_granted(struct ult_wakeup *wakeup)

@@ -137,6 +137,13 @@ void ampi_rma_handle_holders(const struct ampi_am_header *am, const void *bytes)
     ampi_procs_answered();
 }
 
+int ampi_rma_remote_lock_waits_for(const struct ampi_request *request)
+{
+    const struct ampi_epoch_wait *wait = BASE_CONTAINER(request, const struct ampi_epoch_wait, request);
+
+    return request->kind == &lock_kind ? ampi_epoch_holder(request->u.extra, wait->holders) : -1;
+}
+
 /* ---- Calls ---- */
 
 int ampi_rma_remote_lock(struct ampi_win *win, int rank, enum ampi_win_lock_as as)

@@ -5,6 +5,7 @@
 #include "ampi/coll/between/between.h"
 #include "ampi/coll/between/coll_nccl.h"
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/between/missing.h"
 #include "ampi/coll/between/pair_procs.h"
 
 /* ---- The engine's table ---- */
@@ -70,8 +71,10 @@ static bool handle_usage(int pe_id, const struct ampi_am_header *am, const void 
 
 void ampi_coll_between_connect(void)
 {
-    static const struct ampi_procs_client client = {
-        .begin = begin, .retry = ampi_coll_between_retry, .must_retry = ampi_coll_between_must_retry};
+    static const struct ampi_procs_client client = {.begin = begin,
+                                                    .retry = ampi_coll_between_retry,
+                                                    .must_retry = ampi_coll_between_must_retry,
+                                                    .ask_for_report = ampi_coll_missing_ask};
     static const struct ampi_comm_client comm_client = {.release = ampi_pair_settle};
 
     ampi_procs_add_client(&client);
@@ -80,4 +83,5 @@ void ampi_coll_between_connect(void)
     ampi_procs_set_handler(AMPI_AM_PAIR, handle_pair);
     ampi_exchange_direct_connect();
     ampi_procs_set_handler(AMPI_AM_USAGE, handle_usage);
+    ampi_coll_missing_connect();
 }

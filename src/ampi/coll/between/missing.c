@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * missing.c: asks other processes which of their members have not entered a collective. See missing.h.
+ *
+ * A process knows only of its own members whether they have entered. When the job is deadlocked (procs/termination.c) and before it
+ * prints its ranks, it asks the other processes of each communicator on which its members wait for a collective. No rank runs
+ * then in any process, so the tables of all PEs may be read.
+ *
+ *      question   context_id, seq: the collective; AMPI_AM_SIDE: on side 1; cookie: index of the question
+ *      answer     AMPI_AM_DONE; cookie; the missing members (struct member)
+ */
+#include "ampi/coll/between/missing.h"
+
+#include <stdlib.h>
+
+#include "ampi/coll/between/coll_remote.h"
+#include "ampi/comm/contexts.h"
+#include "base/log.h"
+
+/* Members of all communicators that are asked about, and their number: others are left out of the report. */
+#define MEMBERS_MAX 4000000
+#define QUESTIONS_MAX 1000
+
+struct member {
+    int32_t member; /* in its side */
+    int32_t number; /* in reports */
+};
+
+struct question {
+    const struct ampi_comm_side *side;
+    uint32_t seq; /* number of the collective */
+    int *numbers; /* as returned by ampi_coll_missing */
+};
+
+static struct {
+    struct question questions[QUESTIONS_MAX];
+    int n;
+    size_t n_members; /* of all sides */
+} asked;
+
+static const struct ampi_comm *local_member(const struct ampi_comm_side *side, int i)
+{
+    const struct ampi_comm *handle = &side->handles[i];
+
+    return side->layout->pe_of[i] != AMPI_PE_REMOTE && handle->magic == AMPI_MAGIC_COMM ? handle : NULL;
+}
+
+/* ---- The process that asks ---- */
+
+const int *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq)
+{
+    for (int i = 0; i < asked.n; i++)
+        if (asked.questions[i].side == side && asked.questions[i].seq == seq)
+            return asked.questions[i].numbers;
+    return NULL;
+}
+
+/* Finds the oldest collective that a member of this process waits for. Members that have entered it leave it together. */
+static bool find_pending(const struct ampi_comm_side *side, uint32_t *seq_out)
+{
+    for (int i = 0; i < side->n_ranks; i++) {
+        const struct ampi_comm *handle = local_member(side, i);
+        for (uint32_t back = AMPI_COLL_SLOTS; handle && back > 0; back--)
+            if (back <= handle->coll_seq &&
+                handle->coll_pending >> (handle->coll_seq - back) % AMPI_COLL_SLOTS & 1) {
+                *seq_out = handle->coll_seq - back;
+                return true;
+            }
+    }
+    return false;
+}
+
+static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t seq)
+{
+    const struct ampi_coll_remote *remote = shared->coll->remote;
+    const struct ampi_comm_side *side = &shared->side[which];
+    size_t n_bytes = (size_t)side->n_ranks * sizeof(int);
+    struct question *question = &asked.questions[asked.n];
+    int n_asked = 0;
+
+    if (asked.n == QUESTIONS_MAX || (size_t)side->n_ranks > MEMBERS_MAX - asked.n_members)
+        return 0;
+    asked.n_members += (size_t)side->n_ranks;
+    *question = (struct question){side, seq, base_malloc(n_bytes, "a report")};
+    memset(question->numbers, -1, n_bytes);
+    for (int i = 0; i < remote->n_procs; i++) {
+        struct ampi_am_header am = {.kind = AMPI_AM_MISSING,
+                                    .flags = which ? AMPI_AM_SIDE : 0,
+                                    .context_id = shared->context_id,
+                                    .seq = seq,
+                                    .cookie = (uint64_t)asked.n};
+        if (i != remote->own && remote->sides[i] >> which & 1)
+            n_asked += ampi_procs_post(remote->proc_id[i], 0, &am, NULL, 0);
+    }
+    asked.n++;
+    return n_asked;
+}
+
+static void ask(struct ampi_comm_shared *shared, void *arg)
+{
+    int *n_asked = arg;
+    uint32_t seq;
+
+    for (int i = 0; shared->coll && shared->coll->remote && i < 2; i++)
+        if (find_pending(&shared->side[i], &seq))
+            *n_asked += ask_side(shared, i, seq);
+}
+
+int ampi_coll_missing_ask(void)
+{
+    int n_asked = 0;
+
+    ampi_contexts_each(ask, &n_asked);
+    return n_asked;
+}
+
+static void take_answer(const struct ampi_am_header *am, const struct member *missing, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        asked.questions[am->cookie].numbers[missing[i].member] = missing[i].number;
+    ampi_procs_answered();
+}
+
+/* ---- The process that answers ---- */
+
+/* A process that does not know the communicator any more names no members. */
+static void answer(const struct ampi_am_header *am)
+{
+    struct ampi_am_header out = {.kind = AMPI_AM_MISSING, .flags = AMPI_AM_DONE, .cookie = am->cookie};
+    const struct ampi_comm_shared *shared = ampi_contexts_find(0, am->context_id);
+    const struct ampi_comm_side *side = shared ? &shared->side[am->flags & AMPI_AM_SIDE ? 1 : 0] : NULL;
+    struct member *missing =
+        side ? base_malloc((size_t)side->layout->n_local * sizeof *missing, "a report") : NULL;
+    size_t n = 0;
+
+    for (int i = 0; side && i < side->n_ranks; i++) {
+        const struct ampi_comm *handle = local_member(side, i);
+        if (handle && (int32_t)(handle->coll_seq - am->seq) <= 0)
+            missing[n++] = (struct member){i, ampi_rank_number(handle->owner)};
+    }
+    ampi_procs_post((int)am->src_proc, 0, &out, missing, n * sizeof *missing);
+}
+
+/* ---- Messages ---- */
+
+static void take(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
+{
+    if (am->flags & AMPI_AM_DONE)
+        take_answer(am, bytes, n_bytes / sizeof(struct member));
+    else
+        answer(am);
+    free(bytes);
+}
+
+static bool handle_message(int pe_id, const struct ampi_am_header *am, const void *header,
+                           const struct machine_data *data)
+{
+    return ampi_procs_take(pe_id, am, data, take);
+}
+
+void ampi_coll_missing_connect(void)
+{
+    ampi_procs_set_handler(AMPI_AM_MISSING, handle_message);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * missing.h: for reports of deadlocks: members in other processes that have not entered a collective.
+ */
+#ifndef AMPI_MISSING_H
+#define AMPI_MISSING_H
+
+#include "ampi/comm/comm.h"
+
+/* For a collective that members of this process wait for, on a side of a communicator: by member, its number in reports if it is
+ * in another process and has not entered it, else -1. NULL: not known, because the job is not deadlocked. */
+const int *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq);
+
+/* A struct ampi_procs_client: asks the other processes, and returns the number of questions. */
+int ampi_coll_missing_ask(void);
+
+/* Registers the handler of AMPI_AM_MISSING. */
+void ampi_coll_missing_connect(void);
+
+#endif
