@@ -33,6 +33,17 @@ wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_F
 wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender" "--procs 3"
 wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
 2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there" "--procs 3"
+"$build/bin/mpicc" -g -O1 -w "$here/misuse_length.c" -o misuse_length || exit 1
+long="called at [a-z_]+ \\(misuse_length.c:$(grep -n 'send-long' "$here/misuse_length.c" | cut -d: -f1)\\)"
+for options in '-n 3 +p 1' '-n 3 +p 2' '--procs 2 -n 2'; do
+    for kind in recv wait all; do
+        # shellcheck disable=SC2086
+        expect "a long message, $kind, $options" "$([ $kind = all ] && echo 19 || echo 15)" '' "rank 1 .*tag 5 is longer than the receive's 8 bytes: rank 0 sends 4 of MPI_INT by MPI_Send, $long" \
+            "$mpirun" $options ./misuse_length $kind +check usage
+    done
+    # shellcheck disable=SC2086
+    expect "long messages, $options" 0 'sends 3 of MPI_INT by .*sends 5 of MPI_INT by ' '' "$mpirun" $options ./misuse_length returned +check usage
+done
 wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"
 started="has changed before the operation was completed by MPI_Waitall, $(at wait-started)"
 wrong changed-part "MPI_Pready, $(at pready): partition 3 of the send buffer $started" "--procs 3"

@@ -10,6 +10,7 @@
 #include "ampi/misuse/misuse.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "ampi/datatype/signature.h"
 #include "ampi/p2p/message.h"
@@ -23,11 +24,12 @@
 /* A message that has not been matched, or belongs to the program after a matched probe. */
 struct sent {
     struct sent *next;
-    const void *at; /* key: the match table of the destination, or the message of a matched probe */
+    const void *at; /* key: the destination's match table; the probed message; the destination, if too long */
     int source;
     int tag;
     const void *buf; /* NULL: from another process */
     MPI_Count count;
+    MPI_Count n_bytes;
     struct ampi_type *type; /* holds a reference; NULL: from another process */
     struct ampi_misuse_call call;
     const struct ampi_rank *owner;    /* the sender; NULL: in another process, or its program is unmapped */
@@ -42,11 +44,12 @@ struct sent {
 struct announced {
     MPI_Count n_repeats;
     MPI_Count count;
+    MPI_Count n_bytes;
     int sender;
     uint32_t n_runs; /* 0: unknown */
     uint32_t n[ANNOUNCED_RUNS_MAX];
     uint8_t leaves[ANNOUNCED_RUNS_MAX]; /* indices in ampi_type_predefined */
-    char text[150];
+    char text[140];
 };
 _Static_assert(sizeof(struct announced) <= 256, "fits into a parcel (remote_send.c)");
 
@@ -157,10 +160,11 @@ static BASE_COLD void report(const struct sent *sent, const struct ampi_rank *re
                         leaves[1]->name, leaves[0]->name);
 }
 
-/* A receive has matched the message, and drops its record. */
-static void compare(struct sent *sent, struct ampi_rank *receiver, const struct ampi_request *request,
+/* A receive has matched the message, whose record is dropped, or kept for the error that the receive will raise. */
+static void compare(struct sent *sent, struct ampi_comm *dest, const struct ampi_request *request,
                     MPI_Count count, struct ampi_type *type)
 {
+    struct ampi_rank *receiver = dest->owner;
     const struct ampi_type *leaves[2] = {NULL, NULL};
     const struct ampi_signature *there = sent->type ? ampi_signature_of(sent->type) : sent->signature;
     MPI_Count index =
@@ -174,6 +178,25 @@ static void compare(struct sent *sent, struct ampi_rank *receiver, const struct 
             call = (struct ampi_misuse_call){receiver->ult.call, receiver->ult.called_from};
         report(sent, receiver, &call, count, type, index, leaves);
     }
+    if (BASE_UNLIKELY(sent->n_bytes > count * type->size_bytes)) {
+        sent->at = dest;
+        add(sent);
+    } else {
+        drop(sent);
+    }
+}
+
+static void describe_long_send(const struct ampi_comm *dest, const MPI_Status *status, char *text,
+                               size_t size_bytes)
+{
+    struct sent *sent = take(dest, status->MPI_SOURCE, status->MPI_TAG, NULL, NULL);
+    char data[3 * AMPI_CALL_SITE_BYTES];
+
+    if (!sent)
+        return;
+    if (!sent->text)
+        describe_send(sent->type, sent->count, &sent->call, data, sizeof data);
+    snprintf(text, size_bytes, ": rank %d sends %s", sent->sender, sent->text ? sent->text : data);
     drop(sent);
 }
 
@@ -195,6 +218,7 @@ static BASE_COLD void announce(const struct ampi_send_args *args)
     }
     out.n_repeats = signature->n_repeats;
     out.count = args->count;
+    out.n_bytes = args->count * args->type->size_bytes;
     out.sender = ampi_rank_number(args->comm->owner);
     describe_send(args->type, args->count, &call, out.text, sizeof out.text);
     ampi_remote_announce(args, &out, offsetof(struct announced, text) + strlen(out.text) + 1);
@@ -226,6 +250,7 @@ static void arrived(struct ampi_comm *dest, const struct ampi_am_header *am, con
     sent->seq = am->seq;
     if (in) {
         sent->count = in->count;
+        sent->n_bytes = in->n_bytes;
         sent->sender = in->sender;
         sent->signature = in->n_runs ? read_signature(in) : NULL;
         sent->text =
@@ -259,6 +284,7 @@ static void send(const struct ampi_send_args *args)
                           .tag = args->tag,
                           .buf = args->buf,
                           .count = args->count,
+                          .n_bytes = args->count * args->type->size_bytes,
                           .type = args->type,
                           .owner = comm->owner,
                           .sender = ampi_rank_number(comm->owner),
@@ -308,12 +334,12 @@ static void matched(struct ampi_comm *dest, struct ampi_match_node *node, int so
     if (!sent)
         return;
     if (recv) {
-        compare(sent, dest->owner, recv, recv->u.p2p.count, recv->u.p2p.type);
+        compare(sent, dest, recv, recv->u.p2p.count, recv->u.p2p.type);
     } else if (is_in_probe()) {
         sent->at = BASE_CONTAINER(node, struct ampi_message, node);
         add(sent);
     } else if (own && own->recv_type) {
-        compare(sent, dest->owner, NULL, own->recv_count, own->recv_type);
+        compare(sent, dest, NULL, own->recv_count, own->recv_type);
     } else {
         drop(sent);
     }
@@ -325,7 +351,7 @@ static void receive_probed(const struct ampi_message *message, const struct ampi
 
     ampi_misuse_check_memory(args->comm->owner, args->buf, args->count, args->type, true);
     if (sent)
-        compare(sent, args->comm->owner, NULL, args->count, args->type);
+        compare(sent, args->comm, NULL, args->count, args->type);
 }
 
 static void completed(const struct ampi_request *recv)
@@ -351,5 +377,6 @@ void ampi_misuse_connect(void)
                                                  .completed = completed,
                                                  .forget = forget,
                                                  .arrived = arrived,
-                                                 .forget_arrived = forget_arrived};
+                                                 .forget_arrived = forget_arrived,
+                                                 .describe_long_send = describe_long_send};
 }

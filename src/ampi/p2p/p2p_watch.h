@@ -77,8 +77,17 @@ struct ampi_p2p_checker {
      * will not be matched. */
     void (*arrived)(struct ampi_comm *dest, const struct ampi_am_header *am, const void *announced);
     void (*forget_arrived)(const struct ampi_comm *dest, int source, int tag, uint32_t seq);
+    /* The error of a receive whose message was too long: writes ": rank 0 sends 4 of MPI_INT by MPI_Send, called at main (a.c:12)",
+     * or nothing if the send is not known. Once for each such receive. */
+    void (*describe_long_send)(const struct ampi_comm *dest, const MPI_Status *status, char *text,
+                               size_t size_bytes);
 };
 extern struct ampi_p2p_checker ampi_p2p_checker;
+
+/* Writes why a receive has failed with MPI_ERR_TRUNCATE. comm: NULL: not known. False: the status is not of such a message.
+ * (recv.c) */
+bool ampi_p2p_describe_truncated(const struct ampi_comm *comm, const MPI_Status *status, char *text,
+                                 size_t size_bytes) BASE_COLD;
 
 static inline bool ampi_p2p_is_checked(const struct ampi_comm *comm)
 {

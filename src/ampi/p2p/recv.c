@@ -2,6 +2,8 @@
  *
  * recv.c: the receiving half of a message, from MPI_Recv down to the matching engine.
  */
+#include <stdio.h>
+
 #include "ampi/p2p/p2p_device.h"
 #include "ampi/p2p/p2p_failure.h"
 #include "ampi/p2p/p2p_watch.h"
@@ -13,17 +15,28 @@ void ampi_status_set_proc_null(MPI_Status *status)
     status->MPI_SOURCE = MPI_PROC_NULL;
 }
 
-int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
+bool ampi_p2p_describe_truncated(const struct ampi_comm *comm, const MPI_Status *status, char *text,
+                                 size_t size_bytes)
+{
+    char send[800] = "";
+
+    if (status->MPI_ERROR != MPI_ERR_TRUNCATE || status->MPI_SOURCE < 0)
+        return false;
+    if (comm && ampi_p2p_is_checked(comm))
+        ampi_p2p_checker.describe_long_send(comm, status, send, sizeof send);
+    snprintf(text, size_bytes,
+             "the message from rank %d with tag %d is longer than the receive's %lld bytes%s",
+             status->MPI_SOURCE, status->MPI_TAG, (long long)ampi_status_bytes(status), send);
+    return true;
+}
+
+static BASE_COLD int raise_failed(struct ampi_comm *comm, const MPI_Status *status)
 {
     const char *gpu_text;
+    char text[900];
 
-    if (BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS))
-        return MPI_SUCCESS;
-    if (status->MPI_ERROR == MPI_ERR_TRUNCATE && status->MPI_SOURCE >= 0)
-        return ampi_raise_on_comm(
-            comm, MPI_ERR_TRUNCATE,
-            "the message from rank %d with tag %d is longer than the receive's %lld bytes",
-            status->MPI_SOURCE, status->MPI_TAG, (long long)ampi_status_bytes(status));
+    if (ampi_p2p_describe_truncated(comm, status, text, sizeof text))
+        return ampi_raise_on_comm(comm, MPI_ERR_TRUNCATE, "%s", text);
     if (status->MPI_ERROR == MPI_ERR_TRUNCATE)
         return ampi_raise_on_comm(comm, MPI_ERR_TRUNCATE,
                                   "another rank sent more data than fits into this rank's buffer");
@@ -38,6 +51,11 @@ int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
     if (gpu_text)
         return ampi_raise_on_comm(comm, status->MPI_ERROR, AMPI_DEVICE_FAILED, gpu_text);
     return ampi_raise_on_comm(comm, status->MPI_ERROR, "the operation failed");
+}
+
+int ampi_p2p_result(struct ampi_comm *comm, const MPI_Status *status)
+{
+    return BASE_LIKELY(status->MPI_ERROR == MPI_SUCCESS) ? MPI_SUCCESS : raise_failed(comm, status);
 }
 
 bool ampi_recv_try(struct ampi_rank *self, const struct ampi_recv_args *args, MPI_Status *status)

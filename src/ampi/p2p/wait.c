@@ -5,7 +5,11 @@
  * A Test first polls for the PE; if it finds nothing it lets the other ranks of the PE run before it
  * returns, so that loops around it make progress.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "ampi/datatype/buffer.h"
+#include "ampi/p2p/p2p_watch.h"
 #include "ampi/p2p/request_set.h"
 
 /* True if retiring a complete request cannot return an error. */
@@ -49,7 +53,16 @@ struct failure {
     int error;              /* MPI_SUCCESS: none failed */
     struct ampi_comm *comm; /* its communicator, counted as pending; NULL: it has none */
     bool is_raised;         /* it has called an error handler already */
+    char *text;             /* why, malloc'ed; NULL: not known */
 };
+
+/* Why an operation failed, malloc'ed; NULL: not known. Once for each, in order. */
+static BASE_COLD char *describe(const struct ampi_comm *comm, const MPI_Status *status)
+{
+    char text[900];
+
+    return ampi_p2p_describe_truncated(comm, status, text, sizeof text) ? strdup(text) : NULL;
+}
 
 /* Retires one of several complete requests; returns its error. */
 static inline int retire_one_of(MPI_Request *handle, struct ampi_request *request, MPI_Status *status,
@@ -57,15 +70,20 @@ static inline int retire_one_of(MPI_Request *handle, struct ampi_request *reques
 {
     bool is_raised = request->kind->raises_itself;
     struct ampi_comm *comm;
+    MPI_Status result;
     int error;
 
     if (BASE_LIKELY(is_fine(request)))
         return retire_fine(handle, request, status);
+    result = request->status;
     error = retire_keeping_comm(handle, request, status, &comm);
-    if (error && !failure->error)
-        *failure = (struct failure){error, comm, is_raised};
-    else
-        drop_comm(comm);
+    if (error && !failure->error) {
+        *failure = (struct failure){error, comm, is_raised, describe(comm, &result)};
+        return error;
+    }
+    if (error)
+        free(describe(comm, &result));
+    drop_comm(comm);
     return error;
 }
 
@@ -73,15 +91,18 @@ static inline int retire_one_of(MPI_Request *handle, struct ampi_request *reques
  * MPI_COMM_SELF if it has none. */
 static BASE_COLD int raise_in_status(const struct failure *failure)
 {
-    static const char text[] = "an operation failed; see the statuses%s%s";
     const char *gpu_text = ampi_device_error_text(ampi_self(), MPI_ERR_OTHER);
-    const char *join = gpu_text ? ". Data on a GPU could not be moved: " : "";
+    const char *text = gpu_text ? gpu_text : failure->text;
+    const char *join = gpu_text ? ". Data on a GPU could not be moved: " : text ? ": " : "";
     int error;
 
-    if (failure->is_raised)
+    if (failure->is_raised) {
+        free(failure->text);
         return MPI_ERR_IN_STATUS;
-    error = ampi_raise_on_comm(failure->comm, MPI_ERR_IN_STATUS, text, join, gpu_text ? gpu_text : "");
-
+    }
+    error = ampi_raise_on_comm(failure->comm, MPI_ERR_IN_STATUS, "an operation failed; see the statuses%s%s",
+                               join, text ? text : "");
+    free(failure->text);
     drop_comm(failure->comm);
     return error;
 }
@@ -165,7 +186,7 @@ static BASE_COLD void set_no_error(MPI_Status statuses[], int n)
  * failed. */
 static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
 {
-    struct failure failure = {MPI_SUCCESS, NULL, false};
+    struct failure failure = {.error = MPI_SUCCESS};
 
     for (int i = 0; i < set->n_requests; i++) {
         struct ampi_request *request = set->requests[i];
@@ -302,7 +323,7 @@ ULT_JUMPS_BACK int PMPI_Testany(int count, MPI_Request array_of_requests[], int 
 static int retire_some(struct request_set *set, MPI_Request handles[], int *outcount, int indices[],
                        MPI_Status statuses[], const bool *is_meant)
 {
-    struct failure failure = {MPI_SUCCESS, NULL, false};
+    struct failure failure = {.error = MPI_SUCCESS};
     int n_done = 0;
 
     for (int i = 0; i < set->n_requests; i++) {
