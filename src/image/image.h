@@ -284,11 +284,13 @@ struct image_rebind_client {
      * NULL: nothing. */
     void (*thread_begins)(void);
     void (*thread_ended)(void);
-    /* The rank's main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after
-     * end_await; false: at once, because there is no such call. end_await: any thread. Deadlocks are found meanwhile.
-     * from: the address of the call. */
+    /* A main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after end_await
+     * (any thread). False: at once: there is no such call, or the process has one rank; then it counts as waiting until end_await
+     * (image: NULL) or until the other one goes on. Deadlocks are found meanwhile. from: the address of the call. */
     bool (*await_call)(pthread_t thread, const void *from);
     void (*end_await)(const struct image *image);
+    /* True on the main thread of a process with one rank, if await_call and end_await expect its joins. NULL: false. */
+    bool (*watches_join)(void);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
     void (*make_stacks_executable)(void);
     /* True if other ranks wait for as long as the running rank blocks its OS thread. NULL: false. */

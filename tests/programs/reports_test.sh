@@ -88,6 +88,22 @@ expect "a cycle of locks, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./repo
 expect "an epoch that nobody starts, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports post
 expect "partitions, processes" 1 '' 'cycle of 20 ranks: rank 0 waits for rank 1, ' "$mpirun" --procs 2 -n 20 ./reports partitions
 
+# ---- Main threads that join threads ----
+"$build/bin/mpicc" -g -O1 -w "$here/reports_join.c" -o reports_join || exit 1
+join_line() {
+    grep -n "/\* $1 \*/" "$here/reports_join.c" | cut -d: -f1
+}
+joined="pthread_join: blocked; called at main \\(reports_join.c:$(join_line join)\\) .*MPI_Recv: another thread: blocked in receive from \
+rank [01], tag 1; called at receive \\(reports_join.c:$(join_line receive)\\)"
+for options in '-n 2' '--procs 2 -n 2'; do
+    # shellcheck disable=SC2086
+    expect "a join in a cycle, $options" 1 '' "rank 0 of 2 [^;]*: $joined.* $two" "$mpirun" $options ./reports_join never
+    # shellcheck disable=SC2086
+    expect "a join that is no deadlock, $options" 0 '' '' "$mpirun" $options ./reports_join unknown
+done
+expect "a join in a job of one rank" 1 '' "rank 0 of 1 [^;]*: $joined.* rank 0 waits for itself" "$mpirun" -n 1 ./reports_join never
+expect "a join that is no deadlock in a job of one rank" 0 '' '' "$mpirun" -n 1 ./reports_join unknown
+
 # ---- Reports of running jobs ----
 # starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none
 starts() {
@@ -144,9 +160,8 @@ quit_in_open() {
 starts - "$mpirun" -n 2 +p 2 ./reports opens
 await quit_in_open
 ends "SIGQUIT, a rank in a system call" "blocks PE 0"
-"$build/bin/mpicc" -g -O1 -w "$here/reports_join.c" -o reports_join || exit 1
-starts -QUIT "$mpirun" --procs 2 -n 2 ./reports_join
-ends "SIGQUIT, a main thread that waits for another" "rank 0 of 2 [^;]*: outside MPI, in the system call futex [^;]*; last MPI call: MPI_Comm_rank"
+starts -QUIT "$mpirun" --procs 2 -n 2 ./reports_join file
+ends "SIGQUIT, a main thread that waits for another" "rank 0 of 2 [^;]*: outside MPI, in the system call futex [^;]*; last MPI call: MPI_Comm_size"
 expect "SIGQUIT, twice" 0 '' 'rank 1 of 3 [^;]*;[^;]*; not entered by ranks 0, 2 .* rank 1 of 3 [^;]*;[^;]*; not entered by rank 0 ' \
     "$mpirun" -n 3 +p 1 ./reports twice
 expect "SIGQUIT, a sleep that is over" 0 '' 'rank 1 of 2 on [^:]*: MPI_Send: then sleeps; ' "$mpirun" -n 2 +p 1 ./reports sleeps

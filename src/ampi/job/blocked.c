@@ -10,6 +10,7 @@
 #include "ampi/coll/engine/slot.h"
 #include "ampi/job/job.h"
 #include "ampi/job/report.h"
+#include "ampi/object/gate.h"
 #include "ampi/p2p/message.h"
 #include "ampi/p2p/partitioned/partitioned.h"
 #include "ampi/p2p/schedule.h"
@@ -430,6 +431,16 @@ static bool is_asleep_now(const struct ult *u)
            (u->wake_at_ns > ult_now_ns() || (u->depth > 0 && !u->called_from && !u->waits_for));
 }
 
+/* The thread that a main thread waits for in pthread_join, if that is blocked; NULL: none. */
+static const struct ult *find_joined(const struct ult *u)
+{
+    const struct ampi_thread *thread = ((const struct ampi_rank *)u->owner)->threads;
+
+    while (thread && thread->ult.joiner != u)
+        thread = thread->next;
+    return thread ? &thread->ult : NULL;
+}
+
 /* A thread that is not blocked in MPI. False: it is. */
 static bool add_state(const struct ult *u, struct ampi_line *line)
 {
@@ -457,6 +468,11 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
 
     if (pe_id >= 0 && add_state(u, line))
         return;
+    if (find_joined(u)) {
+        ampi_line_add(line, "pthread_join: blocked");
+        add_call(line, u, false);
+        return;
+    }
     entered = entered_of(u);
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
@@ -507,13 +523,18 @@ static int peer_of(const struct ampi_request *request)
 
 int ampi_blocked_waits_for(const struct ampi_rank *rank)
 {
-    const struct ult *u = &rank->ult;
-    struct ampi_request *const *wait_for = u->wait_for;
+    struct ampi_request *const *wait_for;
+    const struct ult *u, *joined;
     struct entered entered;
     int peer = -1, holder = -1, n_active = 0;
 
-    if (rank->state == AMPI_RANK_ENDED || !ult_is_blocked(u))
+    if (rank->state == AMPI_RANK_ENDED)
         return -1;
+    joined = find_joined(&rank->ult);
+    u = joined ? joined : &rank->ult;
+    if (!ult_is_blocked(u))
+        return -1;
+    wait_for = u->wait_for;
     for (int i = 0; i < u->n_wait_for; i++) {
         const struct ampi_request *request = wait_for[i];
         if (!request || !ampi_request_is_active(request))

@@ -259,6 +259,7 @@ const struct image_rebind_client image_rebind_client = {
     .thread_ended = ult_wake_all,
     .await_call = ampi_thread_await_call,
     .end_await = ampi_thread_end_await,
+    .watches_join = ampi_thread_watches_join,
     .make_stacks_executable = ampi_memory_make_stacks_executable,
     .report = report_rank,
     .has_begun = has_begun,

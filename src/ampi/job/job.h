@@ -87,6 +87,7 @@ bool ampi_thread_may_keep(const struct ult *u);
 /* See image_rebind_client. */
 bool ampi_thread_await_call(pthread_t target, const void *from);
 void ampi_thread_end_await(const struct image *image);
+bool ampi_thread_watches_join(void);
 
 /* In a process with one rank, on its main thread: returns when MPI is finalized, or when only threads of this library and of
  * the libraries that it uses are left. At once if their number is unknown. */
