@@ -11,8 +11,8 @@
  *      pools and reservations that end, new memory at an address
  *      that was the host's
  *      cudaFree and cudaMalloc of small memory, cudaFreeAsync,            the kind stays, the buffer's id
- *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister           differs: gpu_resolve asks if
- *                                                                         gpu_change_count has risen
+ *      cuMemUnmap and cuMemMap, cudaHostRegister and Unregister,          differs: gpu_resolve asks if
+ *      variables of modules and libraries                                 gpu_change_count has risen
  *
  * An address that the driver does not know is host memory in the cache only if the CPU can read it and it
  * is not in a mapping of the driver: within its mappings, allocations come and go unnoticed. The driver

@@ -60,25 +60,25 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_cancel(), gpu_repeats_forget(),                         \
       "waits for the memory's GPU")                                                                          \
     X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), real.cuModuleLoad,                    \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
     X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadData,           \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
     X(cuModuleLoadDataEx, 2010, 5,                                                                           \
       (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,       \
        values),                                                                                              \
-      real.cuModuleLoadDataEx, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(),                  \
+      real.cuModuleLoadDataEx, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(),         \
       "waits for the GPU")                                                                                   \
     X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadFatBinary, \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), nothing(), "waits for the GPU")                      \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
     X(cuLibraryLoadData, 12000, 8,                                                                           \
       (CUlibrary *, library, const void *, image, CUjit_option *, jit, void **, jit_values, unsigned, n_jit, \
        CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
-      real.cuLibraryLoadData, GPU_RESIDENT_ALL, library_tries(), nothing(), nothing(),                       \
+      real.cuLibraryLoadData, GPU_RESIDENT_ALL, library_tries(), nothing(), gpu_count_change(),              \
       "waits for the GPUs if kernels are loaded early")                                                      \
     X(cuLibraryLoadFromFile, 12000, 8,                                                                       \
       (CUlibrary *, library, const char *, path, CUjit_option *, jit, void **, jit_values, unsigned, n_jit,  \
        CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
-      real.cuLibraryLoadFromFile, GPU_RESIDENT_ALL, library_tries(), nothing(), nothing(),                   \
+      real.cuLibraryLoadFromFile, GPU_RESIDENT_ALL, library_tries(), nothing(), gpu_count_change(),          \
       "waits for the GPUs if kernels are loaded early")                                                      \
     X(cuModuleUnload, 2000, 1, (CUmodule, module), real.cuModuleUnload, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,   \
       gpu_repeats_cancel(), forget_kernels(), "waits for the GPU")                                           \
@@ -147,6 +147,15 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       real.cuModuleGetFunction, nothing(), nothing(), "may load the kernel")                                 \
     X(cuLibraryGetModule, 12000, 2, (CUmodule *, module_out, CUlibrary, library), real.cuLibraryGetModule,   \
       nothing(), nothing(), "may load the library")                                                          \
+    X(cuModuleGetGlobal, 3020, 4,                                                                            \
+      (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUmodule, module, const char *, name),            \
+      real.cuModuleGetGlobal, nothing(), gpu_count_change(), "may load the variable")                        \
+    X(cuLibraryGetGlobal, 12000, 4,                                                                          \
+      (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUlibrary, library, const char *, name),          \
+      real.cuLibraryGetGlobal, nothing(), gpu_count_change(), "may load the variable")                       \
+    X(cuLibraryGetManaged, 12000, 4,                                                                         \
+      (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUlibrary, library, const char *, name),          \
+      real.cuLibraryGetManaged, nothing(), gpu_count_change(), "may load the variable")                      \
     X(cuMemPoolTrimTo, 11020, 2, (CUmemoryPool, pool, size_t, n_bytes_kept), real.cuMemPoolTrimTo,           \
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \

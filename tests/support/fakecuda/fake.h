@@ -135,6 +135,10 @@ void fake_range_remove(struct fake_range *range);
 extern unsigned fake_n_removed; /* how many were removed so far */
 void fake_range_unref(struct fake_range *range);
 
+/* Device memory, as cuMemAlloc gets it, and its end (or that of other memory of cuMemAlloc...). Lock held. */
+CUresult fake_allocate(struct fake_context *context, size_t n_bytes, CUdeviceptr *address);
+void fake_end_range(struct fake_range *range);
+
 /* Frees all memory that was allocated in a context. Lock held. */
 void fake_drop_memory(struct fake_context *context);
 

@@ -71,6 +71,9 @@ int fakecuda_blocked_waits(void) FAKECUDA_WEAK;
  * NULL: none. */
 void fakecuda_on_wait(void (*notice)(void *arg), void *arg) FAKECUDA_WEAK;
 
+/* A function that is called before cuMemFree returns, when the memory is free; it may wait for other threads. NULL: none. */
+void fakecuda_on_freed(void (*notice)(void *arg), void *arg) FAKECUDA_WEAK;
+
 /* How often a network card's writes were flushed, in either way. */
 int fakecuda_flushes(void) FAKECUDA_WEAK;
 
@@ -102,6 +105,10 @@ void fakecuda_add_kernel(const char *name, fakecuda_kernel_fn kernel) FAKECUDA_W
 
 /* The same of a kernel with one parameter of this size, so that launches may give it in kernelParams. */
 void fakecuda_add_kernel_of(const char *name, fakecuda_kernel_fn kernel, size_t args_bytes) FAKECUDA_WEAK;
+
+/* Each module and library that is loaded from now on has a variable of this name in the device's memory: a module when it is
+ * loaded, a library in each context at the first look, or when it is loaded if kernels are loaded with their modules. */
+void fakecuda_add_variable(const char *name, size_t n_bytes) FAKECUDA_WEAK;
 
 /* Calls a function on the CPU when a stream (a CUstream) comes to it, as a kernel: several run at once, where
  * there is one function of cuLaunchHostFunc at a time. Returns a CUresult. */

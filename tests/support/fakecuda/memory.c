@@ -209,7 +209,7 @@ static char *new_bytes(size_t n_bytes)
     return bytes;
 }
 
-static CUresult allocate(struct fake_context *context, size_t n_bytes, CUdeviceptr *address)
+CUresult fake_allocate(struct fake_context *context, size_t n_bytes, CUdeviceptr *address)
 {
     struct fake_range range = {
         .n_bytes = n_bytes, .kind = FAKE_DEVICE, .device = context->device, .context = context};
@@ -237,7 +237,7 @@ FAKE_EXPORT CUresult cuMemAlloc(CUdeviceptr *address, size_t n_bytes)
     if (n_bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
-    error = allocate(context, n_bytes, address);
+    error = fake_allocate(context, n_bytes, address);
     pthread_mutex_unlock(&fake_lock);
     return error;
 }
@@ -269,6 +269,28 @@ FAKE_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t n_bytes, uns
     return CUDA_SUCCESS;
 }
 
+void fake_end_range(struct fake_range *range)
+{
+    if (range->kind == FAKE_DEVICE)
+        fake.used_bytes[range->device] -= range->n_bytes;
+    if (range->chunk)
+        paste(range);
+    else
+        give_back(range->at, range->n_bytes);
+    fake_range_remove(range);
+}
+
+static struct {
+    void (*notice)(void *arg);
+    void *arg;
+} on_freed;
+
+FAKE_EXPORT void fakecuda_on_freed(void (*notice)(void *arg), void *arg)
+{
+    on_freed.arg = arg;
+    on_freed.notice = notice;
+}
+
 FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     struct fake_context *context;
@@ -295,14 +317,10 @@ FAKE_EXPORT CUresult cuMemFree(CUdeviceptr address)
         pthread_mutex_unlock(&fake_lock);
         return error;
     }
-    if (range->kind == FAKE_DEVICE)
-        fake.used_bytes[range->device] -= range->n_bytes;
-    if (range->chunk)
-        paste(range);
-    else
-        give_back(range->at, range->n_bytes);
-    fake_range_remove(range);
+    fake_end_range(range);
     pthread_mutex_unlock(&fake_lock);
+    if (on_freed.notice)
+        on_freed.notice(on_freed.arg);
     return CUDA_SUCCESS;
 }
 
@@ -312,13 +330,7 @@ void fake_drop_memory(struct fake_context *context)
         struct fake_range *range = ranges[i];
         if (range->context != context || range->pool || range->physical || range->kind == FAKE_REGISTERED)
             continue;
-        if (range->kind == FAKE_DEVICE)
-            fake.used_bytes[range->device] -= range->n_bytes;
-        if (range->chunk)
-            paste(range);
-        else
-            give_back(range->at, range->n_bytes);
-        fake_range_remove(range);
+        fake_end_range(range);
     }
 }
 

@@ -70,12 +70,35 @@ static fakecuda_kernel_fn find_in_library(const char *name)
 
 /* ---- Modules, and libraries, which are modules of all contexts ---- */
 
+struct variable {
+    struct variable *next;
+    const char *name;
+    size_t n_bytes;
+    struct fake_context *context; /* of one that is in memory */
+    CUdeviceptr at;
+    unsigned long long id; /* of its range */
+};
+static struct variable *variables; /* that modules get */
+
 struct module {
     struct module *next; /* link of the unloaded ones */
     bool is_unloaded;
     struct fake_context *context; /* NULL: of a library */
     struct fake_function *functions;
+    struct variable *variables; /* in memory */
 };
+
+FAKE_EXPORT void fakecuda_add_variable(const char *name, size_t n_bytes)
+{
+    struct variable *added = calloc(1, sizeof *added);
+
+    added->name = strdup(name);
+    added->n_bytes = n_bytes;
+    pthread_mutex_lock(&fake_lock);
+    added->next = variables;
+    variables = added;
+    pthread_mutex_unlock(&fake_lock);
+}
 
 /* The driver waits for the GPU when it loads something. */
 static void wait_for_gpu(void)
@@ -86,25 +109,78 @@ static void wait_for_gpu(void)
         fake_wait_device(current->device);
 }
 
+static struct variable *find_variable(const struct module *module, const struct fake_context *context,
+                                      const char *name)
+{
+    struct variable *i = module->variables;
+
+    while (i && (i->context != context || (name && strcmp(i->name, name) != 0)))
+        i = i->next;
+    return i;
+}
+
+/* Puts the variables of a module into the memory of a context, once. Lock held. */
+static CUresult load_variables(struct module *module, struct fake_context *context)
+{
+    CUresult error = CUDA_SUCCESS;
+
+    if (find_variable(module, context, NULL))
+        return CUDA_SUCCESS;
+    for (const struct variable *i = variables; i && !error; i = i->next) {
+        struct variable *made = malloc(sizeof *made);
+        *made = *i;
+        made->context = context;
+        error = fake_allocate(context, i->n_bytes, &made->at);
+        if (error) {
+            free(made);
+            return error;
+        }
+        made->id = fake_range_at(made->at)->id;
+        made->next = module->variables;
+        module->variables = made;
+    }
+    return error;
+}
+
+/* Those of contexts that have ended are gone. Lock held. */
+static void unload_variables(struct module *module)
+{
+    struct variable *ended;
+
+    while ((ended = module->variables)) {
+        struct fake_range *range = fake_range_at(ended->at);
+        if (range && range->id == ended->id)
+            fake_end_range(range);
+        module->variables = ended->next;
+        free(ended);
+    }
+}
+
 static CUresult load(const char *function, const void *image, bool is_library, struct module **module_out)
 {
     struct fake_context *context;
     CUresult error = fake_enter_context(function, &context);
+    struct module *made;
 
     if (error)
         return error;
     if (!image)
         return CUDA_ERROR_INVALID_VALUE;
+    made = calloc(1, sizeof *made);
+    made->context = is_library ? NULL : context;
     pthread_mutex_lock(&fake_lock);
-    if (!is_library || fake.is_eager)
+    if (!is_library || fake.is_eager) {
         wait_for_gpu();
-    error = context->broken;
+        error = context->broken ? context->broken : load_variables(made, context);
+    }
+    if (error)
+        unload_variables(made);
     pthread_mutex_unlock(&fake_lock);
     if (error)
-        return error;
-    *module_out = calloc(1, sizeof **module_out);
-    (*module_out)->context = is_library ? NULL : context;
-    return CUDA_SUCCESS;
+        free(made);
+    else
+        *module_out = made;
+    return error;
 }
 
 /* Modules whose memory stays: kernels may be under way. */
@@ -121,6 +197,7 @@ static CUresult unload(const char *function, struct module *module)
         fake_wait_contexts_of(fake_current()->device); /* as on H200s */
     if (module && !module->is_unloaded) {
         module->is_unloaded = true;
+        unload_variables(module);
         for (struct fake_function *i = module->functions; i; i = i->next)
             i->is_gone = true;
         module->next = unloaded;
@@ -223,6 +300,44 @@ FAKE_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, con
     CUresult error = fake_enter(__func__);
 
     return error ? error : get_function((struct module *)library, name, (struct fake_function **)kernel);
+}
+
+/* ---- Variables ---- */
+
+static CUresult get_variable(const char *function, struct module *module, const char *name, CUdeviceptr *at,
+                             size_t *n_bytes)
+{
+    struct fake_context *context;
+    CUresult error = fake_enter_context(function, &context);
+    const struct variable *found = NULL;
+
+    if (error)
+        return error;
+    if (!module || module->is_unloaded || (module->context && module->context != context))
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&fake_lock);
+    if (variables && !find_variable(module, context, NULL)) {
+        wait_for_gpu();
+        error = load_variables(module, context);
+    }
+    if (!error)
+        found = find_variable(module, context, name);
+    if (found && at)
+        *at = found->at;
+    if (found && n_bytes)
+        *n_bytes = found->n_bytes;
+    pthread_mutex_unlock(&fake_lock);
+    return error || found ? error : CUDA_ERROR_NOT_FOUND;
+}
+
+FAKE_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr *at, size_t *n_bytes, CUmodule module, const char *name)
+{
+    return get_variable(__func__, (struct module *)module, name, at, n_bytes);
+}
+
+FAKE_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *at, size_t *n_bytes, CUlibrary library, const char *name)
+{
+    return get_variable(__func__, (struct module *)library, name, at, n_bytes);
 }
 
 /* ---- Loading kernels: at their first use ---- */
