@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * In a process with one rank, linked with the driver: a thread frees memory while the rank adds operations to a stream, each
- * after the last is done or without end; both go on. Frees that CUDA answers without a wait (of NULL, and in a host
- * function) return while a stream waits for a message that is sent later.
+ * after the last is done or without end; both go on. Frees that CUDA answers without a wait (of NULL, of a pool's memory, and in
+ * a host function) return while a stream waits for a message that is sent later. With "found", cuMemFree comes from dlsym, as a
+ * runtime finds it.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -18,6 +20,7 @@ static CUdeviceptr from, to;
 static CUcontext context;
 static atomic_bool is_done;
 static atomic_int refused_with;
+static CUresult(CUDAAPI *found_free)(CUdeviceptr);
 
 static void *free_often(void *unused)
 {
@@ -26,7 +29,7 @@ static void *free_often(void *unused)
     GTEST_CU(cuCtxSetCurrent(context));
     for (int i = 0; i < FREES; i++) {
         GTEST_CU(cuMemAlloc(&memory, 4096));
-        GTEST_CU(cuMemFree(memory));
+        GTEST_CU(found_free ? found_free(memory) : cuMemFree(memory));
     }
     is_done = true;
     return unused;
@@ -65,13 +68,16 @@ static void CUDA_CB free_in_function(void *memory)
 
 static void check_refused(void)
 {
-    CUdeviceptr memory = etest_alloc(N);
+    CUdeviceptr memory = etest_alloc(N), pooled;
     CUstream other;
     unsigned data[N] = {0};
 
     GTEST_CU(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
     GTEST_CU(cuMemFree(0));
+    GTEST_CU(cuMemAllocAsync(&pooled, N, other));
+    GTEST_CU(cuStreamSynchronize(other));
+    GTEST_CU(found_free ? found_free(pooled) : cuMemFree(pooled));
     GTEST_CU(cuLaunchHostFunc(other, free_in_function, &memory));
     GTEST_CU(cuStreamSynchronize(other));
     MTEST_CHECK(refused_with == CUDA_ERROR_NOT_PERMITTED, "a free in a host function: %d", refused_with);
@@ -85,6 +91,10 @@ int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
     gtest_init();
+    if (argc > 1 && strcmp(argv[1], "found") == 0) {
+        *(void **)&found_free = dlsym(RTLD_DEFAULT, "cuMemFree_v2");
+        MTEST_CHECK(found_free != NULL, "no cuMemFree");
+    }
     from = etest_alloc(N);
     to = etest_alloc(N);
     GTEST_CU(cuCtxGetCurrent(&context));

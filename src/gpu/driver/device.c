@@ -257,6 +257,15 @@ int gpu_memory_type(CUdeviceptr address)
     return memory_of(type, is_managed);
 }
 
+bool gpu_memory_is_of_pool(CUdeviceptr address)
+{
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+    CUmemoryPool pool = NULL;
+    void *answer = &pool;
+
+    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, address) == CUDA_SUCCESS && pool;
+}
+
 void gpu_query(uintptr_t addr, struct gpu_range *range_out)
 {
     CUmemorytype type = 0;

@@ -139,6 +139,9 @@ bool gpu_memory_may_be_late(CUdeviceptr address);
  * effects. (device.c) */
 int gpu_memory_type(CUdeviceptr address);
 
+/* True for memory of cuMemAllocAsync, and of pools in general: cuMemFree of it waits for nothing. (device.c) */
+bool gpu_memory_is_of_pool(CUdeviceptr address);
+
 /* The current context of this thread; NULL: none. */
 static inline CUcontext gpu_context_current(void)
 {

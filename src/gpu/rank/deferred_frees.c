@@ -216,30 +216,20 @@ static bool is_beside_capture(const struct deferred *what)
     return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX;
 }
 
-CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
-                           const void *caller)
+static CUresult free_or_defer(struct gpu_offload *offload, struct deferred *what, const void *caller)
 {
-    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
-    struct deferred what;
     CUresult result = CUDA_SUCCESS;
-    bool is_known;
 
-    if (BASE_LIKELY(!may_wait))
-        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
-    is_known = find(kind, address, &what);
-    if (!is_known) /* the driver refuses it without a wait, or it is NULL */
-        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
-    gpu_wait_for_points(what.context, caller);
-    if (is_deferred(what.memory))
+    if (is_deferred(what->memory))
         return CUDA_ERROR_INVALID_VALUE; /* it has been freed */
-    if (is_beside_capture(&what)) {
-        (void)gpu_streams_synchronize_uncaptured(what.context, caller, &result);
-        what.is_reusable = false;
+    if (is_beside_capture(what)) {
+        (void)gpu_streams_synchronize_uncaptured(what->context, caller, &result);
+        what->is_reusable = false;
         if (result == CUDA_SUCCESS)
-            add(what);
+            add(*what);
         return result;
     }
-    if (!wait_for_own(&what, caller, &result))
+    if (!wait_for_own(what, caller, &result))
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (result != CUDA_SUCCESS)
         return result;
@@ -250,8 +240,27 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
         if (!offload->is_deferred)
             return result;
     }
-    add(what);
+    add(*what);
     return CUDA_SUCCESS;
+}
+
+CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
+                           const void *caller)
+{
+    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed), has_begun;
+    struct deferred what;
+    CUresult result;
+
+    if (BASE_LIKELY(!may_wait) || !find(kind, address, &what)) /* without a wait: it is NULL, or refused */
+        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    if (gpu_memory_is_of_pool(address)) {
+        offload->drain_tries = 0;
+        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+    }
+    has_begun = gpu_wait_for_points_begin(what.context, caller);
+    result = free_or_defer(offload, &what, caller);
+    gpu_wait_beside_end(has_begun);
+    return result;
 }
 
 void gpu_deferred_forget(CUcontext context)

@@ -20,14 +20,15 @@
 /* The pause of a launch while another thread frees memory. */
 #define PAUSE_NS 20000
 
-/* NO_DEVICE: it is no memory of CUDA, and the driver does not wait. */
+/* NO_DEVICE: it is no memory of CUDA, or a pool's, and the driver does not wait. */
 static int device_of_memory(CUdeviceptr memory)
 {
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
     int device = NO_DEVICE;
     void *value = &device;
 
-    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS)
+    if (gpu_driver.cuPointerGetAttributes(1, &attribute, &value, memory) != CUDA_SUCCESS ||
+        gpu_memory_is_of_pool(memory))
         return NO_DEVICE;
     return device < GPU_DEVICES_MAX ? device : GPU_DEVICES_ALL; /* below 0: NO_DEVICE, or managed memory's */
 }

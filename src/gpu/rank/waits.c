@@ -405,7 +405,7 @@ bool gpu_wait_beside_begin(int device)
     const struct ult *self = ult_self();
     uint64_t mark;
 
-    if (gpu_streams_n_ranks != 1 || !__atomic_load_n(&gpu_needs_progress, __ATOMIC_RELAXED) ||
+    if (gpu_streams_n_ranks != 1 || !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) ||
         (self && ult_has_pe(self)))
         return false;
     mark = gpu_graph_launches_mark();
@@ -430,21 +430,22 @@ void gpu_wait_beside_end(bool has_begun)
         atomic_fetch_sub(&n_freeing, 1);
 }
 
-void gpu_wait_for_points(CUcontext context, const void *caller)
+bool gpu_wait_for_points_begin(CUcontext context, const void *caller)
 {
     uint64_t mark;
     int device;
 
-    if (BASE_LIKELY(!gpu_waits_are_of_all_code)) {
-        gpu_wait_beside_end(gpu_wait_beside_begin(gpu_wait_device_of(context)));
-        return;
-    }
-    if (!gpu_wait_may_lend_pe(caller))
-        return;
+    if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
+        return gpu_wait_beside_begin(gpu_wait_device_of(context));
     device = gpu_wait_device_of(context);
     mark = gpu_graph_launches_mark();
-    while (is_waited_for(device, mark))
+    for (;;) {
+        atomic_fetch_add(&n_freeing, 1);
+        if (!is_busy(device, mark))
+            return true;
+        atomic_fetch_sub(&n_freeing, 1);
         gpu_wait_before_asking_again(caller);
+    }
 }
 
 void gpu_wait_for_all(CUcontext context, const void *caller)
@@ -457,5 +458,5 @@ void gpu_wait_for_all(CUcontext context, const void *caller)
         gpu_wait_for_mark(event, caller);
         gpu_driver.cuEventDestroy(event);
     }
-    gpu_wait_for_points(context, caller);
+    gpu_wait_beside_end(gpu_wait_for_points_begin(context, caller));
 }
