@@ -226,13 +226,15 @@ def frames(frame):
             return
 
 
+def is_of_program(pc):
+    if not modules():  # the only rank of a process has no copy
+        return gdb.solib_name(pc) is None
+    return process().rank_at(pc) is not None and not is_binding(module_at(pc))
+
+
 def program_frame(frame):
-    """The innermost frame, from this one on, that is in a copy of the program; None: none."""
-    known = process()
-    for frame in frames(frame):
-        if known.rank_at(frame.pc()) is not None and not is_binding(module_at(frame.pc())):
-            return frame
-    return None
+    """The innermost frame, from this one on, that is in the program, in a copy if there are any; None: none."""
+    return next((frame for frame in frames(frame) if is_of_program(frame.pc())), None)
 
 
 def module_at(pc):
@@ -250,13 +252,20 @@ def is_binding(module):
     return module is not None and "libheddle_mpifort" in text_of(module["name"])
 
 
+def carrier_of(rank):
+    """The kernel's number of the thread that runs the rank."""
+    return int(rank["ult"]["pe"]["carrier"]["tid"])
+
+
 def running_thread(rank):
     """The thread whose stack pointer is in the rank's stack; None: none. Selects it, or leaves another one selected."""
     lo, hi = int(rank["ult"]["stack_lo"]), int(rank["ult"]["stack_hi"])
     for thread in gdb.selected_inferior().threads():
         try:
             thread.switch()
-            if lo <= int(gdb.newest_frame().read_register("rsp")) < hi or not lo:
+            if lo == 0 and thread.ptid[1] == carrier_of(rank):
+                return thread
+            if lo <= int(gdb.newest_frame().read_register("rsp")) < hi:
                 return thread
         except gdb.error:
             pass  # it runs
@@ -411,6 +420,8 @@ def running_places():
             rank = process().rank_at(frame.pc())
             if rank is None:
                 rank = process().rank_at(int(frame.read_register("rsp")))
+            if rank is None and not modules():
+                rank = next((number_of(r) for r in ranks() if carrier_of(r) == thread.ptid[1]), None)
             if rank is not None:
                 places[rank] = describe_place(frame.pc() + 1)
         except gdb.error:
@@ -531,9 +542,8 @@ class SelectRank(gdb.Command):
             add_symbols(int(rank["image"]["base"]))
         state = int(rank["ult"]["state"])
         if running_thread(rank) is None:
-            carrier = int(rank["ult"]["pe"]["carrier"]["tid"])
             threads = gdb.selected_inferior().threads()
-            next((t for t in threads if t.ptid[1] == carrier), threads[0]).switch()
+            next((t for t in threads if t.ptid[1] == carrier_of(rank)), threads[0]).switch()
             if state != RUNNING:  # else on another stack, such as that of a signal's handler
                 STACK.show(rank)
         newest = gdb.newest_frame()
@@ -579,6 +589,8 @@ class Variable(gdb.Function):
         rank = next((r for r in ranks() if number_of(r) == number), None)
         if rank is None:
             raise gdb.GdbError("select a rank")
+        if not modules():
+            return gdb.parse_and_eval(name)
         for module in modules():
             symbol = self.symbol_of(module, name)
             if symbol is None:

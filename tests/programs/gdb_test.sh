@@ -94,4 +94,19 @@ if await grep -q here out; then
     in_gdb "two processes" "$shown" \
         -ex "attach $first" -ex add-inferior -ex 'inferior 2' -ex "attach $second" "${show[@]}"
 fi
+kill $mpirun
+
+"$build/bin/mpirun" -n 2 --procs 2 ./debugged stay >out 2>&1 &
+mpirun=$!
+trap 'kill $mpirun; rm -rf "$expect_dir"' EXIT
+if await grep -q here out; then
+    read -r first second < <(pgrep -P $mpirun -x debugged | tr '\n' ' ')
+    show=(-ex 'heddle ranks' -ex 'heddle rank 1' -ex bt -ex 'print $heddle_var("own")' -ex 'print $heddle_var("everyones")')
+    shown='rank 0: MPI_Recv: .*called at in_order at .* rank 1: runs in stay at .*#0 .*stay \(.*#1 .* main \(.* = 8 .* = 1001 '
+    in_gdb "processes of one rank each" "$shown" -ex "attach $first" -ex 'generate-core-file core_0' -ex add-inferior -ex 'inferior 2' \
+        -ex "attach $second" -ex 'generate-core-file core_1' "${show[@]}"
+    in_gdb "core files of both" "$shown" ./debugged core_0 -ex 'add-inferior -no-connection -exec debugged' -ex 'inferior 2' \
+        -ex 'core core_1' "${show[@]}"
+    rm -f core_0 core_1
+fi
 finish
