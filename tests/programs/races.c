@@ -41,10 +41,21 @@ static void add(int target, int cell, MPI_Op op)
     MPI_Accumulate(data, 2, MPI_INT, target, cell, 2, MPI_INT, op, win); /* accumulate */
 }
 
+/* The wait completes the operation only at the origin. */
+static void add_and_wait(int target, int cell, MPI_Op op)
+{
+    MPI_Request request;
+
+    MPI_Raccumulate(data, 2, MPI_INT, target, cell, 2, MPI_INT, op, win, &request); /* raccumulate */
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 /* Rank 1 and the last one access cells of rank 0. */
 static void access_both(void)
 {
-    if (rank == 1)
+    if (is("flush-requests") && rank > 0)
+        add_and_wait(0, 5, rank == 1 ? MPI_SUM : MPI_MAX);
+    else if (rank == 1)
         put(0, 5);
     else if (rank == size - 1 && strstr(kind, "get"))
         get(0, 6);

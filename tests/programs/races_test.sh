@@ -52,6 +52,8 @@ wrong lock-put "$puts" "${inside[@]}"
 wrong lock-get "$gets" "${inside[@]}"
 wrong flush-put "$puts" "${inside[@]}"
 wrong flush-get "$gets" "${inside[@]}"
+wrong flush-requests "accumulate with MPI_(SUM|MAX) at rank 0 .*accumulate with MPI_(SUM|MAX) of rank [12] by MPI_Raccumulate, $(at raccumulate)" \
+    "${inside[@]}"
 wrong own-lock "at rank 2 conflicts with the put of rank [02] by MPI_Put, $(at put)" "${inside[@]}"
 wrong mutex-lock "conflicts with the put of rank [0-2] by MPI_Put, $(at put)" "${inside[@]}"
 wrong dynamic "$(conflict MPI_Put put-dynamic MPI_Put put-dynamic)" "${both[@]}"

@@ -53,6 +53,18 @@ static bool is_request_form(const char *name)
     return name[4] == 'R';
 }
 
+static bool is_fetching(const struct ampi_misuse_rma *rma)
+{
+    static const char *const without_result[] = {"MPI_Accumulate", "MPI_Raccumulate"};
+
+    if (rma->kind != AMPI_MISUSE_ACCUMULATE)
+        return rma->kind == AMPI_MISUSE_GET;
+    for (int i = 0; i < 2; i++)
+        if (strncmp(rma->call.name, without_result[i], strlen(without_result[i])) == 0) /* also with _c */
+            return false;
+    return true;
+}
+
 /* Has the process of a target in another one compare the operation, which needs the number of the origin's epoch. */
 static void send_claim(struct ampi_win *win, struct ampi_misuse_claim *claim, const struct blocks *blocks)
 {
@@ -89,8 +101,7 @@ void ampi_misuse_accessed(struct ampi_misuse_rma rma)
         .kind = (uint8_t)rma.kind,
         .in = win->access == AMPI_ACCESS_LOCK_ALL ? AMPI_ACCESS_LOCK : win->access,
         .is_exclusive = win->access == AMPI_ACCESS_LOCK && ampi_win_bit(win->exclusive, rma.target_rank),
-        .is_fetching = rma.kind == AMPI_MISUSE_GET ||
-                       (rma.kind == AMPI_MISUSE_ACCUMULATE && strncmp(rma.call.name, "MPI_Acc", 7) != 0)};
+        .is_fetching = is_fetching(&rma)};
     claim.is_noted = !(claim.is_fetching && is_request_form(rma.call.name));
     blocks = base_malloc(sizeof *blocks, "+check usage");
     blocks->n = 0;
