@@ -39,7 +39,7 @@ static inline void chain_append(struct ampi_match_chain *chain, struct ampi_matc
 {
     node->next = NULL;
     node->prev = chain->last;
-    if (chain->last)
+    if (chain->first)
         chain->last->next = node;
     else
         chain->first = node;
@@ -78,19 +78,21 @@ static inline void table_add(struct ampi_match_table *table, struct ampi_match_n
         table_grow(table);
 }
 
+/* The first node of a chain, which is removed most often, goes without a look at the second one (match.h). */
 static inline void table_remove(struct ampi_match_table *table, struct ampi_match_node *node)
 {
     struct ampi_match_chain *chain = &table->chains[chain_index(table, node->source, node->tag)];
 
-    if (node->prev)
-        node->prev->next = node->next;
-    else
+    table->n_nodes--;
+    if (BASE_LIKELY(chain->first == node)) {
         chain->first = node->next;
+        return;
+    }
+    node->prev->next = node->next;
     if (node->next)
         node->next->prev = node->prev;
     else
         chain->last = node->prev;
-    table->n_nodes--;
 }
 
 /* The first node with exactly this key, from `node` on. */
@@ -378,12 +380,12 @@ static bool table_validate(const struct ampi_match_table *table)
     for (uint32_t i = 0; i < 1u << table->log2_chains; i++) {
         const struct ampi_match_node *prev = NULL;
         for (const struct ampi_match_node *node = table->chains[i].first; node; node = node->next) {
-            if (node->prev != prev || chain_index(table, node->source, node->tag) != i)
+            if ((prev && node->prev != prev) || chain_index(table, node->source, node->tag) != i)
                 return false;
             prev = node;
             n_nodes++;
         }
-        if (table->chains[i].last != prev)
+        if (prev && table->chains[i].last != prev)
             return false;
     }
     return n_nodes == table->n_nodes;

@@ -32,7 +32,7 @@
 
 struct ampi_match_node {
     struct ampi_match_node *next;    /* next in the hash chain */
-    struct ampi_match_node *prev;    /* previous in the hash chain; NULL: the first */
+    struct ampi_match_node *prev;    /* previous in the hash chain; of the first node: any value */
     struct ampi_match_node *later;   /* next in the arrival list (unexpected nodes only) */
     struct ampi_match_node *earlier; /* previous in the arrival list */
     uint64_t seq;                    /* order of posting, from 1 (posted nodes only) */
@@ -42,7 +42,7 @@ struct ampi_match_node {
 
 struct ampi_match_chain {
     struct ampi_match_node *first;
-    struct ampi_match_node *last;
+    struct ampi_match_node *last; /* any value if there is no first */
 };
 
 struct ampi_match_table {
