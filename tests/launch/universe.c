@@ -13,6 +13,7 @@
  *      lost I                      receives, and prints the error
  *      join SOCKET                 rank 0 connects to that of another job by a Unix socket; prints whether it can
  *      leave I                     disconnects; "drop I" frees, "barrier I" enters a barrier
+ *      merge                       makes the last connection an intracommunicator
  *      group I, regroup            frees a connection; creates a communicator from the group of both sides
  *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
  *      await FILE, create FILE     waits until there is a file
@@ -310,6 +311,10 @@ static int run(char **word, char *program)
         require(!MPI_Comm_disconnect(&inter), "disconnect");
     } else if (strcmp(op, "barrier") == 0) {
         MPI_Barrier(take(arg, 0));
+    } else if (strcmp(op, "merge") == 0) {
+        require(!MPI_Intercomm_merge(take("0", 0), 0, &inter), "merge");
+        push(inter);
+        return 1;
     } else if (strcmp(op, "drop") == 0) {
         inter = take(arg, 1);
         MPI_Comm_free(&inter);

@@ -89,7 +89,7 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
                                     .context_id = shared->context_id,
                                     .seq = seq,
                                     .cookie = (uint64_t)asked.n};
-        if (i != remote->own && remote->sides[i] >> which & 1)
+        if (i != remote->own && remote->sides[i] >> which & 1 && ampi_procs_is_own(remote->proc_id[i]))
             n_asked += ampi_procs_post(remote->proc_id[i], 0, &am, NULL, 0);
     }
     asked.n++;
