@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A handler of pthread_atfork takes a mutex that a thread of the rank holds while it makes texts of errors and changes the locale:
- * the fork waits for the thread, not the thread for the fork. */
+/* Handlers of pthread_atfork, before and after, take a mutex that a thread of the rank holds while it makes texts of errors and
+ * changes the locale: the fork waits for the thread, not the thread for the fork. */
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
@@ -27,6 +27,12 @@ static void unlock(void)
     pthread_mutex_unlock(&mutex);
 }
 
+static void lock_and_unlock(void)
+{
+    lock();
+    unlock();
+}
+
 static int call(void)
 {
     return strerror(ENOENT) && setlocale(LC_CTYPE, "C.UTF-8") && setlocale(LC_CTYPE, "C");
@@ -50,6 +56,7 @@ int main(int argc, char **argv)
 
     mtest_init(&argc, &argv, 1);
     MTEST_CHECK(pthread_atfork(lock, unlock, unlock) == 0, "no handler");
+    MTEST_CHECK(pthread_atfork(NULL, lock_and_unlock, NULL) == 0, "no handler");
     MTEST_CHECK(pthread_create(&thread, NULL, call_all_the_time, NULL) == 0, "no thread");
     for (int i = 0; i < CHILDREN; i++) {
         int status = -1;

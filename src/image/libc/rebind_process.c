@@ -146,8 +146,8 @@ static void note_streams(void)
     atexit(leave_inputs);
 }
 
-/* The rank's handlers have run for the fork that this thread is about to do. */
-static __thread bool has_prepared __attribute__((tls_model("initial-exec")));
+/* The fork of this thread runs the rank's handlers of the parent itself. */
+static __thread bool runs_handlers __attribute__((tls_model("initial-exec")));
 
 /* Runs the rank's handlers before a fork. They may switch. False: there are none. */
 static bool prepare(struct image_libc *libc)
@@ -162,6 +162,14 @@ static bool prepare(struct image_libc *libc)
     return has_any;
 }
 
+/* The same after a fork, in the parent. */
+static void go_on(struct image_libc *libc)
+{
+    for (size_t i = 0; i < libc->n_fork_handlers; i++)
+        if (libc->fork_handlers[i].parent)
+            libc->fork_handlers[i].parent();
+}
+
 static void before_fork(void)
 {
     struct image_libc *libc = image_libc_current();
@@ -169,9 +177,8 @@ static void before_fork(void)
 
     if (!libc)
         return;
-    if (!has_prepared)
+    if (!runs_handlers)
         prepare(libc);
-    has_prepared = false;
     fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
     is_alone =
         base_fork_begin(); /* after the handlers: they may wait for a thread that makes the text of an error */
@@ -188,9 +195,8 @@ static void after_fork(void)
         return;
     unlock_all(libc);
     base_fork_end(was_alone);
-    for (size_t i = 0; i < libc->n_fork_handlers; i++)
-        if (libc->fork_handlers[i].parent)
-            libc->fork_handlers[i].parent();
+    if (!runs_handlers)
+        go_on(libc);
 }
 
 static void begin_child(void)
@@ -198,6 +204,7 @@ static void begin_child(void)
     struct image_libc *libc = image_libc_current();
 
     is_child = true;
+    runs_handlers = false;
     process_pid = getpid();
     base_loader_renew();
     base_fork_leave();
@@ -280,20 +287,26 @@ static pid_t image_libc_fork(void)
 {
     struct image_libc *libc = image_libc_current();
     bool is_locked = true;
+    int error;
     pid_t pid;
 
     choose_number();
-    /* The handlers come first: while one waits for a mutex, another rank of the PE may fork. The lock is not taken in before_fork:
-     * older C libraries hold a lock there that constructors may need. */
-    if (libc && prepare(libc)) {
+    /* The lock is not held during the parent's handlers: while one waits for a mutex, another rank of the PE may fork. It is not
+     * taken in before_fork: older C libraries hold a lock there that constructors may need. */
+    if (libc && prepare(libc))
         is_locked = base_loader_try_lock();
-        has_prepared = true;
-    } else
+    else
         base_loader_lock();
+    runs_handlers = libc != NULL;
     pid = fork();
+    error = errno;
+    runs_handlers = false;
     if (pid != 0 && is_locked)
         base_loader_unlock();
     note_child(pid);
+    if (pid != 0 && libc)
+        go_on(libc);
+    errno = error;
     return pid;
 }
 IMAGE_REBINDS(image_libc_fork, "fork", "__fork");
