@@ -43,7 +43,7 @@ wrong recv_early 16 "MPI_Irecv, $(at irecv-early): the receive buffer has change
 wrong missing_wait 1 "2 completed requests of MPI_Isend, $(at isend-lost)"
 wrong tag_order 1 "MPI_Ssend: .* tag 1; $(at ssend-1); near miss: rank 1 receives from rank 0, tag 2 .*$(at recv-2); near miss"
 wrong split_comm 1 "MPI_Recv: .*$(at recv-dup); near miss: a message from rank 0, tag 0, on MPI_COMM_WORLD"
-wrong recv_short 15 "MPI_Recv: MPI_ERR_TRUNCATE: .* longer than the receive's 8 bytes; $(at recv-short)"
+wrong recv_short 15 "MPI_Recv: MPI_ERR_TRUNCATE: .* longer than the receive's 8 bytes: rank 0 sends 3 of MPI_INT by MPI_Send, $(at send-long); $(at recv-short)"
 wrong sendrecv_overlap 16 "MPI_Sendrecv, $(at sendrecv): its send and receive buffers have 8 bytes in common"
 wrong started_twice 7 "MPI_Start: MPI_ERR_REQUEST: .* active already; $(at start-2)"
 wrong never_started 1 "1 message from rank-1 modulo 4, tag 0, 4 bytes, never received"
