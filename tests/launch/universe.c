@@ -13,7 +13,8 @@
  *      lost I                      receives, and prints the error
  *      join SOCKET                 rank 0 connects to that of another job by a Unix socket; prints whether it can
  *      leave I                     disconnects; "drop I" frees, "barrier I" enters a barrier
- *      merge                       makes the last connection an intracommunicator
+ *      merge HIGH                  makes the last connection an intracommunicator
+ *      window, lock                creates a window with its members; locks that of rank 0
  *      group I, regroup            frees a connection; creates a communicator from the group of both sides
  *      spawn N                     pushes a connection to N spawned ranks, which talk and leave
  *      await FILE, create FILE     waits until there is a file
@@ -39,6 +40,7 @@
 #define BIG 300000
 
 static int rank, size, is_child;
+static MPI_Win locked;
 static MPI_Comm stack[64];
 static int n_stack;
 static MPI_Group both;
@@ -312,8 +314,14 @@ static int run(char **word, char *program)
     } else if (strcmp(op, "barrier") == 0) {
         MPI_Barrier(take(arg, 0));
     } else if (strcmp(op, "merge") == 0) {
-        require(!MPI_Intercomm_merge(take("0", 0), 0, &inter), "merge");
+        require(!MPI_Intercomm_merge(take("0", 0), atoi(arg), &inter), "merge");
         push(inter);
+    } else if (strcmp(op, "window") == 0) {
+        require(!MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, take("0", 0), &locked), "window");
+        return 1;
+    } else if (strcmp(op, "lock") == 0) {
+        MPI_Win_set_errhandler(locked, MPI_ERRORS_RETURN);
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, locked);
         return 1;
     } else if (strcmp(op, "drop") == 0) {
         inter = take(arg, 1);

@@ -97,10 +97,14 @@ beside 2 3 open a accept a talk 0 2 block
 expect "a deadlock of two jobs" 1 'talked to: 3' "deadlock: .*$lasting" "${run[@]}" -n 2 ./job connect a talk 0 3 block
 expect_beside "a deadlock" 1 'talked to: 2'
 expect "its report" 0 "deadlock: .*$lasting" '' cat beside_err
-beside 1 1 open a accept a merge block
+beside 1 1 open a accept a merge 0 block
 expect "... of which one waits in a collective with the other" 1 '' "deadlock: .*not entered by rank|deadlock: .*MPI_Barrier" \
-    "${run[@]}" --procs 2 -n 2 ./job connect a merge barrier 0
+    "${run[@]}" --procs 2 -n 2 ./job connect a merge 1 barrier 0
 expect_beside "... and that" 1 ''
+beside 1 1 open a accept a merge 0 window lock barrier 0 block
+expect "... of which one waits for a lock that the other holds" 1 '' 'deadlock: .*MPI_Win_lock' \
+    "${run[@]}" --procs 2 -n 2 ./job connect a merge 1 window barrier 0 lock
+expect_beside "... and that one" 1 ''
 beside 2 2 open a accept a talk 0 2 block
 "${run[@]}" --procs 2 -n 2 ./job connect a talk 0 2 open b accept b talk 0 1 block >middle 2>&1 &
 middle=$!

@@ -108,6 +108,14 @@ void ampi_rma_fail_grants(struct ampi_win *win)
 
 /* ---- Reports ---- */
 
+/* The member's process is in this job. One of another job may end before it answers. */
+static bool is_of_job(const struct ampi_win *win, int member)
+{
+    int world_rank = ampi_group_world_rank(win->comm->local->layout->group, member);
+
+    return ampi_procs_is_own(ampi_procs_of_rank(world_rank));
+}
+
 int ampi_rma_ask_for_holders(struct ampi_win *win)
 {
     int n_asked = 0;
@@ -117,6 +125,8 @@ int ampi_rma_ask_for_holders(struct ampi_win *win)
             if (wait->until == AMPI_WAIT_GRANTS && awaits_grant(win, wait, i)) {
                 struct ampi_am_header am = ampi_rma_am(win, AMPI_RMA_HOLDERS_WANTED, i);
                 n--;
+                if (!is_of_job(win, i))
+                    continue;
                 am.flags = wait->rank < 0 ? AMPI_RMA_IS_ALL : 0;
                 am.seq = (uint32_t)wait->number;
                 am.cookie = (uintptr_t)win;
