@@ -4,7 +4,8 @@
  *
  * A process forked by a rank is a copy of that rank alone: it has the rank's memory, environment and exit
  * handlers, but is not a rank, and all replacements behave like libc's functions there. Handlers of
- * pthread_atfork are kept per rank; one handler of the process calls those of the forking rank.
+ * pthread_atfork are kept per rank. Those of the parent run around the rank's call of fork; those of the child, and all where a
+ * library forks, are called by one handler of the process.
  *
  * wait() waits for the rank's own children only, so they are listed. Children of vfork are not: the program
  * must wait for them by pid.
