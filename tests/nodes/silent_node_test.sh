@@ -28,6 +28,7 @@ job=
 
 # begin: a job of two processes, of which number 1, on node 2, stops before the second barrier.
 begin() {
+    rm -f "$log" # the last job's
     "$nodes_dir/run" 1 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -np 2 --host node1:1,node2:1 \
         -x UCX_TLS -x HEDDLE_SILENCE_LIMIT=1 \
         "$client" +vp 2 +p 1 init barrier say=ready @1,kill=19 barrier finalize >"$log" 2>&1 </dev/null &

@@ -35,6 +35,7 @@ done
 in_gdb "a thread_local variable" '\$1 = 9 ' -ex 'break twice if number == 2' -ex run -ex 'print own' --args ./debugged +vp 3 +p 1
 in_gdb "the first 32 ranks" '^(.*/debugged ){32}[^/]*$' -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -ex run \
     -ex 'info sharedlibrary debugged' --args ./debugged +vp 40 +p 1
+rm -f out
 ./debugged +vp 3 stay >out 2>&1 &
 running=$!
 trap 'kill $running; rm -rf "$expect_dir"' EXIT
@@ -54,6 +55,7 @@ in_gdb "only as many ranks as wanted" 'rank 32 [^(]*\(symbols\) +rank 33 [^(]*$'
     -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 33' \
     -ex run -ex heddle-images --args ./debugged +vp 35 +p 1
 
+rm -f out
 ./debugged +vp 3 +p 1 sleep >out 2>&1 &
 running=$!
 trap 'kill $running; rm -rf "$expect_dir"' EXIT
@@ -86,6 +88,7 @@ for procs in "" "--procs 2"; do
 done
 expect "mpirun --debug on other nodes" 2 '' 'only for one run on this node' "$build/bin/mpirun" --debug --hosts a,b ./debugged
 
+rm -f out
 "$build/bin/mpirun" -n 4 --procs 2 ./debugged stay >out 2>&1 &
 mpirun=$!
 trap 'kill $mpirun; rm -rf "$expect_dir"' EXIT
@@ -96,6 +99,7 @@ if await grep -q here out; then
 fi
 kill $mpirun
 
+rm -f out
 "$build/bin/mpirun" -n 2 --procs 2 ./debugged stay >out 2>&1 &
 mpirun=$!
 trap 'kill $mpirun; rm -rf "$expect_dir"' EXIT

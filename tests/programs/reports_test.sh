@@ -111,7 +111,7 @@ expect "a thread of UCX that ends" 0 '' '' env LD_PRELOAD="$PWD/libreports_early
 starts() {
     signal=$1
     shift
-    rm -f go
+    rm -f go running.out
     timeout 180 "$@" >running.out 2>running.err </dev/null &
     job=$!
     await has_lines 1 started running.out

@@ -38,7 +38,7 @@ ok() {
 # waits HOW PATTERN: rank 1 waits for a line in this way, which comes when it has been named; then all is well.
 waits() {
     local job
-    rm -f line
+    rm -f line waits.out
     mkfifo line
     timeout 180 "$build/bin/mpirun" -n 2 ./stuck "$1" +p 1 +check stuck:1 <line >waits.out 2>&1 &
     job=$!
