@@ -34,7 +34,7 @@ static int device_of(CUdeviceptr memory)
     return device;
 }
 
-/* The rank's list and the GPUs of the machine that it shows, "": none. */
+/* The rank's list and the GPUs of the machine that it shows; "": none, "twice": none, since one comes twice. */
 static const struct {
     const char *list, *shown;
 } lists[] = {{"2", "2"},
@@ -42,11 +42,12 @@ static const struct {
              {" 3,0 ,9,1", "30"},
              {"3,-1,2", "3"},
              {"", ""},
-             {"1,1", ""},
+             {"1,1", "twice"},
              {"GPU-", ""},
              {"GPU-fafafafa-fafa-fafa-fafa-fafafafafa02,GPU-fafafafa-fafa-fafa-fafa-fafafafafa01", "21"},
              {"GPU-fa", ""},
-             {"none", ""}};
+             {"none", ""},
+             {"3,2,1,0,2", "twice"}};
 
 static void check_devices(const char *shown)
 {
@@ -166,6 +167,7 @@ int main(int argc, char **argv)
     const char *list, *shown;
     char visible[8] = "";
     size_t mine;
+    bool is_twice;
 
     mtest_init(&argc, &argv, 1);
     if (!fakecuda_is_here())
@@ -174,11 +176,12 @@ int main(int argc, char **argv)
     list = lists[mine].list;
     shown = lists[mine].shown;
     setenv("CUDA_VISIBLE_DEVICES", list, 1);
-    for (int i = 0; shown[i] && (argc < 2 || strchr(argv[1], shown[i])); i++)
+    is_twice = strcmp(shown, "twice") == 0;
+    for (int i = 0; !is_twice && shown[i] && (argc < 2 || strchr(argv[1], shown[i])); i++)
         visible[i] = shown[i];
-    MTEST_CHECK(cuInit(0) == (visible[0]                 ? CUDA_SUCCESS
-                              : strcmp(list, "1,1") == 0 ? CUDA_ERROR_INVALID_DEVICE
-                                                         : CUDA_ERROR_NO_DEVICE),
+    MTEST_CHECK(cuInit(0) == (visible[0] ? CUDA_SUCCESS
+                              : is_twice ? CUDA_ERROR_INVALID_DEVICE
+                                         : CUDA_ERROR_NO_DEVICE),
                 "cuInit with %s", list);
     check_devices(visible);
     setenv("CUDA_VISIBLE_DEVICES", "0", 1); /* too late */

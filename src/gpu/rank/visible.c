@@ -98,7 +98,7 @@ static void parse(struct gpu_visible *visible, const char *list, const char *pro
     bool are_uuids = is_uuid(list);
     long number;
 
-    for (const char *entry = list; entry && visible->n < n_devices; entry = next_entry(entry)) {
+    for (const char *entry = list; entry; entry = next_entry(entry)) {
         int device = -1;
         if (are_uuids && is_uuid(entry))
             device = find_uuid(entry, n_devices);
