@@ -2,14 +2,20 @@
 """bench/compare --gate: which ratio to the best other MPI got worse?
 
 Runs short programs of two and four ranks with all MPIs in turn, round after round, for three minutes. A round yields one
-ratio per row and column of Heddle: its time divided by that of the best other MPI in the same round (the inverse of
-rates, so that more is worse). The rounds of a run are its noise: their quartiles are compared with those in
-bench/history/gate.json. A row is worse if its lower quartile is above the upper quartile of each committed run on a
-machine with as many cores. What looks worse is measured again, in as many rounds, before it is reported.
+ratio per row and column of Heddle: its time divided by that of the best other MPI (the inverse of rates, so that more is
+worse). The rounds of a run are its noise: their quartiles are compared with those in bench/history/gate.json. A row is
+worse if its lower quartile is above the upper quartile of each committed run on a machine with as many cores. What looks
+worse is measured again, in as many rounds, before it is reported.
+
+The cores of a virtual machine may be near each other at one time and far at another: a cache line then takes three times
+as long, and so does a message. Before and after each program bench/handoff measures a line. If the times of all programs
+show two groups, near and far have rows of their own, and a ratio is of two programs that saw the same: the other MPI's
+nearest round counts. A program during which the cores moved does not count.
 """
 
 import collections
 import json
+import math
 import os
 import statistics
 import time
@@ -18,6 +24,10 @@ import benchlib as lib
 
 HISTORY = os.path.join(lib.BENCH_DIR, "history", "gate.json")
 MIN_ROUNDS = 4  # fewer have no quartiles
+TWO_GROUPS = 1.5  # times of a line are in two groups if none lies between some time and so many times that
+
+# What a program printed, in which round, and the times of a line before and after.
+Sample = collections.namedtuple("Sample", "round value before after")
 
 # A program, its arguments, its ranks, and the keys that count. Rates are read from the keys' names.
 Program = collections.namedtuple("Program", "name arguments ranks keys least_cores")
@@ -51,14 +61,31 @@ def quartiles(values):
     return lower, middle, upper
 
 
-class Rounds:
-    """Ratios by row: (column's label, key)."""
+def find_limit(lines, history, cores):
+    """The time of a line between near and far; None: there is one group, and the history knows no other."""
+    lines = sorted(lines)
+    gap, below = max(((after / before, before) for before, after in zip(lines, lines[1:])), default=(1, 0))
+    if gap >= TWO_GROUPS:
+        return below * math.sqrt(gap)
+    return next((run["line_ns"] for run in reversed(history) if run["cores"] == cores and run.get("line_ns")), None)
 
-    def __init__(self, configs):
+
+class Rounds:
+    """Samples by column and program, and the ratios by row: (column's label, key)."""
+
+    def __init__(self, configs, handoff=None):
         self.ours = [c for c in configs if c.is_ours()]
         self.others = [c for c in configs if not c.is_ours()]
-        self.ratios = collections.defaultdict(list)
+        self.handoff = handoff
+        self.samples = collections.defaultdict(list)
         self.failures = {}
+
+    def line(self):
+        """The time of a cache line from core to core in ns."""
+        if not self.handoff:
+            return 0
+        code, out, _, _ = lib.run([self.handoff, "-t", "0.002"], 20)
+        return lib.parse(out).get("handoff", 0) if code == 0 else 0
 
     def value(self, config, program):
         """The results of one run: {key: value}."""
@@ -78,14 +105,34 @@ class Rounds:
         """One round of a program: another MPI begins in each."""
         configs = self.ours + self.others
         turn = number % len(configs)
-        results = {c.label: self.value(c, program) for c in configs[turn:] + configs[:turn]}
-        for key in program.keys:
-            theirs = [results[c.label][key] for c in self.others if results[c.label].get(key)]
-            for c in self.ours:
-                ours = results[c.label].get(key)
-                if ours and theirs:
-                    best = max(theirs) if is_rate(key) else min(theirs)
-                    self.ratios[c.label, key].append(ratio(key, ours, best))
+        before = self.line()
+        for config in configs[turn:] + configs[:turn]:
+            values = self.value(config, program)
+            after = self.line()
+            for key in program.keys:
+                if values.get(key):
+                    self.samples[config.label, key].append(Sample(number, values[key], before, after))
+            before = after
+
+    def lines(self):
+        return [line for samples in self.samples.values() for s in samples for line in (s.before, s.after) if line]
+
+    def ratios(self, limit):
+        """By row. limit: see find_limit."""
+        ratios = collections.defaultdict(list)
+        for place in ("", ) if limit is None else (", near", ", far"):
+            def seen(label, key, place=place):
+                return [s for s in self.samples[label, key]
+                        if not place or {s.before < limit, s.after < limit} == {place == ", near"}]
+            for label, key in list(self.samples):
+                theirs = [samples for samples in (seen(c.label, key) for c in self.others) if samples]
+                if not theirs or not any(c.label == label for c in self.ours):
+                    continue
+                for ours in seen(label, key):
+                    near = [min(samples, key=lambda s: abs(s.round - ours.round)).value for samples in theirs]
+                    best = max(near) if is_rate(key) else min(near)
+                    ratios[label + place, key].append(ratio(key, ours.value, best))
+        return ratios
 
     def run_until(self, programs, end):
         """Whole rounds, while there is time for one more; for MIN_ROUNDS, twice the time."""
@@ -141,36 +188,39 @@ def table(ratios, highest, worse):
     return lib.markdown_table(["column", "key", "ratio", "quartiles", "committed, upper quartile", ""], rows, 2)
 
 
-def check(configs, seconds, accepts, machine):
-    """The whole gate; returns the exit code."""
+def check(configs, seconds, accepts, machine, handoff):
+    """The whole gate; returns the exit code. handoff: the program."""
     cores = lib.core_count()
     configs = [c for c in configs if not (c.is_ours() and c.pes == 1 and not c.procs)]
-    rounds = Rounds(configs)
+    rounds = Rounds(configs, handoff)
     if not rounds.others or not rounds.ours:
         raise lib.BenchError("--gate needs Heddle, another MPI and two cores")
     programs = [program for program in PROGRAMS if program.least_cores <= cores]
     history, begin = load(), time.monotonic()
     highest = limits(history, cores)
     rounds.run_until(programs, begin + seconds * (1 if accepts or not highest else 0.75))
-    worse = find_worse(rounds.ratios, highest)
+    limit = find_limit(rounds.lines(), history, cores)
+    ratios = rounds.ratios(limit)
+    worse = find_worse(ratios, highest)
     if worse and not accepts:
         lib.say(f"measured again: {', '.join(map(name_of, worse))}")
         keys = {key for _, key in worse}
-        again = Rounds(configs)
+        again = Rounds(configs, handoff)
         again.run_until([p for p in programs if keys & set(p.keys)], begin + seconds)
         rounds.failures.update(again.failures)
-        for row in worse:
-            rounds.ratios[row] = again.ratios[row]
-        worse = [row for row in find_worse(rounds.ratios, highest) if row in worse]
-    print(table(rounds.ratios, highest, worse))
+        ratios.update((row, values) for row, values in again.ratios(limit).items() if row in worse)
+        worse = [row for row in find_worse(ratios, highest) if row in worse]
+    print(table(ratios, highest, worse))
+    if limit:
+        print(f"near, far: a cache line from core to core takes less, more than {limit:.0f} ns")
     for what, why in rounds.failures.items():
         print(f"FAILED {what}: {why}")
     if not highest and not accepts:
         print(f"{HISTORY} has no run on {cores} cores: nothing was compared (see --accept)")
     if accepts and not rounds.failures:
-        history.append({"machine": dict(machine), "cores": cores,
+        history.append({"machine": dict(machine), "cores": cores, "line_ns": limit,
                         "ratios": {name_of(row): [round(r, 3) for r in values]
-                                   for row, values in rounds.ratios.items() if len(values) >= MIN_ROUNDS}})
+                                   for row, values in ratios.items() if len(values) >= MIN_ROUNDS}})
         with open(HISTORY, "w", encoding="utf-8") as file:
             json.dump(history, file, indent=1)
             file.write("\n")

@@ -33,7 +33,29 @@ def test_rounds():
     rounds = gate.Rounds([FakeMpi(COLUMN, True), FakeMpi("A", False), FakeMpi("B", False)])
     rounds.value = lambda config, program: results[config.label]
     rounds.run(gate.Program("any", [], 2, ["latency.8", "msgrate.1", "absent"], 2), 1)
-    expect("ratios", dict(rounds.ratios), {(COLUMN, "latency.8"): [2.0], (COLUMN, "msgrate.1"): [2.0]})
+    expect("ratios", dict(rounds.ratios(None)), {(COLUMN, "latency.8"): [2.0], (COLUMN, "msgrate.1"): [2.0]})
+
+
+def test_places():
+    """What ran on near cores is compared with what ran on near ones, in the nearest round."""
+    places = iter([70, 75, 210, 220, 230, 230, 225, 80, 70])  # before the first program of a round, and after each
+    values = iter([("A", 1.0), (COLUMN, 5.0), (COLUMN, 3.0), ("A", 2.0), ("A", 9.0), (COLUMN, 1.5)])
+    rounds = gate.Rounds([FakeMpi(COLUMN, True), FakeMpi("A", False)])
+    rounds.line = lambda: next(places)
+
+    def value(config, _):
+        label, number = next(values)
+        expect("the order", label, config.label)
+        return {"latency.8": number}
+    rounds.value = value
+    for number in (1, 2, 3):
+        rounds.run(gate.Program("any", [], 2, ["latency.8"], 2), number)
+    limit = gate.find_limit(rounds.lines(), [], 2)
+    expect("the limit", 80 < limit < 210, True)
+    # The second program, and that of 9.0, ran while the cores moved.
+    expect("ratios", dict(rounds.ratios(limit)), {(COLUMN + ", near", "latency.8"): [1.5], (COLUMN + ", far", "latency.8"): [1.5]})
+    expect("one group", gate.find_limit([70, 75, 80, 75], [], 2), None)
+    expect("the history's limit", gate.find_limit([70, 75], [{"cores": 2, "line_ns": 120}, {"cores": 4, "line_ns": 9}], 2), 120)
 
 
 def test_worse():
@@ -55,4 +77,5 @@ def test_worse():
 
 
 test_rounds()
+test_places()
 test_worse()
