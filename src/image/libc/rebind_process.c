@@ -150,12 +150,15 @@ static void note_streams(void)
 /* The fork of this thread runs the rank's handlers of the parent itself. */
 static __thread bool runs_handlers __attribute__((tls_model("initial-exec")));
 
-/* Runs the rank's handlers before a fork. They may switch. False: there are none. */
-static bool prepare(struct image_libc *libc)
+/* How many handlers of the rank this thread's fork calls: those that are registered when it begins. */
+static __thread size_t n_called __attribute__((tls_model("initial-exec")));
+
+/* Runs the rank's first n handlers before a fork. They may switch. False: there are none. */
+static bool prepare(struct image_libc *libc, size_t n)
 {
     bool has_any = false;
 
-    for (size_t i = libc->n_fork_handlers; i-- > 0;)
+    for (size_t i = n; i-- > 0;)
         if (libc->fork_handlers[i].prepare) {
             libc->fork_handlers[i].prepare();
             has_any = true;
@@ -164,9 +167,9 @@ static bool prepare(struct image_libc *libc)
 }
 
 /* The same after a fork, in the parent. */
-static void go_on(struct image_libc *libc)
+static void go_on(struct image_libc *libc, size_t n)
 {
-    for (size_t i = 0; i < libc->n_fork_handlers; i++)
+    for (size_t i = 0; i < n; i++)
         if (libc->fork_handlers[i].parent)
             libc->fork_handlers[i].parent();
 }
@@ -178,8 +181,11 @@ static void before_fork(void)
 
     if (!libc)
         return;
-    if (!runs_handlers)
-        prepare(libc);
+    if (!runs_handlers) {
+        size_t n = libc->n_fork_handlers;
+        prepare(libc, n);
+        n_called = n; /* a handler may fork, too */
+    }
     fflush(NULL); /* otherwise the child would repeat output that other ranks have buffered */
     is_alone =
         base_fork_begin(); /* after the handlers: they may wait for a thread that makes the text of an error */
@@ -197,12 +203,13 @@ static void after_fork(void)
     unlock_all(libc);
     base_fork_end(was_alone);
     if (!runs_handlers)
-        go_on(libc);
+        go_on(libc, n_called);
 }
 
 static void begin_child(void)
 {
     struct image_libc *libc = image_libc_current();
+    size_t n = n_called;
 
     is_child = true;
     runs_handlers = false;
@@ -219,7 +226,7 @@ static void begin_child(void)
     libc->n_children = 0;
     image_locks_forget();
     note_streams();
-    for (size_t i = 0; i < libc->n_fork_handlers; i++)
+    for (size_t i = 0; i < n; i++)
         if (libc->fork_handlers[i].child)
             libc->fork_handlers[i].child();
 }
@@ -287,6 +294,7 @@ static void note_child(pid_t pid)
 static pid_t image_libc_fork(void)
 {
     struct image_libc *libc = image_libc_current();
+    size_t n = libc ? libc->n_fork_handlers : 0;
     bool is_locked = true;
     int error;
     pid_t pid;
@@ -294,10 +302,11 @@ static pid_t image_libc_fork(void)
     choose_number();
     /* The lock is not held during the parent's handlers: while one waits for a mutex, another rank of the PE may fork. It is not
      * taken in before_fork: older C libraries hold a lock there that constructors may need. */
-    if (libc && prepare(libc))
+    if (libc && prepare(libc, n))
         is_locked = base_loader_try_lock();
     else
         base_loader_lock();
+    n_called = n;
     runs_handlers = libc != NULL;
     pid = fork();
     error = errno;
@@ -306,7 +315,7 @@ static pid_t image_libc_fork(void)
         base_loader_unlock();
     note_child(pid);
     if (pid != 0 && libc)
-        go_on(libc);
+        go_on(libc, n);
     errno = error;
     return pid;
 }
