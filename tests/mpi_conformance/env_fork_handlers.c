@@ -8,8 +8,9 @@
 
 #include "mtest.h"
 
-static int n_prepared, n_parent, n_child; /* calls of the handlers that are registered during the first fork */
-static int n_forks;                       /* that have begun */
+static int n_prepared, n_parent,
+    n_child;        /* calls of the handlers that are registered during the first fork */
+static int n_forks; /* that have begun */
 static sem_t has_begun, is_registered;
 
 static void prepare(void)
@@ -47,7 +48,8 @@ static int start_child(void)
 
     if (pid == 0)
         _exit(10 + n_child);
-    MTEST_CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child ended with status %#x", status);
+    MTEST_CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status), "the child ended with status %#x",
+                status);
     return WEXITSTATUS(status) - 10;
 }
 
@@ -59,8 +61,8 @@ static void add_before_fork(void)
     add_handlers();
     sem_post(&has_begun);
     sem_wait(&is_registered);
-    MTEST_CHECK(start_child() == 2 && n_prepared == 2 && n_parent == 2, "fork in a handler: %d, %d calls", n_prepared,
-                n_parent);
+    MTEST_CHECK(start_child() == 2 && n_prepared == 2 && n_parent == 2, "fork in a handler: %d, %d calls",
+                n_prepared, n_parent);
     n_prepared = n_parent = 0;
 }
 
@@ -75,9 +77,11 @@ int main(int argc, char **argv)
     MTEST_CHECK(pthread_create(&thread, NULL, add_by_thread, NULL) == 0, "no thread");
     MTEST_CHECK(pthread_atfork(add_before_fork, NULL, NULL) == 0, "no handler");
     n = start_child();
-    MTEST_CHECK(n == 0 && n_prepared == 0 && n_parent == 0, "the first fork: %d, %d, %d calls", n_prepared, n_parent, n);
+    MTEST_CHECK(n == 0 && n_prepared == 0 && n_parent == 0, "the first fork: %d, %d, %d calls", n_prepared,
+                n_parent, n);
     n = start_child();
-    MTEST_CHECK(n == 2 && n_prepared == 2 && n_parent == 2, "the next fork: %d, %d, %d calls", n_prepared, n_parent, n);
+    MTEST_CHECK(n == 2 && n_prepared == 2 && n_parent == 2, "the next fork: %d, %d, %d calls", n_prepared,
+                n_parent, n);
     MPI_Barrier(MPI_COMM_WORLD);
     pthread_join(thread, NULL);
     return mtest_end();

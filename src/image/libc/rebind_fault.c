@@ -6,7 +6,7 @@
  * and each rank's handler is code of its own copy. But a process has one handler per signal. So the kernel
  * gets a handler of this file, which calls the running rank's handler or, for a rank without one, the
  * handler installed before the ranks' (the crash report). Flags and mask of a handler are per process: those that a rank set
- * last apply to all. rebind_signal.c has the other signals, and sigaction.
+ * last apply to all. rebind_signal.c has the other signals, rebind_sigaction.c sigaction.
  */
 #include "image/libc/rebind_signal.h"
 

@@ -4,11 +4,8 @@
  *
  * Signals such as SIGTERM, SIGUSR1 and those of timers concern the process: the handlers of all ranks run, each on the OS thread
  * of its rank's main thread, to which the thread that the kernel has chosen sends the signal: Python's handler does nothing at once
- * on another. A function of this file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then. A rank that
- * asks for its action gets its own, or that before any rank's: Python's does not handle SIGINT if something handles it already.
- *
- * Flags and mask of a handler are per process: those that a rank set last apply to all. SIG_IGN and SIG_DFL count if no rank
- * has a handler. rebind_fault.c has the signals of faults, rebind_sigmask.c masks and waits for signals.
+ * on another. A function of this file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then.
+ * rebind_sigaction.c sets the handlers, rebind_fault.c has the signals of faults, rebind_sigmask.c masks and waits for signals.
  */
 #include "image/copy/instantiate.h"
 #include "image/copy/threads.h"
@@ -33,12 +30,6 @@ enum { MARK_QUEUED = INT_MAX };
 enum { MARK_SENT = 1 };
 
 static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
-
-/* The actions before the first rank's. Guarded by the lock, except for on_signal. */
-static struct {
-    struct sigaction action;
-    bool is_known;
-} initial[NSIG];
 
 bool image_action_is_function(const struct sigaction *action)
 {
@@ -110,7 +101,8 @@ static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *i
 /* For a signal without a handler. The default action is the kernel's: it follows when this handler returns. */
 static void do_without(const struct image_signals *rank, int number, siginfo_t *info, void *context)
 {
-    struct sigaction action = rank && rank->is_set[number] ? rank->actions[number] : initial[number].action;
+    struct sigaction action =
+        rank && rank->is_set[number] ? rank->actions[number] : *image_action_initial(number);
     bool is_harmless = number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
 
     if (image_action_is_function(&action)) {
@@ -335,7 +327,7 @@ static bool call_all(struct image_signals *except, int number, siginfo_t *info, 
 
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
  * all ranks', as if each were a process. */
-static void on_signal(int number, siginfo_t *info, void *context)
+void image_on_signal(int number, siginfo_t *info, void *context)
 {
     struct image_libc *target;
     bool before = is_for_thread, is_done = take_record(number, info);
@@ -377,8 +369,7 @@ bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *i
     return !marked || marked == taker || is_takers;
 }
 
-/* Finds or makes the rank's element of the list. With the lock held; NULL: no memory. */
-static struct image_signals *signals_of(struct image_libc *libc)
+struct image_signals *image_signals_make_held(struct image_libc *libc)
 {
     struct image_signals *made = libc->signals ? NULL : calloc(1, sizeof *made);
 
@@ -393,8 +384,7 @@ static struct image_signals *signals_of(struct image_libc *libc)
     return libc->signals;
 }
 
-/* A handler that interrupts a holder of the lock could wait for it for ever. */
-static void lock_signals(sigset_t *before_out)
+void image_signals_hold(sigset_t *before_out)
 {
     sigset_t all;
 
@@ -403,7 +393,7 @@ static void lock_signals(sigset_t *before_out)
     pthread_mutex_lock(&image_signals_lock);
 }
 
-static void unlock_signals(const sigset_t *before)
+void image_signals_let_go(const sigset_t *before)
 {
     pthread_mutex_unlock(&image_signals_lock);
     pthread_sigmask(SIG_SETMASK, before, NULL);
@@ -416,9 +406,9 @@ struct image_signals *image_signals_make(struct image_libc *libc)
 
     if (made)
         return made;
-    lock_signals(&before);
-    made = signals_of(libc);
-    unlock_signals(&before);
+    image_signals_hold(&before);
+    made = image_signals_make_held(libc);
+    image_signals_let_go(&before);
     return made;
 }
 
@@ -435,7 +425,7 @@ void image_signals_forget(struct image_libc *libc)
     for (int number = 0; number < IMAGE_MERGED; number++)
         atomic_store(&libc->signals->sent_to[number], 0);
     memset(libc->signals->is_set, 0,
-           sizeof libc->signals->is_set); /* stays: on_signal may run on another thread */
+           sizeof libc->signals->is_set); /* stays: image_on_signal may run on another thread */
 }
 
 void image_signals_begin(struct image_libc *libc)
@@ -452,60 +442,6 @@ bool image_signals_have_ended(const struct image_libc *libc)
     return !libc->signals || atomic_load(&libc->signals->n_running) == 0;
 }
 
-/* Sets the process's action if a rank's has changed to `wanted`: other ranks' handlers remain. With the lock held. */
-static int set_process_action(int number, const struct sigaction *wanted)
-{
-    struct sigaction ours = *wanted;
-
-    if (image_action_is_function(wanted)) {
-        ours.sa_sigaction = on_signal;
-        ours.sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-    } else {
-        for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-            if (image_signals_has_handler(rank, number))
-                return 0;
-    }
-    return sigaction(number, &ours, NULL);
-}
-
-/* sigaction for such a signal. With the lock held. */
-static int set_counted(struct image_libc *libc, int number, const struct sigaction *wanted,
-                       struct sigaction *old_out)
-{
-    struct image_signals *own = wanted ? signals_of(libc) : libc->signals;
-    struct sigaction old;
-
-    if (wanted && !own) {
-        errno = ENOMEM;
-        return -1;
-    }
-    if (sigaction(number, NULL, &old) != 0)
-        return -1;
-    if (wanted && !initial[number].is_known) {
-        initial[number].action = old;
-        initial[number].is_known = true;
-    }
-    if (initial[number].is_known)
-        old = own && own->is_set[number] ? own->actions[number] : initial[number].action;
-    if (wanted) {
-        bool was_set = own->is_set[number];
-        own->actions[number] = *wanted;
-        own->is_set[number] = true;
-        if (image_action_is_function(wanted))
-            atomic_store(&libc->has_handlers, true);
-        if (set_process_action(number, wanted) != 0) {
-            own->actions[number] = old;
-            own->is_set[number] = was_set;
-            return -1;
-        }
-    }
-    if (old_out)
-        *old_out = old;
-    return 0;
-}
-
-/* ---- Setting a handler ---- */
-
 struct image_libc *image_signals_rank_of(const void *code)
 {
     struct image_libc *libc = image_libc_current();
@@ -513,75 +449,3 @@ struct image_libc *image_signals_rank_of(const void *code)
 
     return image ? image_libc_of(image) : libc;
 }
-
-/* sigaction in a child of vfork: only the kernel's action is the child's own, the memory is the rank's. */
-static int set_in_child(struct image_libc *libc, int number, const struct sigaction *wanted,
-                        struct sigaction *old_out)
-{
-    struct sigaction old;
-
-    if (sigaction(number, wanted, &old) != 0)
-        return -1;
-    if (old.sa_sigaction == on_signal)
-        old = libc->signals && libc->signals->is_set[number] ? libc->signals->actions[number]
-                                                             : initial[number].action;
-    else if (old.sa_sigaction == image_on_fault)
-        old = libc->fault_actions ? libc->fault_actions[image_fault_index(number)]
-                                  : (struct sigaction){.sa_handler = SIG_DFL};
-    if (old_out)
-        *old_out = old;
-    return 0;
-}
-
-static int set_of(struct image_libc *libc, int number, const struct sigaction *wanted,
-                  struct sigaction *old_out)
-{
-    int index = libc ? image_fault_index(number) : -1, result;
-    sigset_t before;
-
-    if (!libc || number <= 0 || number >= NSIG)
-        return sigaction(number, wanted, old_out);
-    if (image_shares_memory())
-        return set_in_child(libc, number, wanted, old_out);
-    lock_signals(&before);
-    result = index < 0 ? set_counted(libc, number, wanted, old_out)
-                       : image_fault_set(libc, index, wanted, old_out);
-    unlock_signals(&before);
-    return result;
-}
-
-static int image_libc_sigaction(int number, const struct sigaction *wanted, struct sigaction *old_out)
-{
-    return set_of(image_signals_rank_of(__builtin_return_address(0)), number, wanted, old_out);
-}
-IMAGE_REBINDS(image_libc_sigaction, "sigaction");
-
-typedef void (*image_signal_fn)(int number);
-
-static image_signal_fn set_handler(struct image_libc *libc, int number, image_signal_fn handler, int flags)
-{
-    struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
-
-    sigemptyset(&action.sa_mask);
-    return set_of(libc, number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
-}
-
-static image_signal_fn image_libc_signal(int number, image_signal_fn handler)
-{
-    struct image_libc *libc = image_signals_rank_of(__builtin_return_address(0));
-
-    if (!libc || handler == SIG_ERR)
-        return signal(number, handler);
-    return set_handler(libc, number, handler, SA_RESTART);
-}
-IMAGE_REBINDS(image_libc_signal, "signal", "bsd_signal", "ssignal");
-
-static image_signal_fn image_libc_sysv_signal(int number, image_signal_fn handler)
-{
-    struct image_libc *libc = image_signals_rank_of(__builtin_return_address(0));
-
-    if (!libc || handler == SIG_ERR)
-        return sysv_signal(number, handler);
-    return set_handler(libc, number, handler, (int)(SA_RESETHAND | SA_NODEFER));
-}
-IMAGE_REBINDS(image_libc_sysv_signal, "__sysv_signal", "sysv_signal");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rebind_signal.h: what a rank has set for signals, and how they are delivered. Between rebind_signal.c (actions, delivery),
- * rebind_fault.c (the same for faults) and rebind_sigmask.c (masks, waits for signals).
+ * rebind_signal.h: what a rank has set for signals, and how they are delivered. Between rebind_signal.c (delivery),
+ * rebind_sigaction.c (actions), rebind_fault.c (the same for faults) and rebind_sigmask.c (masks, waits for signals).
  */
 #ifndef IMAGE_REBIND_SIGNAL_H
 #define IMAGE_REBIND_SIGNAL_H
@@ -67,8 +67,19 @@ struct image_signals {
 /* The first of all ranks that have set an action or a mask. */
 struct image_signals *image_signals_first(void);
 
-/* The rank's, which is made if there is none; NULL: no memory. Takes image_signals_lock. */
+/* The rank's, which is made if there is none; NULL: no memory. Takes image_signals_lock; the second form expects it held. */
 struct image_signals *image_signals_make(struct image_libc *libc);
+struct image_signals *image_signals_make_held(struct image_libc *libc);
+
+/* Take and release image_signals_lock. No signal comes meanwhile: its handler could wait for the lock for ever. */
+void image_signals_hold(sigset_t *before_out);
+void image_signals_let_go(const sigset_t *before);
+
+/* The process's handler of them. */
+void image_on_signal(int number, siginfo_t *info, void *context);
+
+/* The action before any rank's; all zero (SIG_DFL) if none has set one. */
+const struct sigaction *image_action_initial(int number);
 
 /* The rank of the calling code: a handler may interrupt another rank. NULL: not in a rank. */
 struct image_libc *image_signals_rank_of(const void *code);
