@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A child of fork or posix_spawn blocks what its rank blocks, not what other ranks of the OS thread block. */
+/* Children and threads of a rank block what the rank blocks, not what other ranks of the OS thread block. */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,15 +50,97 @@ static pid_t spawn(char *program, posix_spawnattr_t *attributes, int number)
     return pid;
 }
 
-static void check_children(char *program)
+static void check_fork(const char *what)
 {
-    posix_spawnattr_t attributes;
-    sigset_t set;
     pid_t pid = fork();
 
     if (pid == 0)
         _exit(shown_by_child(own));
-    check_status(pid, "fork");
+    check_status(pid, what);
+}
+
+static void *run_thread(void *nothing)
+{
+    MTEST_CHECK(shown_by_child(own) == 7, "a thread has another mask");
+    check_fork("fork by a thread");
+    return nothing;
+}
+
+static void check_threads(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t set;
+    int all = own;
+
+    MTEST_CHECK(shown_by_child(own) == 7, "the rank has another mask");
+    MTEST_CHECK(pthread_create(&thread, NULL, run_thread, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, own = SIGRTMIN + 1); /* that of rank 0 */
+    pthread_attr_init(&attributes);
+    pthread_attr_setsigmask_np(&attributes, &set);
+    MTEST_CHECK(pthread_create(&thread, &attributes, run_thread, NULL) == 0, "no thread with a mask");
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    own = all;
+}
+
+static pid_t child_of_handler;
+
+static void fork_in_handler(int number)
+{
+    (void)number;
+    child_of_handler = fork();
+}
+
+/* What a child has when it returns from a handler, or jumps to where the rank was. */
+static void check_restored(void)
+{
+    static sigjmp_buf before;
+    static volatile pid_t pid;
+
+    signal(SIGUSR1, fork_in_handler);
+    raise(SIGUSR1);
+    if (child_of_handler == 0)
+        _exit(shown_by_child(own));
+    check_status(child_of_handler, "fork in a handler");
+    pid = 0;
+    if (sigsetjmp(before, 1) == 0) {
+        pid = fork();
+        if (pid == 0)
+            siglongjmp(before, 1);
+    }
+    if (pid == 0)
+        _exit(shown_by_child(own));
+    check_status(pid, "siglongjmp in a child");
+}
+
+static void check_vfork(char *program)
+{
+    char number[16];
+    pid_t pid;
+
+    snprintf(number, sizeof number, "%d", own);
+    pid = vfork();
+    if (pid == 0) {
+        execl(program, program, "child", number, (char *)NULL);
+        _exit(1);
+    }
+    check_status(pid, "vfork and exec");
+}
+
+static void check_children(char *program)
+{
+    posix_spawnattr_t attributes;
+    sigset_t set;
+    pid_t pid;
+
+    check_fork("fork");
+    pid = _Fork();
+    if (pid == 0)
+        _exit(shown_by_child(own));
+    check_status(pid, "_Fork");
     check_status(spawn(program, NULL, own), "posix_spawn");
     sigemptyset(&set);
     sigaddset(&set, SIGRTMAX);
@@ -65,6 +150,14 @@ static void check_children(char *program)
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     check_status(spawn(program, &attributes, SIGRTMAX), "posix_spawn with a mask");
     posix_spawnattr_destroy(&attributes);
+}
+
+static void check_all(char *program)
+{
+    check_threads();
+    check_children(program);
+    check_vfork(program);
+    check_restored();
 }
 
 int main(int argc, char **argv)
@@ -79,11 +172,11 @@ int main(int argc, char **argv)
     sigaddset(&set, own);
     MTEST_CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0, "the mask was not set");
     MPI_Barrier(MPI_COMM_WORLD);
-    check_children(argv[0]);
+    check_all(argv[0]);
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0, "the mask was not set");
     own = 0;
-    check_children(argv[0]);
+    check_all(argv[0]);
     MPI_Barrier(MPI_COMM_WORLD);
     MTEST_CHECK(pthread_sigmask(SIG_SETMASK, NULL, &set) == 0 && !sigismember(&set, SIGRTMIN + 1), "blocked");
     return mtest_end();

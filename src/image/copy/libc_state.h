@@ -190,6 +190,9 @@ struct image_libc_room {
     void (*free_values)(struct image_thread *thread);
     /* pthread_join by a rank's main thread: other ranks run meanwhile. */
     int (*join)(pthread_t thread, void **value_out);
+    /* The calling thread's mask in two parts: what other ranks of the OS thread have put there, and the rest. Returns true if the
+     * first is not empty. Children and new threads do not inherit that. Also in handlers of signals and in children of vfork. */
+    bool (*mask_of_others)(sigset_t *own_out, sigset_t *others_out);
 };
 extern const struct image_libc_room image_libc_room;
 

@@ -31,6 +31,8 @@ struct start {
     void *(*function)(void *);
     thrd_start_t c11_function; /* for thrd_create, where function is NULL */
     void *arg;
+    bool has_others; /* other ranks of the OS thread block signals, which the new thread unblocks: */
+    sigset_t others;
 };
 
 static void *run_thread(void *arg)
@@ -38,6 +40,8 @@ static void *run_thread(void *arg)
     struct start start = *(struct start *)arg;
 
     free(arg);
+    if (start.has_others)
+        pthread_sigmask(SIG_UNBLOCK, &start.others, NULL);
     if (start.image && !image_thread_begin(start.image))
         base_fatal(1, "out of memory: cannot start a thread of the program");
     return start.function ? start.function(start.arg) : (void *)(intptr_t)start.c11_function(start.arg);
@@ -57,15 +61,25 @@ static create_fn real_create(void)
     return real;
 }
 
+static bool has_mask(const pthread_attr_t *attr)
+{
+    sigset_t mask;
+
+    return attr && pthread_attr_getsigmask_np(attr, &mask) == 0;
+}
+
 /* Starts *wanted, copied into memory of its own. Returns an error number. */
 static int start_thread(pthread_t *thread, const pthread_attr_t *attr, const struct start *wanted)
 {
     struct start *start = malloc(sizeof *start);
+    sigset_t own;
     int error;
 
     if (!start)
         return EAGAIN;
     *start = *wanted;
+    start->has_others =
+        start->image && !has_mask(attr) && image_libc_room.mask_of_others(&own, &start->others);
     if (start->image && image_rebind_client.thread_begins)
         image_rebind_client.thread_begins();
     if (start->image)

@@ -6,7 +6,7 @@
  * to names that neither of them defines. Shared libraries and this library itself keep libc's functions. On
  * an OS thread that runs no rank, the replacements behave like libc's functions.
  */
-#include "image/libc/rebind.h"
+#include "image/libc/rebind_signal.h"
 #include "image/libc/rebind_timer.h"
 
 #include "image/copy/instantiate.h"
@@ -171,4 +171,5 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .move_environment = image_env_move,
                                                 .destroy_values = image_keys_destroy_values,
                                                 .free_values = image_keys_free_values,
-                                                .join = image_libc_join};
+                                                .join = image_libc_join,
+                                                .mask_of_others = image_mask_of_others};

@@ -7,7 +7,7 @@
  * this process, however that happens. Before that, exec is libc's: the program may start itself again with other variables.
  */
 #include "image/copy/instantiate.h"
-#include "image/libc/rebind.h"
+#include "image/libc/rebind_signal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,13 +106,14 @@ static pid_t start_program(exec_fn exec, const char *file, char *const *argv, ch
 {
     pid_t parent = getpid(), pid;
     volatile int error = 0;
-    sigset_t all, before;
+    sigset_t all, before, own, others;
 
+    image_mask_of_others(&own, &others);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid = vfork();
     if (pid == 0) {
-        become(exec, file, argv, env, parent, &before);
+        become(exec, file, argv, env, parent, &own);
         error = errno;
         _exit(127);
     }
@@ -123,6 +124,22 @@ static pid_t start_program(exec_fn exec, const char *file, char *const *argv, ch
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;
     return error ? -1 : pid;
+}
+
+/* Replaces the process, or the child of vfork, by a program, which does not inherit what other ranks block. */
+static int replace(exec_fn exec, const char *file, char *const *argv, char *const *env)
+{
+    sigset_t own, others, before;
+    int error;
+
+    if (!image_mask_of_others(&own, &others))
+        return exec(file, argv, env);
+    pthread_sigmask(SIG_UNBLOCK, &others, &before);
+    exec(file, argv, env);
+    error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return -1;
 }
 
 /* execve or execvpe for code at `caller`. */
@@ -137,7 +154,7 @@ static int run_instead(exec_fn exec, const char *file, char *const *argv, char *
 
     if (!libc || image_is_forked_child() || !image_rebind_client.has_begun ||
         !image_rebind_client.has_begun()) {
-        status = exec(file, argv, made);
+        status = replace(exec, file, argv, made);
         image_child_env_drop(env, made);
         return status;
     }
@@ -244,12 +261,14 @@ static int start_shell(pid_t *pid, const char *command, int fd, int target_fd, c
     char **env = environment(caller), entry[IMAGE_CHILD_ENTRY_MAX];
     char *const *made = image_child_env(env, entry, caller);
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t changed;
     int error = posix_spawn_file_actions_init(&actions);
 
     if (!error && fd >= 0)
         error = posix_spawn_file_actions_adddup2(&actions, fd, target_fd);
     if (!error)
-        error = posix_spawn(pid, "/bin/sh", &actions, NULL, (char *const *)argv, made);
+        error = posix_spawn(pid, "/bin/sh", &actions, image_mask_for_spawn(NULL, &changed),
+                            (char *const *)argv, made);
     posix_spawn_file_actions_destroy(&actions);
     image_child_env_drop(env, made);
     return error;

@@ -222,7 +222,7 @@ static void begin_child(void)
     if (!libc)
         return;
     unlock_all(libc);
-    pthread_sigmask(SIG_UNBLOCK, &mask_others, NULL);
+    image_mask_leave(&mask_others);
     libc->n_children = 0;
     image_locks_forget();
     note_streams();
@@ -324,12 +324,15 @@ IMAGE_REBINDS(image_libc_fork, "fork", "__fork");
 /* _Fork calls no handlers, but the child counts all the same. */
 static pid_t image_libc__Fork(void)
 {
+    sigset_t own, others;
     pid_t pid;
 
     choose_number();
+    image_mask_of_others(&own, &others);
     pid = _Fork();
     if (pid == 0) {
         is_child = true;
+        image_mask_leave(&others);
         base_fork_leave();
         image_signals_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* sigaction may be called */
         image_thread_stay();
@@ -344,8 +347,7 @@ IMAGE_REBINDS(image_libc__Fork, "_Fork");
 typedef int (*spawn_fn)(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const *argv, char *const *env);
 
-/* The attributes, or, in `changed`, the same with the mask of the caller's rank where they say nothing of a mask. */
-static const posix_spawnattr_t *with_own_mask(const posix_spawnattr_t *attributes, posix_spawnattr_t *changed)
+const posix_spawnattr_t *image_mask_for_spawn(const posix_spawnattr_t *attributes, posix_spawnattr_t *changed)
 {
     short flags = 0;
     sigset_t own, others;
@@ -373,7 +375,7 @@ static int spawn_child(spawn_fn spawn, pid_t *pid, const char *file,
     char *const *env_made = image_child_env(env, entry, caller);
     posix_spawnattr_t changed; /* needs no end: the C library's holds no memory */
     pid_t made = -1;
-    int error = spawn(&made, file, actions, with_own_mask(attributes, &changed), argv, env_made);
+    int error = spawn(&made, file, actions, image_mask_for_spawn(attributes, &changed), argv, env_made);
 
     image_child_env_drop(env, env_made);
     if (!error)

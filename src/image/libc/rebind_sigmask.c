@@ -64,10 +64,9 @@ static void run_pending(struct image_signals *rank)
 
 /* ---- Masks ---- */
 
-/* What other ranks of this OS thread block. */
-static uint64_t blocked_by_others(const struct image_signals *rank)
+/* What other ranks of this OS thread block than this one (NULL: one without a record). */
+static uint64_t blocked_by_others_at(const struct image_signals *rank, pid_t tid)
 {
-    pid_t tid = gettid();
     uint64_t bits = 0;
 
     for (struct image_signals *other = image_signals_first(); other; other = atomic_load(&other->next))
@@ -76,22 +75,41 @@ static uint64_t blocked_by_others(const struct image_signals *rank)
     return bits;
 }
 
-/* Makes new_bits the mask of the rank; returns that before. What the kernel blocks, but no rank, is not recorded: in a handler, its
- * signal. */
+/* The same for the calling one. */
+static uint64_t blocked_by_others(const struct image_signals *rank)
+{
+    return image_signals_first() ? blocked_by_others_at(rank, gettid()) : 0;
+}
+
+/* Makes new_bits the mask of the rank, which has a record unless it blocks nothing before and after; returns that before. What the
+ * kernel blocks, but no rank, is not recorded: in a handler, its signal. */
 static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
 {
-    uint64_t own = atomic_load(&rank->blocked), others = blocked_by_others(rank), unknown, old, wanted;
+    uint64_t own = rank ? atomic_load(&rank->blocked) : 0, others = blocked_by_others(rank);
+    uint64_t unknown, old, wanted;
     sigset_t set;
 
     pthread_sigmask(SIG_SETMASK, NULL, &set);
     unknown = to_bits(&set) & ~(own | others);
     old = own | unknown;
     wanted = how == SIG_BLOCK ? old | bits : how == SIG_UNBLOCK ? old & ~bits : bits;
-    atomic_store(&rank->blocked, wanted & ~unknown);
+    if (rank)
+        atomic_store(&rank->blocked, wanted & ~unknown);
     to_set(wanted | others, &set);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
-    run_pending(rank);
+    if (rank)
+        run_pending(rank);
     return old;
+}
+
+/* The OS thread of the calling main thread; in a child of vfork, that of its parent. */
+static pid_t tid_of_main(const struct image_libc *libc)
+{
+    atomic_int place = 0;
+
+    return image_shares_memory() && image_rebind_client.main_tid
+               ? image_rebind_client.main_tid(libc->main_thread.image, &place)
+               : gettid();
 }
 
 bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out)
@@ -99,7 +117,8 @@ bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out)
     struct image_libc *libc = image_is_on_rank() ? image_libc_current() : NULL;
     struct image_signals *rank = libc ? libc->signals : NULL;
     uint64_t own = rank ? atomic_load(&rank->blocked) : 0;
-    uint64_t others = libc ? blocked_by_others(rank) & ~own : 0;
+    uint64_t others =
+        libc && image_signals_first() ? blocked_by_others_at(rank, tid_of_main(libc)) & ~own : 0;
     sigset_t set;
 
     to_set(others, others_out);
@@ -108,28 +127,46 @@ bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out)
     return others != 0;
 }
 
+/* In a forked child: what other ranks blocked in its parent. The child has unblocked it, but masks that were saved before have it. */
+static uint64_t left_behind;
+
+void image_mask_leave(const sigset_t *others)
+{
+    left_behind |= to_bits(others);
+    pthread_sigmask(SIG_UNBLOCK, others, NULL);
+}
+
+void image_mask_correct(sigset_t *saved)
+{
+    for (uint64_t bits = left_behind; bits; bits &= bits - 1)
+        sigdelset(saved, first_of(bits));
+}
+
 static bool is_on_main(void)
 {
     return !image_is_forked_child() && image_is_on_rank();
 }
 
-/* The signals of a main thread; NULL: the caller is none, or blocks nothing so far, and does not begin to. */
-static struct image_signals *signals_of_main(bool will_block)
+/* The signals of a main thread; NULL: the caller is none, or has no record. */
+static struct image_signals *signals_of_main(void)
 {
-    struct image_libc *libc = is_on_main() ? image_libc_current() : NULL;
-
-    if (!libc)
-        return NULL;
-    return libc->signals || !will_block ? libc->signals : image_signals_make(libc);
+    return is_on_main() ? image_libc_current()->signals : NULL;
 }
 
 static int image_libc_sigmask(int how, const sigset_t *set, sigset_t *old_out)
 {
-    bool is_known = how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK;
-    struct image_signals *rank = signals_of_main(set && how != SIG_UNBLOCK);
+    bool is_known = how == SIG_BLOCK || how == SIG_UNBLOCK || how == SIG_SETMASK, may_block = false;
+    struct image_libc *libc = is_on_main() ? image_libc_current() : NULL;
+    struct image_signals *rank = libc ? libc->signals : NULL;
     uint64_t old;
 
-    if (!rank || (set && !is_known))
+    if (set && how != SIG_UNBLOCK)
+        may_block = to_bits(set) != 0;
+    if (may_block && !libc && !image_shares_memory())
+        left_behind &= ~to_bits(set);
+    if (may_block && libc && !rank)
+        rank = image_signals_make(libc);
+    if (!libc || (may_block && !rank) || (set && !is_known))
         return pthread_sigmask(how, set, old_out);
     old = set_mask(rank, set ? how : SIG_BLOCK, set ? to_bits(set) : 0);
     if (old_out)
@@ -150,11 +187,12 @@ IMAGE_REBINDS(image_libc_sigprocmask, "sigprocmask"); /* the same */
 
 static int image_libc_sigpending(sigset_t *set_out)
 {
-    struct image_signals *rank = signals_of_main(false);
+    struct image_signals *rank = signals_of_main();
     int result = sigpending(set_out);
 
-    if (rank && result == 0)
-        to_set((to_bits(set_out) & ~blocked_by_others(rank)) | atomic_load(&rank->pending), set_out);
+    if (result == 0 && is_on_main())
+        to_set((to_bits(set_out) & ~blocked_by_others(rank)) | (rank ? atomic_load(&rank->pending) : 0),
+               set_out);
     return result;
 }
 IMAGE_REBINDS(image_libc_sigpending, "sigpending"); /* some wait in the rank's record */
@@ -241,18 +279,22 @@ IMAGE_REBINDS(image_libc_raise, "raise", "gsignal"); /* another rank of the OS t
 /* The buffer has the mask of the OS thread, with what other ranks blocked then. */
 static void image_libc_longjmp(struct __jmp_buf_tag *buffer, int value)
 {
-    struct image_signals *rank = buffer->__mask_was_saved ? signals_of_main(false) : NULL;
-    struct __jmp_buf_tag without_mask;
+    struct image_signals *rank;
+    struct __jmp_buf_tag changed;
     uint64_t saved, others;
 
-    if (!rank)
+    if (!buffer->__mask_was_saved)
         siglongjmp(buffer, value);
+    changed = *buffer;
+    image_mask_correct(&changed.__saved_mask);
+    if (!is_on_main())
+        siglongjmp(&changed, value);
+    rank = signals_of_main();
     saved = to_bits(&buffer->__saved_mask);
     others = blocked_by_others(rank);
-    without_mask = *buffer;
-    without_mask.__mask_was_saved = 0;
-    set_mask(rank, SIG_SETMASK, saved & (~others | atomic_load(&rank->blocked)));
-    siglongjmp(&without_mask, value);
+    changed.__mask_was_saved = 0;
+    set_mask(rank, SIG_SETMASK, saved & (~others | (rank ? atomic_load(&rank->blocked) : 0)));
+    siglongjmp(&changed, value);
 }
 IMAGE_REBINDS(image_libc_longjmp, "siglongjmp", "longjmp", "_longjmp",
               "__longjmp_chk"); /* may set the mask */
@@ -292,7 +334,7 @@ static void deliver_held(struct image_signals *rank)
 
 void image_mask_deliver(int number)
 {
-    struct image_signals *rank = signals_of_main(false);
+    struct image_signals *rank = signals_of_main();
     int saved_errno = errno;
 
     if (rank && (blocked_by_others(rank) & image_signal_bit(number)))

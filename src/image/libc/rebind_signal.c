@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards actions of ranks */
@@ -327,7 +328,7 @@ static bool call_all(struct image_signals *except, int number, siginfo_t *info, 
 
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
  * all ranks', as if each were a process. */
-void image_on_signal(int number, siginfo_t *info, void *context)
+static void deliver(int number, siginfo_t *info, void *context)
 {
     struct image_libc *target;
     bool before = is_for_thread, is_done = take_record(number, info);
@@ -343,6 +344,12 @@ void image_on_signal(int number, siginfo_t *info, void *context)
     else if (!call_all(NULL, number, info, context) && !image_timers_have_left(number, info))
         do_without(NULL, number, info, context);
     is_for_thread = before;
+}
+
+void image_on_signal(int number, siginfo_t *info, void *context)
+{
+    deliver(number, info, context);
+    image_mask_correct(&((ucontext_t *)context)->uc_sigmask); /* a handler may have forked: in the child */
 }
 
 void image_signals_run(struct image_signals *rank, int number, siginfo_t *info)

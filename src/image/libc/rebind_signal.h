@@ -9,6 +9,7 @@
 #include "image/libc/rebind.h"
 
 #include <signal.h>
+#include <spawn.h>
 
 /* Sets of signals have bit N - 1 for signal N. */
 static inline uint64_t image_signal_bit(int number)
@@ -97,9 +98,17 @@ void image_signals_run(struct image_signals *rank, int number, siginfo_t *info);
  * Returns true if it is for `taker`, too: `info` has become that of a signal without a mark. Never switches. */
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info);
 
-/* The calling thread's mask in two parts: what other ranks of the OS thread have put there, and the rest. Returns true if the first
- * is not empty. A child does not inherit that. */
+/* See image_libc_room.mask_of_others. */
 bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out);
+
+/* In a forked child: unblocks what other ranks have blocked in its parent. Takes that out of a mask that was saved before. */
+void image_mask_leave(const sigset_t *others);
+void image_mask_correct(sigset_t *saved);
+
+/* The attributes of a spawn (NULL: none), or, in `changed`, the same with the mask of the caller's rank where they say nothing of a
+ * mask. (rebind_process.c) */
+const posix_spawnattr_t *image_mask_for_spawn(const posix_spawnattr_t *attributes,
+                                              posix_spawnattr_t *changed);
 
 /* True if a signal to the rank has been kept until the rank unblocks it or waits for it (rebind_sigmask.c). Never switches; may
  * be called in a signal handler. */
