@@ -80,7 +80,8 @@ struct image_wait {
     bool is_reported;
 };
 
-/* True if the caller may wait this way. Otherwise it is a thread or a forked process, which blocks. */
+/* True if the caller may wait this way. Otherwise it is a thread or a forked process, which blocks, or a handler of a signal: that
+ * may have interrupted a switch, or code that holds a lock which other ranks of the OS thread need. */
 bool image_can_wait(void);
 
 /* Lets other ranks run for a while. Switches. */

@@ -283,6 +283,7 @@ static void image_libc_longjmp(struct __jmp_buf_tag *buffer, int value)
     struct __jmp_buf_tag changed;
     uint64_t saved, others;
 
+    image_signals_jump();
     if (!buffer->__mask_was_saved)
         siglongjmp(buffer, value);
     changed = *buffer;

@@ -68,12 +68,26 @@ IMAGE_REBINDS(image_libc_self, "pthread_self", "thrd_current");
 static void call_as(struct image_libc *libc, const struct sigaction *action, int number, siginfo_t *info,
                     void *context)
 {
-    struct image_libc *before = handling;
+    struct image_libc *before = handling, *running = image_is_on_rank() ? image_libc_current() : NULL;
+    unsigned n_before = running ? running->n_interrupted : 0;
 
+    if (running)
+        running->n_interrupted = n_before + 1;
     /* Also if it is the running rank: in the middle of a switch, pthread_self is still another one's. */
-    handling = libc == image_libc_current() && !image_is_on_rank() ? NULL : libc;
+    handling = libc == image_libc_current() && !running ? NULL : libc;
     image_action_call(action, number, info, context);
     handling = before;
+    if (running)
+        running->n_interrupted = n_before;
+}
+
+void image_signals_jump(void)
+{
+    if (!handling)
+        return;
+    handling = NULL;
+    if (image_is_on_rank())
+        image_libc_current()->n_interrupted = 0;
 }
 
 /* Returns false if the rank has no handler. The call is counted before the look at the action: image_signals_have_ended. */

@@ -91,6 +91,9 @@ bool image_signals_has_handler(const struct image_signals *rank, int number);
 /* True if this OS thread is that of the rank's main thread. */
 bool image_signals_are_at(struct image_signals *rank, pid_t tid);
 
+/* Before a jump, which leaves the running handlers. */
+void image_signals_jump(void);
+
 /* Runs the rank's handler, or the default action, for a signal that was pending. */
 void image_signals_run(struct image_signals *rank, int number, siginfo_t *info);
 

@@ -134,7 +134,7 @@ IMAGE_REBINDS(image_libc_thrd_sleep, "thrd_sleep");
 /* The rank may yield to its own threads: they need the core. */
 static int image_libc_sched_yield(void)
 {
-    if (!image_rebind_client.yield || !image_is_on_rank())
+    if (!image_rebind_client.yield || !image_is_on_rank() || image_libc_current()->n_interrupted)
         return sched_yield();
     image_rebind_client.yield();
     return atomic_load_explicit(&image_libc_current()->n_threads, memory_order_relaxed) > 0 ? sched_yield()

@@ -20,7 +20,8 @@
 
 bool image_can_wait(void)
 {
-    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_forked_child();
+    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_libc_current()->n_interrupted &&
+           !image_is_forked_child();
 }
 
 static void report(struct image_wait *wait)
