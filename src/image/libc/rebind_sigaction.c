@@ -17,20 +17,50 @@ static struct {
     bool is_known;
 } initial[NSIG];
 
+/* image_signals_watch was called for them. */
+static atomic_bool is_watched[NSIG];
+
 const struct sigaction *image_action_initial(int number)
 {
     return &initial[number].action;
+}
+
+static void note_initial(int number, const struct sigaction *action)
+{
+    if (!initial[number].is_known)
+        initial[number].action = *action;
+    initial[number].is_known = true;
+}
+
+void image_signals_watch(int number)
+{
+    struct sigaction action;
+    sigset_t before;
+
+    if (atomic_load(&is_watched[number]))
+        return;
+    image_signals_hold(&before);
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+        note_initial(number, &action);
+        action.sa_sigaction = image_on_signal;
+        action.sa_flags = SA_SIGINFO | (int)SA_RESTART;
+        sigaction(number, &action, NULL);
+    }
+    atomic_store(&is_watched[number], true);
+    image_signals_let_go(&before);
 }
 
 /* Sets the process's action if a rank's has changed to `wanted`: other ranks' handlers remain. With the lock held. */
 static int set_process_action(int number, const struct sigaction *wanted)
 {
     struct sigaction ours = *wanted;
+    bool is_function = image_action_is_function(wanted);
 
-    if (image_action_is_function(wanted)) {
+    if (is_function || (wanted->sa_handler == SIG_DFL && atomic_load(&is_watched[number]))) {
         ours.sa_sigaction = image_on_signal;
         ours.sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
-    } else {
+    }
+    if (!is_function) {
         for (struct image_signals *rank = image_signals_first(); rank; rank = atomic_load(&rank->next))
             if (image_signals_has_handler(rank, number))
                 return 0;
@@ -51,10 +81,8 @@ static int set_counted(struct image_libc *libc, int number, const struct sigacti
     }
     if (sigaction(number, NULL, &old) != 0)
         return -1;
-    if (wanted && !initial[number].is_known) {
-        initial[number].action = old;
-        initial[number].is_known = true;
-    }
+    if (wanted)
+        note_initial(number, &old);
     if (initial[number].is_known)
         old = own && own->is_set[number] ? own->actions[number] : initial[number].action;
     if (wanted) {

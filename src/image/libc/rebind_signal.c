@@ -324,19 +324,24 @@ static bool run_sent(const struct image_signals *taker, int number, void *contex
     return is_takers;
 }
 
-/* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it. */
+/* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it, or, if it comes
+ * from a rank's timer, that rank does not. */
 static bool call_all(struct image_signals *except, int number, siginfo_t *info, void *context)
 {
+    const struct image_libc *owner = image_timers_owner(number, info);
     bool is_handled = false, is_blocked = false;
 
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
         is_blocked |= (atomic_load(&rank->blocked) & image_signal_bit(number)) != 0;
-    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        if (rank != except)
-            is_handled |=
-                image_mask_keeps(rank, number, info) ||
-                (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
-                call_handler_of(rank, number, info, context) || does_ignore(rank, number);
+    for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next)) {
+        bool does_handle =
+            rank != except &&
+            (image_mask_keeps(rank, number, info) ||
+             (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
+             call_handler_of(rank, number, info, context) || does_ignore(rank, number));
+        if (!owner || rank->libc == owner)
+            is_handled |= does_handle;
+    }
     return is_handled;
 }
 

@@ -79,6 +79,9 @@ void image_signals_let_go(const sigset_t *before);
 /* The process's handler of them. */
 void image_on_signal(int number, siginfo_t *info, void *context);
 
+/* The default action of the signal is a rank's, no longer the process's. Takes image_signals_lock. */
+void image_signals_watch(int number);
+
 /* The action before any rank's; all zero (SIG_DFL) if none has set one. */
 const struct sigaction *image_action_initial(int number);
 

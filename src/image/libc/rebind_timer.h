@@ -13,4 +13,7 @@ void image_timers_forget(struct image_libc *libc);
 /* True if a signal is one that a rank's timer had sent before it was stopped. May be called in a signal handler. */
 bool image_timers_have_left(int number, const siginfo_t *info);
 
+/* The rank whose timer has sent a signal; NULL: none. May be called in a signal handler. */
+struct image_libc *image_timers_owner(int number, const siginfo_t *info);
+
 #endif
