@@ -226,9 +226,21 @@ def frames(frame):
             return
 
 
+VDSO_BYTES_MAX = 1 << 16
+
+
+def is_of_kernel(pc):
+    """The kernel's library, the vDSO, is no shared library for gdb."""
+    try:
+        start = gdb.execute("info auxv", to_string=True).split("AT_SYSINFO_EHDR")[1].split("\n")[0].split()[-1]
+    except (gdb.error, IndexError):
+        return False
+    return int(start, 0) <= pc < int(start, 0) + VDSO_BYTES_MAX
+
+
 def is_of_program(pc):
     if not modules():  # the only rank of a process has no copy
-        return gdb.solib_name(pc) is None
+        return gdb.solib_name(pc) is None and not is_of_kernel(pc)
     return process().rank_at(pc) is not None and not is_binding(module_at(pc))
 
 

@@ -51,6 +51,10 @@ for pes in 1 2; do
         -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 1' -ex 'heddle break twice rank 2' \
         -ex run -ex bt -ex 'info locals' -ex up -ex 'info locals' -ex c -ex run -ex bt -ex up -ex 'info locals' -ex c --args ./debugged +vp 4 +p $pes
 done
+clock=(-ex 'break twice' -ex run -ex 'break __vdso_clock_gettime' -ex c)
+if "${debug[@]}" "${clock[@]}" --args ./debugged +vp 1 2>&1 | grep -q '^Breakpoint 2, .* in '; then
+    in_gdb "one rank, in a function of the kernel" ' rank 0: runs in main at [^ ]*debugged\.c:[0-9]+' "${clock[@]}" -ex 'heddle ranks' --args ./debugged +vp 1
+fi
 in_gdb "only as many ranks as wanted" 'rank 32 [^(]*\(symbols\) +rank 33 [^(]*$' \
     -iex 'set breakpoint pending on' -ex 'break PMPI_Finalize' -iex "source $build/lib/libmpi_abi.so.1-gdb.py" -ex 'set heddle-ranks 33' \
     -ex run -ex heddle-images --args ./debugged +vp 35 +p 1
