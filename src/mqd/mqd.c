@@ -426,9 +426,11 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *out)
 {
     mqs_process_info *info = begin(process);
     const struct mqd_operation *operation;
+    uint32_t reads_left;
 
     if (!current(info) || info->next >= info->end)
         return mqs_end_of_list;
+    reads_left = info->program.reads_left;
     operation =
         (struct mqd_operation *)(info->class == mqs_pending_sends ? &info->sends : &info->found)->items +
         info->next++;
@@ -439,5 +441,6 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *out)
         fill_partitioned(info, operation->parts, out);
     else
         fill_request(info, operation->addr, out);
+    info->program.reads_left = reads_left; /* as many operations as were found */
     return info->program.is_damaged ? MQD_DAMAGED : mqs_ok;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Shows that a debugger which knows the interface for message queues finds the communicators, groups, pending sends and receives, and
-# unexpected messages of all ranks of a process, and of several processes; and that damaged memory does not harm it.
+# unexpected messages of all ranks of a process, and of several processes, also very many; and that damaged memory does not harm it.
 # Usage: queues_test.sh BUILD DEBUGGER WORK
 set -u
 build=$1
@@ -13,6 +13,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$3" && cd "$3" || exit 1
 unset HEDDLE_OPTIONS
 "$build/bin/mpicc" "$here/queues/queued.c" -o queued || exit 1
+"$build/bin/mpicc" "$here/queues/receives.c" -o receives || exit 1
 run=$build/bin/mpirun
 
 # shows NAME PREFIX WORLD HALVES OPTIONS: of 4 ranks. PREFIX: of names, with % for the rank; then the processes of both groups.
@@ -50,4 +51,5 @@ for options in "+p 1" "+p 2" "--procs 2"; do
     # shellcheck disable=SC2086
     expect "damaged memory, $options" 0 '^0 blocks left $' '' "$debugger" -damaged 4 "$run" -n 4 $options ./queued
 done
+expect "three million receives" 0 '^3000000 receives 0 blocks left $' '' "$debugger" -many 1 "$run" -n 1 ./receives
 finish

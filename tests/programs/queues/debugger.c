@@ -3,9 +3,10 @@
  * debugger.c: for queues_test.sh: plays a debugger that shows message queues. It runs a job, stops its processes when all ranks
  * have printed "here PID", loads the library that the program names, and prints what that finds.
  *
- * usage: debugger [-damaged] RANKS command...
+ * usage: debugger [-damaged | -many] RANKS command...
  *
  * -damaged: reads memory that is wrong in many ways instead, and prints nothing of it.
+ * -many: looks at three million receives instead, by going through the lists again and again, and prints their number.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -197,13 +198,44 @@ static mqs_image *get_image(mqs_process *process)
     return (mqs_image *)&image_info;
 }
 
+static bool copy(int pid, mqs_taddr_t addr, size_t n_bytes, void *bytes)
+{
+    struct iovec own = {.iov_base = bytes, .iov_len = n_bytes};
+    struct iovec theirs = {.iov_base = (void *)addr, .iov_len = n_bytes};
+
+    return process_vm_readv(pid, &own, 1, &theirs, 1, 0) == (ssize_t)n_bytes;
+}
+
+/* Pages of the processes, which are stopped: system calls would take most of the time. */
+enum { PAGE = 4096, PAGES = 1024 };
+static struct {
+    int pid; /* 0: empty */
+    mqs_taddr_t addr;
+    unsigned char bytes[PAGE];
+} pages[PAGES];
+
+static bool copy_cached(int pid, mqs_taddr_t addr, size_t n_bytes, void *bytes)
+{
+    mqs_taddr_t start = addr / PAGE * PAGE;
+    size_t i = start / PAGE % PAGES;
+
+    if (addr - start + n_bytes > PAGE)
+        return copy(pid, addr, n_bytes, bytes);
+    if (pages[i].pid != pid || pages[i].addr != start) {
+        pages[i].pid = 0;
+        if (!copy(pid, start, PAGE, pages[i].bytes))
+            return false;
+        pages[i].pid = pid;
+        pages[i].addr = start;
+    }
+    memcpy(bytes, pages[i].bytes + (addr - start), n_bytes);
+    return true;
+}
+
 static int fetch(mqs_process *process, mqs_taddr_t addr, int n_bytes, void *bytes)
 {
-    struct iovec own = {.iov_base = bytes, .iov_len = (size_t)n_bytes};
-    struct iovec theirs = {.iov_base = (void *)addr, .iov_len = (size_t)n_bytes};
-
     num_reads++;
-    if (process_vm_readv(process->pid, &own, 1, &theirs, 1, 0) != n_bytes)
+    if (!copy_cached(process->pid, addr, (size_t)n_bytes, bytes))
         return mqs_no_information;
     spoil(addr, n_bytes, bytes);
     return mqs_ok;
@@ -403,6 +435,43 @@ static void show_operations(mqs_process *process, int class, bool is_shown)
         printf("%s: %s\n", names[class], error_string(result));
 }
 
+/* Of the present communicator; returns their number. */
+static long count_receives(mqs_process *process)
+{
+    mqs_pending_operation operation;
+    int result = first_operation(process, mqs_pending_receives);
+    long n = 0;
+
+    for (; result == mqs_ok && (result = next_operation(process, &operation)) == mqs_ok; n++)
+        if (operation.status != mqs_st_pending || operation.desired_length != sizeof(int))
+            printf("a wrong receive ");
+    if (result != mqs_end_of_list)
+        printf("%s ", error_string(result));
+    return result == mqs_end_of_list ? n : 0;
+}
+
+/* In one look at all communicators. */
+static void show_many(mqs_process *process)
+{
+    char *message = NULL;
+    long n = 0, found;
+    int result = setup_process(process, &of_process);
+
+    if (result == mqs_ok)
+        result = process_has_queues(process, &message);
+    if (result == mqs_ok)
+        result = update_comms(process);
+    if (result == mqs_ok)
+        result = first_comm(process);
+    for (; result == mqs_ok; result = next_comm(process))
+        do
+            n += found = count_receives(process);
+        while (found > 0 && n < 3000000);
+    printf("%ld receives\n", n);
+    destroy_process(process->info);
+    process->info = NULL;
+}
+
 static void show_communicator(mqs_process *process, bool is_shown)
 {
     mqs_communicator comm = {0};
@@ -453,11 +522,12 @@ static void show(mqs_process *process, bool is_shown)
 int main(int argc, char **argv)
 {
     bool is_damaged = argc > 1 && strcmp(argv[1], "-damaged") == 0;
+    bool is_many = argc > 1 && strcmp(argv[1], "-many") == 0;
     char path[1024] = "", *message = NULL;
     mqs_taddr_t addr;
     int job;
 
-    argv += is_damaged;
+    argv += is_damaged || is_many;
     job = start(atoi(argv[1]), argv + 2);
     qsort(processes, (size_t)num_processes, sizeof processes[0], compare); /* as mpirun has started them */
     for (int i = 0; i < num_processes; i++) {
@@ -479,7 +549,9 @@ int main(int argc, char **argv)
         if (compatibility() != 2 || width() != sizeof(mqs_taddr_t) ||
             image_has_queues(get_image(NULL), &message) != mqs_ok)
             printf("the library does not fit: %s\n", message ? message : "");
-        if (!is_damaged)
+        if (is_many)
+            show_many(&processes[i]);
+        else if (!is_damaged)
             show(&processes[i], true);
         for (damage = 1; is_damaged && damage <= 400; damage++)
             show(&processes[i], false);
