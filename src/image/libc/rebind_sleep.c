@@ -4,6 +4,7 @@
  *
  * On a thread that runs no rank these calls are libc's.
  */
+#include "image/copy/instantiate.h"
 #include "image/libc/rebind.h"
 
 #include <errno.h>
@@ -134,11 +135,13 @@ IMAGE_REBINDS(image_libc_thrd_sleep, "thrd_sleep");
 /* The rank may yield to its own threads: they need the core. */
 static int image_libc_sched_yield(void)
 {
-    if (!image_rebind_client.yield || !image_is_on_rank() || image_libc_current()->n_interrupted)
+    struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
+    struct image_libc *libc = image ? image_libc_of(image) : NULL;
+
+    if (!libc || !image_rebind_client.yield || libc->n_interrupted)
         return sched_yield();
     image_rebind_client.yield();
-    return atomic_load_explicit(&image_libc_current()->n_threads, memory_order_relaxed) > 0 ? sched_yield()
-                                                                                            : 0;
+    return atomic_load_explicit(&libc->n_threads, memory_order_relaxed) > 0 ? sched_yield() : 0;
 }
 IMAGE_REBINDS(image_libc_sched_yield, "sched_yield", "__sched_yield", "pthread_yield");
 
