@@ -109,10 +109,9 @@ struct image_libc {
     atomic_int n_threads;            /* threads of pthread_create that have not ended */
     atomic_bool has_buffers;  /* a stream of the C library may use its memory or code (rebind_streams.c) */
     atomic_bool has_handlers; /* the rank has, or once had, handlers of other signals than faults */
-    unsigned
-        n_interrupted; /* handlers of signals that are running on the rank's stack, its own or another rank's */
-    atomic_uint n_handled;             /* calls of these ... */
-    atomic_uint n_interrupts;          /* ... that were set without SA_RESTART */
+    unsigned n_interrupted;   /* handlers of signals, also of other ranks, that run on its stack */
+    atomic_uint n_handled;    /* calls of these ... */
+    atomic_uint n_interrupts; /* ... that were set without SA_RESTART */
     _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */
     pthread_mutex_t lock;              /* guards the generators and the creation of the buffers */
     pthread_mutex_t critical;          /* of OpenMP's critical sections without a name */
