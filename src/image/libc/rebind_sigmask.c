@@ -64,6 +64,11 @@ static void run_pending(struct image_signals *rank)
 
 /* ---- Masks ---- */
 
+static bool is_on_main(void)
+{
+    return !image_is_forked_child() && image_is_on_rank();
+}
+
 /* What other ranks of this OS thread block than this one (NULL: one without a record). */
 static uint64_t blocked_by_others_at(const struct image_signals *rank, pid_t tid)
 {
@@ -100,6 +105,22 @@ static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
     if (rank)
         run_pending(rank);
     return old;
+}
+
+void image_mask_end_rank(struct image_libc *libc)
+{
+    uint64_t own = libc->signals ? atomic_load(&libc->signals->blocked) : 0, others;
+    sigset_t set;
+
+    if (!is_on_main() || libc != image_libc_current() || (!own && !libc->n_interrupted))
+        return;
+    others = blocked_by_others(libc->signals);
+    set = libc->mask_before;
+    if (!libc->n_interrupted)
+        pthread_sigmask(SIG_SETMASK, NULL, &set);
+    image_signals_jump(); /* the handlers do not go on */
+    to_set((to_bits(&set) & ~own) | others, &set);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
 /* The OS thread of the calling main thread; in a child of vfork, that of its parent. */
@@ -140,11 +161,6 @@ void image_mask_correct(sigset_t *saved)
 {
     for (uint64_t bits = left_behind; bits; bits &= bits - 1)
         sigdelset(saved, first_of(bits));
-}
-
-static bool is_on_main(void)
-{
-    return !image_is_forked_child() && image_is_on_rank();
 }
 
 /* The signals of a main thread; NULL: the caller is none, or has no record. */

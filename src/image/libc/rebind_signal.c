@@ -73,6 +73,10 @@ static void call_as(struct image_libc *libc, const struct sigaction *action, int
 
     if (running)
         running->n_interrupted = n_before + 1;
+    if (running && n_before == 0 && context)
+        running->mask_before = ((ucontext_t *)context)->uc_sigmask;
+    else if (running && n_before == 0)
+        pthread_sigmask(SIG_SETMASK, NULL, &running->mask_before);
     /* Also if it is the running rank: in the middle of a switch, pthread_self is still another one's. */
     handling = libc == image_libc_current() && !running ? NULL : libc;
     image_action_call(action, number, info, context);
@@ -440,6 +444,7 @@ struct image_signals *image_signals_make(struct image_libc *libc)
 
 void image_signals_forget(struct image_libc *libc)
 {
+    image_mask_end_rank(libc);
     if (!libc->signals)
         return;
     atomic_store(&libc->signals->has_ended, true);

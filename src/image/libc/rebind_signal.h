@@ -111,6 +111,10 @@ bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out);
 void image_mask_leave(const sigset_t *others);
 void image_mask_correct(sigset_t *saved);
 
+/* At the rank's end: its OS thread no longer blocks what the rank alone has blocked, nor the signals of the handlers in which it
+ * ends. */
+void image_mask_end_rank(struct image_libc *libc);
+
 /* The attributes of a spawn (NULL: none), or, in `changed`, the same with the mask of the caller's rank where they say nothing of a
  * mask. (rebind_process.c) */
 const posix_spawnattr_t *image_mask_for_spawn(const posix_spawnattr_t *attributes,
