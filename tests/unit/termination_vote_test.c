@@ -278,6 +278,20 @@ static const struct ampi_am_header *last_to(int to)
     return &sim.sent[i];
 }
 
+/* Both others have printed their ranks after the verdict of this round. */
+static void have_both_printed(uint32_t verdict)
+{
+    hear(1, PRINTED, verdict, 0, 0);
+    hear(2, PRINTED, verdict, 0, 0);
+}
+
+/* As process 1: process 0 asks, and gives its verdict. */
+static void hear_verdict(uint32_t round)
+{
+    hear(0, QUESTION, round, 0, 0);
+    hear(0, VERDICT, round, 0, 0);
+}
+
 /* ---- As process 0, which collects ---- */
 
 START_TEST(a_deadlock_is_found)
@@ -298,8 +312,7 @@ START_TEST(a_deadlock_is_found)
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(1, VERDICT), 1);
     ck_assert_int_eq(count_sent(2, VERDICT), 1);
-    hear(1, PRINTED, 0, 0, 0);
-    hear(2, PRINTED, 0, 0, 0); /* ends */
+    have_both_printed(last_to(1)->seq); /* ends */
     ck_abort_msg("the job goes on");
 }
 END_TEST
@@ -392,7 +405,7 @@ START_TEST(a_quiet_process_reports_and_answers)
     hear(0, QUESTION, 3, 0, 0);
     ck_assert_int_eq(count_sent(0, 0), 2);
     ck_assert(last_sent()->seq == 3 && last_sent()->cookie == 5 && last_sent()->context_id == 4);
-    hear(0, VERDICT, 0, 0, 0);
+    hear(0, VERDICT, 3, 0, 0);
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(0, PRINTED), 1);
 }
@@ -460,7 +473,7 @@ START_TEST(a_report_awaits_answers)
     ampi_procs_add_client(&asking);
     work(5, 4);
     wait_a_second();
-    hear(0, VERDICT, 0, 0, 0);
+    hear_verdict(3);
     ampi_procs_answered();
     wait_a_second();
     ck_assert(!sim.has_reported);
@@ -471,20 +484,61 @@ START_TEST(a_report_awaits_answers)
 }
 END_TEST
 
+/* It goes on while it awaits them: because another job has ended, for example. It prints after the next verdict. */
+START_TEST(a_process_that_goes_on_does_not_print)
+{
+    become(1);
+    ampi_procs_add_client(&asking);
+    work(5, 4);
+    wait_a_second();
+    hear_verdict(3);
+    ampi_procs_answered();
+    work(0, 0);
+    ampi_procs_answered();
+    wait_a_second();
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 0);
+    hear_verdict(9);
+    ampi_procs_answered();
+    ck_assert(!sim.has_reported);
+    ampi_procs_answered();
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 1);
+    ck_assert_uint_eq(last_sent()->seq, 9);
+}
+END_TEST
+
+START_TEST(a_verdict_that_comes_late_is_void)
+{
+    become(1);
+    work(5, 4);
+    wait_a_second();
+    hear(0, QUESTION, 3, 0, 0);
+    work(0, 0);
+    hear(0, VERDICT, 3, 0, 0);
+    wait_a_second();
+    ck_assert(!sim.has_reported);
+    ck_assert_int_eq(count_sent(0, PRINTED), 0);
+}
+END_TEST
+
+/* The others vote again without the failed process, which this one has asked. */
 START_TEST(a_report_awaits_no_answer_of_a_failed_process)
 {
     become(1);
     ampi_procs_add_client(&asking);
     work(5, 4);
     wait_a_second();
-    hear(0, VERDICT, 0, 0, 0);
+    hear_verdict(3);
     ampi_procs_answered();
-    ck_assert(!sim.has_reported);
     fail_process(2);
-    wait_a_second();
-    ck_assert(sim.has_reported);
-    ck_assert_int_eq(count_sent(0, PRINTED), 1);
     ampi_procs_answered(); /* late */
+    wait_a_second();
+    ck_assert(!sim.has_reported);
+    hear_verdict(4);
+    ampi_procs_answered();
+    ampi_procs_answered();
+    ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(0, PRINTED), 1);
 }
 END_TEST
@@ -513,7 +567,7 @@ START_TEST(a_deadlock_of_the_survivors_is_found)
     hear(2, 0, last_sent()->seq, 1, 2);
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(1, VERDICT), 0);
-    hear(2, PRINTED, 0, 0, 0); /* ends */
+    hear(2, PRINTED, last_to(2)->seq, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
 }
 END_TEST
@@ -561,18 +615,77 @@ START_TEST(a_new_process_is_not_quiet_for_a_second)
 }
 END_TEST
 
-START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
+/* Processes 1 and 2 have reported these numbers of messages: a verdict follows. */
+static uint32_t reach_verdict(void)
 {
-    become(0);
-    work(2, 1);
-    wait_a_second();
     hear(1, 0, 0, 5, 5);
     hear(2, 0, 0, 6, 7);
     confirm(5, 5, 6, 7);
     confirm(5, 5, 6, 7);
-    hear(1, PRINTED, 0, 0, 0);
+    ck_assert_int_eq(last_to(1)->flags, VERDICT);
+    return last_to(1)->seq;
+}
+
+START_TEST(a_process_that_is_failed_after_the_verdict_need_not_print)
+{
+    uint32_t verdict;
+
+    become(0);
+    work_with(1, 2, 1);
+    wait_a_second();
+    verdict = reach_verdict();
+    hear(1, PRINTED, verdict, 0, 0);
     fail_process(2);
-    wait_a_second(); /* ends */
+    wait_a_second();
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[2] = true});
+    hear(1, 0, 0, 1, 2);
+    hear(1, 0, last_to(1)->seq, 1, 2);
+    hear(1, 0, last_to(1)->seq, 1, 2);
+    ck_assert_int_eq(last_to(1)->flags, VERDICT);
+    ck_assert_uint_ne(last_to(1)->seq, verdict);
+    hear(1, PRINTED, last_to(1)->seq, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* This process goes on after the first verdict, and process 1, which prints late, may do so. */
+START_TEST(a_job_that_goes_on_after_a_verdict_is_not_ended)
+{
+    uint32_t verdict;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    verdict = reach_verdict();
+    hear(2, PRINTED, verdict, 0, 0);
+    work(0, 0);
+    hear(1, PRINTED, verdict, 0, 0);
+    hear(2, PRINTED, verdict, 0, 0);
+    wait_a_second();
+    exit(0);
+}
+END_TEST
+
+/* All print again, and the end comes after the last one. */
+START_TEST(a_second_verdict_ends_the_job)
+{
+    uint32_t first, second;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    first = reach_verdict();
+    have_both_printed(0);
+    hear(1, PRINTED, first, 0, 0);
+    work(0, 0);
+    wait_a_second();
+    sim.has_reported = false;
+    second = reach_verdict();
+    ck_assert_uint_ne(second, first);
+    ck_assert(sim.has_reported);
+    hear(2, PRINTED, second, 0, 0);
+    hear(1, PRINTED, first, 0, 0); /* late */
+    hear(1, PRINTED, second, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
 }
 END_TEST
@@ -640,7 +753,7 @@ START_TEST(a_process_in_finalize_takes_no_part)
     }
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(0, VERDICT), 0);
-    hear(2, PRINTED, 0, 0, 0); /* ends */
+    hear(2, PRINTED, last_to(2)->seq, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
 }
 END_TEST
@@ -725,6 +838,10 @@ int main(void)
     tcase_add_test(tests, a_process_that_cannot_arm_ucx_neither_reports_nor_answers);
     tcase_add_test(tests, data_that_is_being_fetched_is_no_quiet);
     tcase_add_test(tests, a_report_awaits_answers);
+    tcase_add_test(tests, a_process_that_goes_on_does_not_print);
+    tcase_add_test(tests, a_verdict_that_comes_late_is_void);
+    tcase_add_exit_test(tests, a_job_that_goes_on_after_a_verdict_is_not_ended, 0);
+    tcase_add_exit_test(tests, a_second_verdict_ends_the_job, ABORTED);
     tcase_add_test(tests, a_report_awaits_no_answer_of_a_failed_process);
     tcase_add_exit_test(tests, a_deadlock_of_the_survivors_is_found, ABORTED);
     tcase_add_test(tests, a_loss_that_is_not_announced_is_no_deadlock);

@@ -36,6 +36,9 @@
  *      printed    to the lowest process of the own job, which then names a cycle, and ends the job; with
  *                 what the ranks wait for
  *
+ * The end of another job may make ranks go on after the verdict: for their process it is void then, and their job does not end.
+ * It votes again.
+ *
  * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
  * when that PE is awake: never both at once.
  */
@@ -95,11 +98,13 @@ static struct {
     uint32_t *echoed; /* by process: its last echo */
     uint32_t *owed;   /* by process: its last call, while this one is in MPI_Finalize; 0: none, or echoed */
     bool owes;        /* there is one */
-    int collector;    /* the lowest process that took part then */
-    bool is_judged;   /* there is a deadlock */
+    int collector;             /* the lowest process that took part then */
+    struct counters confirmed; /* at the last answer */
+    bool has_printed;          /* the blocked ranks, ... */
+    uint64_t n_printed;        /* ... at this value of n_resumed */
+    uint32_t verdict;          /* its round; 0: none, or it is void */
     int judge;        /* the lowest process of this job: ends it when all have printed */
     int n_unanswered; /* questions for the report that have no answer yet */
-    uint64_t out;     /* fingerprint of is_out when they were asked */
 } own;
 
 /* The collector's state. */
@@ -107,9 +112,10 @@ static struct {
     struct counters *reported; /* by process */
     bool *has_reported;        /* by process */
     bool *has_answered;        /* by process: to the last question */
-    bool *has_printed;         /* by process */
-    char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) */
+    uint32_t *printed;         /* by process: the last verdict after which it has printed; 0: none */
+    char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) ... */
     size_t n_waits_bytes;
+    uint32_t waits_verdict; /* ... after this verdict */
     uint32_t round;  /* of the last question; changed by a report after it */
     int n_confirmed; /* questions that all have confirmed, based on these reports */
 } all;
@@ -136,7 +142,7 @@ static void init(void)
     all.reported = base_calloc(n, sizeof *all.reported, what);
     all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
     all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
-    all.has_printed = base_calloc(n, sizeof *all.has_printed, what);
+    all.printed = base_calloc(n, sizeof *all.printed, what);
     own.since_ns = ult_now_ns();
 }
 
@@ -238,30 +244,59 @@ static bool is_true_of_all(const bool *of)
     return true;
 }
 
+/* True if no rank of this process has gone on since then, and the same processes take part. */
+static bool is_as_before(const struct counters *then)
+{
+    look_for_losses();
+    return then->n_resumed == count_resumed() && then->out == ampi_failed_fingerprint(own.is_out);
+}
+
+static void drop_void_verdict(void)
+{
+    if (own.verdict && !is_as_before(&own.confirmed)) {
+        own.verdict = 0;
+        own.n_unanswered = 0;
+    }
+}
+
+/* True if there is a verdict, and it holds for this process. */
+static bool is_judged(void)
+{
+    drop_void_verdict();
+    return own.verdict != 0;
+}
+
 /* Ends the job when all its processes have printed. */
 static void end_job(void)
 {
-    if (!own.is_judged || own.judge != ampi_job.proc_id)
+    if (!is_judged() || own.judge != ampi_job.proc_id)
         return;
-    look_for_losses();
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!all.has_printed[i] && !own.is_out[i] && ampi_procs_is_own(i))
+        if (all.printed[i] != own.verdict && !own.is_out[i] && ampi_procs_is_own(i))
             return;
     ampi_procs_waits.report(all.waits, all.n_waits_bytes);
     ampi_machine->abort(1, "deadlock");
     _exit(1);
 }
 
-/* A process of this job has printed its blocked ranks. Frees what they wait for. */
-static void take_printed(int proc_id, void *waits, size_t n_bytes)
+/* A process of this job has printed its blocked ranks; this one may not know the verdict yet. Frees what they wait for. */
+static void take_printed(int proc_id, uint32_t verdict, void *waits, size_t n_bytes)
 {
+    if (is_judged() && verdict != own.verdict) { /* it comes late */
+        free(waits);
+        return;
+    }
+    if (all.waits_verdict != verdict) {
+        all.waits_verdict = verdict;
+        all.n_waits_bytes = 0;
+    }
     if (n_bytes > 0) {
         all.waits = base_realloc(all.waits, all.n_waits_bytes + n_bytes, "a report");
         memcpy(all.waits + all.n_waits_bytes, waits, n_bytes);
         all.n_waits_bytes += n_bytes;
     }
     free(waits);
-    all.has_printed[proc_id] = true;
+    all.printed[proc_id] = verdict;
     end_job();
 }
 
@@ -295,34 +330,43 @@ static void print_verdict(void)
                  n_parting == 1 ? "process has" : "processes have", n_parting == 1 ? "waits" : "wait");
 }
 
+/* True if the ranks of this process have been printed as they are, after a verdict that was void for another process. */
+static bool have_printed(void)
+{
+    return own.has_printed && own.n_printed == own.confirmed.n_resumed;
+}
+
 /* Prints the blocked ranks of this process. */
 static void report(void)
 {
-    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = FLAG_PRINTED};
+    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = FLAG_PRINTED, .seq = own.verdict};
     size_t n_bytes = 0;
     void *waits;
 
-    own.n_unanswered = 0;
-    ampi_upper.report_blocked();
+    if (!have_printed())
+        ampi_upper.report_blocked();
+    own.has_printed = true;
+    own.n_printed = own.confirmed.n_resumed;
     waits = ampi_procs_waits.find(&n_bytes);
     if (own.judge == ampi_job.proc_id)
-        take_printed(own.judge, waits, n_bytes);
+        take_printed(own.judge, own.verdict, waits, n_bytes);
     else if (ampi_procs_post(own.judge, 0, &am, waits, n_bytes))
         own.words[own.judge].n_sent++;
 }
 
 /* is_found: by this process, which tells the others. */
-static void begin_report(bool is_found)
+static void begin_report(uint32_t verdict, bool is_found)
 {
-    own.is_judged = true;
+    if (is_found)
+        post_to_others(FLAG_VERDICT, verdict);
+    if (!is_as_before(&own.confirmed))
+        return;
+    own.verdict = verdict;
     own.judge = 0;
     while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
         own.judge++;
-    if (own.judge == ampi_job.proc_id)
+    if (own.judge == ampi_job.proc_id && !have_printed())
         print_verdict();
-    if (is_found)
-        post_to_others(FLAG_VERDICT, 0);
-    own.out = ampi_failed_fingerprint(own.is_out);
     own.n_unanswered = ampi_procs_call_ask();
     if (own.n_unanswered == 0)
         report();
@@ -330,7 +374,7 @@ static void begin_report(bool is_found)
 
 void ampi_procs_answered(void)
 {
-    if (own.n_unanswered > 0 && --own.n_unanswered == 0)
+    if (own.n_unanswered > 0 && is_judged() && --own.n_unanswered == 0)
         report();
 }
 
@@ -371,10 +415,10 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
             counters.out != ampi_failed_fingerprint(own.is_out))
             return;
         all.has_answered[proc_id] = true;
-        if (own.is_judged || !is_true_of_all(all.has_answered))
+        if (is_judged() || !is_true_of_all(all.has_answered))
             return;
         if (++all.n_confirmed == N_QUESTIONS)
-            begin_report(true);
+            begin_report(all.round, true);
         else
             ask();
         return;
@@ -391,6 +435,10 @@ static void send_report(uint32_t round)
 {
     int to = round > 0 ? own.asker : own.collector;
 
+    if (round > 0) {
+        drop_void_verdict();
+        own.confirmed = own.counters;
+    }
     if (ampi_job.proc_id == to)
         collect(ampi_job.proc_id, round, own.counters);
     else
@@ -485,9 +533,6 @@ int64_t ampi_procs_check_termination(void)
         return begin_again(now_ns);
     if (!read_counters(&counters))
         return 0;
-    if (own.n_unanswered > 0 && counters.out != own.out) /* one that was asked may have failed */
-        report();
-    end_job();
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
     own.counters = counters;
@@ -536,10 +581,10 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes,
     if (am->flags & FLAG_ECHO)
         own.echoed[from] = am->seq;
     if (am->flags & FLAG_PRINTED)
-        take_printed(from, bytes, n_bytes);
+        take_printed(from, am->seq, bytes, n_bytes);
     if (!am->flags)
         collect(from, am->seq,
                 (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT)
-        begin_report(false);
+        begin_report(am->seq, false);
 }

@@ -6,8 +6,10 @@
  * prints its ranks, it asks the other processes of each communicator on which its members wait for a collective. No rank runs
  * then in any process, so the tables of all PEs may be read.
  *
- *      question   context_id, seq: the collective; AMPI_AM_SIDE: on side 1; cookie: index of the question
+ *      question   context_id, seq: the collective; AMPI_AM_SIDE: on side 1; cookie: number of the question
  *      answer     AMPI_AM_DONE; cookie; the missing members (struct member)
+ *
+ * A job may go on after a report (a verdict is void then), and ask again: the earlier answers are dropped, also if they come late.
  */
 #include "ampi/coll/between/missing.h"
 
@@ -35,6 +37,7 @@ struct question {
 static struct {
     struct question questions[QUESTIONS_MAX];
     int n;
+    uint64_t first;   /* number of the first one: all earlier reports have asked so many */
     size_t n_members; /* of all sides */
 } asked;
 
@@ -88,7 +91,7 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
                                     .flags = which ? AMPI_AM_SIDE : 0,
                                     .context_id = shared->context_id,
                                     .seq = seq,
-                                    .cookie = (uint64_t)asked.n};
+                                    .cookie = asked.first + (uint64_t)asked.n};
         if (i != remote->own && remote->sides[i] >> which & 1 && ampi_procs_is_own(remote->proc_id[i]))
             n_asked += ampi_procs_post(remote->proc_id[i], 0, &am, NULL, 0);
     }
@@ -110,14 +113,21 @@ int ampi_coll_missing_ask(void)
 {
     int n_asked = 0;
 
+    for (int i = 0; i < asked.n; i++)
+        free(asked.questions[i].numbers);
+    asked.first += (uint64_t)asked.n;
+    asked.n = 0;
+    asked.n_members = 0;
     ampi_contexts_each(ask, &n_asked);
     return n_asked;
 }
 
 static void take_answer(const struct ampi_am_header *am, const struct member *missing, size_t n)
 {
+    if (am->cookie < asked.first) /* late */
+        return;
     for (size_t i = 0; i < n; i++)
-        asked.questions[am->cookie].numbers[missing[i].member] = missing[i].number;
+        asked.questions[am->cookie - asked.first].numbers[missing[i].member] = missing[i].number;
     ampi_procs_answered();
 }
 
