@@ -84,6 +84,9 @@
 /* The last PE to fall asleep examines the job again after this time if it could not do so. */
 #define EXAMINE_AGAIN_NS 1000000
 
+/* The same if only a thread of the program may still call the library: it may end without a call. */
+#define OTHERS_NS 1000000000
+
 static int flush_backlogs(struct ult_pe *pe);
 
 int ult_pe_poll(struct ult_pe *pe)
@@ -285,8 +288,9 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. BUSY: not known yet. */
-enum under_way { NOTHING, SOURCES_ONLY, MORE, BUSY };
+/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. OTHERS: threads of the program,
+ * whose end wakes no PE. BUSY: not known yet. */
+enum under_way { NOTHING, SOURCES_ONLY, OTHERS, MORE, BUSY };
 
 static enum under_way find_under_way(void)
 {
@@ -307,15 +311,20 @@ static enum under_way find_under_way(void)
     return found;
 }
 
-/* True if a thread of the program may be running, and may call the library. Waiting threads cannot. */
+/* True if a thread that has called the library is running. Waiting threads cannot call it. */
 static bool has_active_threads(void)
 {
-    if (BASE_LIKELY(!atomic_load_explicit(&ult_n_shared, memory_order_relaxed)))
-        return false;
-    for (int i = 0; i < ult_job.n_pes; i++)
+    for (int i = 0; atomic_load_explicit(&ult_n_shared, memory_order_relaxed) && i < ult_job.n_pes; i++)
         if (atomic_load(&ult_job.pes[i].sharing.n_active) > 0)
             return true;
-    return ult_job.hooks.has_other_threads && ult_job.hooks.has_other_threads();
+    return false;
+}
+
+/* True if another thread of the program may call the library. */
+static bool has_other_threads(void)
+{
+    return atomic_load_explicit(&ult_n_shared, memory_order_relaxed) && ult_job.hooks.has_other_threads &&
+           ult_job.hooks.has_other_threads();
 }
 
 bool ult_idle_all(void)
@@ -356,6 +365,8 @@ static enum under_way examine_job(const struct ult_pe *self)
 
     if (lock_others(self, &n_locked))
         found = has_active_threads() ? MORE : find_under_way();
+    if ((found == NOTHING || found == SOURCES_ONLY) && has_other_threads())
+        found = OTHERS;
     unlock_others(self, n_locked);
     return found;
 }
@@ -376,6 +387,8 @@ int64_t ult_idle_enter(void)
             limit_ns = ult_job.hooks.check_termination();
         else if (found == BUSY)
             limit_ns = EXAMINE_AGAIN_NS;
+        else if (found == OTHERS)
+            limit_ns = OTHERS_NS;
     }
     pthread_mutex_unlock(&ult_job.idle_lock);
     return limit_ns;

@@ -6,16 +6,24 @@
  *   never     from the last rank, which receives from rank 0
  *   unknown   from rank 0: two messages of another thread, which calls MPI later
  *   main      the same, but the main thread receives; a thread of UCX ends before (reports_early.c)
+ *   reused    the same, and the other thread has the number of UCX's, if the kernel lets this program choose it
+ *   ends      from itself, by the main thread; another thread, which never calls MPI, ends later
  */
+#include <dirent.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Ends that thread, if the library is there. */
 void early_end(void) __attribute__((weak));
 
 static int data, rank, source, n_messages = 1;
+static int wanted_tid; /* of the thread that sends; 0: any */
+static _Atomic int has_sender, has_other; /* a thread has this number, or another one */
 
 static void *receive(void *arg)
 {
@@ -27,11 +35,57 @@ static void *receive(void *arg)
 /* Each time the others are blocked for longer than a deadlock needs to be found. */
 static void *send(void *arg)
 {
+    int is_sender = !wanted_tid || syscall(SYS_gettid) == wanted_tid;
+
+    has_sender = is_sender;
+    has_other = !is_sender;
+    if (!is_sender)
+        return arg;
     for (int i = 0; i < n_messages; i++) {
         usleep(1500000);
         MPI_Send(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD);
     }
     return arg;
+}
+
+static void *sleep_longer(void *arg)
+{
+    usleep(1500000);
+    return arg;
+}
+
+/* Ends UCX's thread, and returns its number; 0: unknown. */
+static int end_early(void)
+{
+    int tids[64], n = 0;
+    DIR *tasks = opendir("/proc/self/task");
+
+    for (struct dirent *entry; tasks && n < 64 && (entry = readdir(tasks));)
+        if (atoi(entry->d_name) > 0)
+            tids[n++] = atoi(entry->d_name);
+    closedir(tasks);
+    early_end();
+    for (int i = 0; i < n; i++)
+        if (syscall(SYS_tgkill, getpid(), tids[i], 0) != 0)
+            return tids[i];
+    return 0;
+}
+
+/* Starts threads until one has the number; if the kernel refuses, any one sends. */
+static void start_sender(pthread_t *sender)
+{
+    for (int i = 0; i < 200 && !has_sender; i++) {
+        FILE *file = wanted_tid ? fopen("/proc/sys/kernel/ns_last_pid", "w") : NULL;
+        int has_failed = !file || fprintf(file, "%d", wanted_tid - 1) < 0;
+        if (!file || fclose(file) != 0 || has_failed || i == 199)
+            wanted_tid = 0;
+        if (i > 0)
+            pthread_join(*sender, NULL);
+        pthread_create(sender, NULL, send, NULL);
+        while (!has_sender && !has_other)
+            usleep(100);
+        has_other = 0;
+    }
 }
 
 static void send_later(void)
@@ -44,8 +98,9 @@ static void send_later(void)
 
 int main(int argc, char **argv)
 {
-    int is_main = strcmp(argv[1], "main") == 0, is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
-    int size, level;
+    int is_reused = strcmp(argv[1], "reused") == 0, ends = strcmp(argv[1], "ends") == 0;
+    int is_main = is_reused || strcmp(argv[1], "main") == 0, is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
+    int size, level, ended_tid = 0;
     pthread_t thread, sender;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
@@ -55,13 +110,17 @@ int main(int argc, char **argv)
     if (is_unknown)
         n_messages = 2;
     if (early_end)
-        early_end();
+        ended_tid = end_early();
+    if (is_reused)
+        wanted_tid = ended_tid;
     if (rank == 0) {
-        if (!is_main)
+        if (!is_main && !ends)
             pthread_create(&thread, NULL, receive, NULL);
         if (is_unknown)
-            pthread_create(&sender, NULL, send, NULL);
-        if (is_main)
+            start_sender(&sender);
+        if (ends)
+            pthread_create(&sender, NULL, sleep_longer, NULL);
+        if (is_main || ends)
             receive(NULL);
         else
             pthread_join(thread, NULL); /* join */

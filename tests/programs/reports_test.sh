@@ -104,7 +104,11 @@ done
 expect "a join in a job of one rank" 1 '' "rank 0 of 1 [^;]*: $joined.* rank 0 waits for itself" "$mpirun" -n 1 ./reports_join never
 expect "a join that is no deadlock in a job of one rank" 0 '' '' "$mpirun" -n 1 ./reports_join unknown
 "$build/bin/mpicc" -shared -fPIC -g -O1 "$here/reports_early.c" -o libreports_early.so || exit 1
-expect "a thread of UCX that ends" 0 '' '' env LD_PRELOAD="$PWD/libreports_early.so" "$mpirun" --procs 2 -n 2 ./reports_join main
+for how in main reused; do
+    expect "a thread of UCX that ends: $how" 0 '' '' env LD_PRELOAD="$PWD/libreports_early.so" "$mpirun" --procs 2 -n 2 ./reports_join $how
+done
+expect "a thread that ends without a call of MPI" 1 '' "rank 0 of 1 [^;]*: MPI_Recv: blocked in receive from rank 0, tag 1; .* rank 0 waits for itself" \
+    "$mpirun" -n 1 ./reports_join ends
 
 # ---- Reports of running jobs ----
 # starts SIGNAL COMMAND...: runs the command in the background, and sends it the signal once rank 0 polls; "-": none

@@ -9,8 +9,10 @@
  */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -165,34 +167,71 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from)
 
 /* ---- Counting threads ---- */
 
+/* A thread; another one with its number has another start. */
+struct task {
+    pid_t tid;
+    unsigned long long start; /* in the kernel's ticks; 0: unknown, or it has ended */
+};
+
 /* In a process with one rank: the thread that became the rank, and the threads that contacting the launcher and starting MPI had
  * left then: those of this library and of the libraries that it uses. Some may have ended. */
 static struct {
-    pid_t *tids;
+    struct task *tasks;
     int n;
 } first_threads;
 
 /* Threads that this library has started later; -1: other threads may be its own, too. */
 static atomic_int n_own_threads = -1;
 
+/* The field of /proc/self/task/TID/stat with the start, counted from the one behind the name, which is in parentheses. */
+#define START_FIELD 20
+
+static unsigned long long start_of(pid_t tid)
+{
+    char path[64], text[1024];
+    const char *at;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    at = strrchr(text, ')');
+    for (int i = 0; at && i < START_FIELD; i++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* True for a thread of first_threads, or one that has ended. */
 static bool is_first(pid_t tid)
 {
-    int i = 0;
+    unsigned long long start;
+    bool is_there = false;
 
-    while (i < first_threads.n && first_threads.tids[i] != tid)
-        i++;
-    return i < first_threads.n;
+    for (int i = 0; i < first_threads.n && !is_there; i++)
+        is_there = first_threads.tasks[i].tid == tid;
+    if (!is_there)
+        return false;
+    start = start_of(tid);
+    for (int i = 0; i < first_threads.n; i++)
+        if (first_threads.tasks[i].tid == tid && first_threads.tasks[i].start == start)
+            return true;
+    return start == 0;
 }
 
 static void add_first(pid_t tid)
 {
     size_t n = (size_t)first_threads.n + 1;
 
-    first_threads.tids = base_realloc(first_threads.tids, n * sizeof(pid_t), "the list of threads");
-    first_threads.tids[first_threads.n++] = tid;
+    first_threads.tasks = base_realloc(first_threads.tasks, n * sizeof(struct task), "the list of threads");
+    first_threads.tasks[first_threads.n++] = (struct task){tid, start_of(tid)};
 }
 
-/* Counts the threads that are not among first_threads, and adds them there if told so. INT_MAX: unknown. */
+/* Counts the threads that are not among first_threads, and adds them there if told so. INT_MAX: unknown. While a thread ends, the
+ * kernel may leave out another one. */
 static int count_threads(bool adds)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -457,6 +496,19 @@ void ampi_thread_end_await(const struct image *image)
 
 /* ---- Counting those that wait ---- */
 
+/* Scans that must all have found no other thread: one may have missed it. */
+#define SCANS 2
+
+/* True if more threads than these are not among first_threads. */
+static bool has_more_threads(int n)
+{
+    bool has_more = false;
+
+    for (int i = 0; i < SCANS && !has_more; i++)
+        has_more = count_threads(false) > n;
+    return has_more;
+}
+
 bool ampi_thread_any_other(void)
 {
     if (atomic_load(&gpu_n_callbacks) > 0)
@@ -467,7 +519,7 @@ bool ampi_thread_any_other(void)
             continue;
         if (ampi_job.is_virtual
                 ? rank->image && image_count_threads(rank->image) > count_waiting(rank)
-                : n_own_threads < 0 || count_threads(false) > n_own_threads + count_waiting(rank))
+                : n_own_threads < 0 || has_more_threads(n_own_threads + count_waiting(rank)))
             return true;
     }
     return false;
