@@ -133,6 +133,41 @@ static void block_elsewhere(const char *how)
         MPI_Send(&value, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
 }
 
+/* Returns in rank 1 only. */
+static void block_between_groups(void)
+{
+    MPI_Comm half, inter;
+
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 5, &inter);
+    if (rank != 1)
+        MPI_Barrier(inter); /* groups */
+}
+
+/* The same. */
+static void block_in_access(void)
+{
+    MPI_File file;
+
+    MPI_File_open(MPI_COMM_WORLD, "written", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    if (rank != 1)
+        MPI_File_write_at_all(file, rank, data, 1, MPI_BYTE, MPI_STATUS_IGNORE); /* access */
+}
+
+/* Rank 0 and the rank that it spawns. */
+static void block_in_spawned(char **argv)
+{
+    int value;
+    MPI_Comm other;
+
+    MPI_Comm_get_parent(&other);
+    if (other == MPI_COMM_NULL)
+        MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, MPI_ERRCODES_IGNORE);
+    if (rank == 0)
+        MPI_Recv(&value, 1, MPI_INT, 0, 7, other, MPI_STATUS_IGNORE);
+    MPI_Barrier(other);
+}
+
 /* A ring in which a partition of each send never gets ready. */
 static void block_in_partitions(void)
 {
@@ -155,6 +190,12 @@ static void block(const char *how)
 
     if (strcmp(how, "partitions") == 0)
         block_in_partitions();
+    if (strcmp(how, "groups") == 0)
+        block_between_groups();
+    if (strcmp(how, "access") == 0)
+        block_in_access();
+    if (strcmp(how, "probes") == 0)
+        MPI_Probe((rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(how, "locks") == 0 || strcmp(how, "post") == 0)
         block_in_window(how);
     if (strcmp(how, "subset") == 0 || strcmp(how, "group") == 0 || strcmp(how, "source") == 0)
@@ -301,6 +342,8 @@ int main(int argc, char **argv)
         run_program();
     else if (strcmp(how, "sleeps") == 0)
         outlast_sleep();
+    else if (strcmp(how, "spawned") == 0)
+        block_in_spawned(argv);
     else
         block(how);
     MPI_Finalize();

@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|run_program) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|block_between_groups\|block_in_access\|run_program) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -71,6 +71,16 @@ expect "a cycle of locks" 1 '' "rank 0 of 4 [^;]*MPI_Win_lock exclusive on rank 
 cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports locks
 expect "an epoch that nobody starts" 1 '' "rank 1 of 4 [^;]*MPI_Win_wait, for the MPI_Win_complete of rank 0; called at $(line wait) .*\
 cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports post
+expect "a cycle of probes" 1 '' 'cycle of 3 ranks: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 0 $' "$mpirun" -n 3 ./reports probes
+expect "a missing member of the other group" 1 '' "ranks 0, 2-9 \(9 ranks\) of 10: MPI_Barrier: blocked on an intercommunicator of sizes 5 and 5; \
+called at $(line groups); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" -n 10 ./reports groups
+expect "a missing member of a collective access" 1 '' "rank 0 of 3 [^;]*MPI_File_write_at_all: blocked; called at $(line access); not entered by rank 1 \
+.*cycle of 2 ranks" "$mpirun" -n 3 ./reports access
+for options in '' '--procs 2'; do
+    # shellcheck disable=SC2086
+    expect "a spawned rank $options" 1 '' 'rank 1 of 2 [^;]*sizes 2 and 1; [^;]*; not entered by rank 0, rank 0 \(spawn 1\) .*cycle of 2 ranks: rank 0 waits for rank 0 \(spawn 1\), which waits for rank 0 ' \
+        "$mpirun" $options -n 2 ./reports spawned
+done
 
 # ---- Deadlocks across processes, whose lines come in any order ----
 two='cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 '
@@ -83,6 +93,8 @@ expect "a missing member of another process" 1 '' "ranks 10-19 of 20: MPI_Allred
 not entered by rank 2 " "$mpirun" --procs 2 -n 20 ./reports collective
 expect "missing members of several processes" 1 '' "rank 0 of 4 on [^:]*: MPI_Allreduce: blocked on a communicator of size 2; called at $(line subset); \
 not entered by rank 2 " "$mpirun" --procs 4 -n 4 ./reports subset
+expect "a missing member of the other group, in another process" 1 '' "blocked on an intercommunicator of sizes 1 and 1; called at $(line groups); \
+not entered by rank 1 .*cycle of 2 ranks" "$mpirun" --procs 2 -n 2 ./reports groups
 expect "a cycle through MPI_Finalize" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports tag
 expect "a cycle of locks, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports locks
 expect "an epoch that nobody starts, processes" 1 '' "$two" "$mpirun" --procs 2 -n 2 ./reports post

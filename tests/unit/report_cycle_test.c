@@ -53,7 +53,7 @@ static int find_length(const int *for_rank, int rank)
     return 0;
 }
 
-/* The printed ranks must wait for each other; numbers are ranks + 100. */
+/* The printed ranks must wait for each other; numbers are ranks + 100, and odd ones were spawned. */
 static void check_cycle(const char *text, const int *for_rank, int length)
 {
     const char *at = strstr(text, "rank ");
@@ -67,6 +67,7 @@ static void check_cycle(const char *text, const int *for_rank, int length)
     for (; at; at = strstr(at + 1, "rank ")) {
         int number;
         ck_assert_int_eq(sscanf(at, "rank %d", &number), 1);
+        ck_assert_int_eq(strncmp(at + strlen("rank 100"), " (spawn 1)", strlen(" (spawn 1)")) == 0, number % 2);
         if (n_printed == 0)
             first = number - 100;
         else if (n_printed <= 10)
@@ -92,7 +93,7 @@ START_TEST(the_shortest_cycle_is_named)
             if (choose(3) < sparse)
                 continue;
             for_rank[i] = run % 4 ? choose(n_ranks) : (i + 1) % n_ranks;
-            waits[n++] = (struct ampi_wait){i, i + 100, for_rank[i]};
+            waits[n++] = (struct ampi_wait){i, i + 100, for_rank[i], i % 2};
         }
         for (int i = n - 1; i > 0; i--) {
             int other = choose(i + 1);

@@ -218,3 +218,24 @@ void ampi_two_phase_run(struct ampi_two_phase *shared, struct ampi_comm *comm, s
     ampi_two_phase_start(shared, comm, op);
     ampi_disk_wait_end(op);
 }
+
+/* ---- Reports ---- */
+
+bool ampi_two_phase_find_waiting(struct ampi_two_phase *shared, int rank, uint32_t *number_out)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&shared->lock);
+    for (const struct round *round = shared->rounds; round && !is_found; round = round->next)
+        if (ampi_two_phase_has_started(shared, rank, round->number)) {
+            *number_out = round->number;
+            is_found = true;
+        }
+    pthread_mutex_unlock(&shared->lock);
+    return is_found;
+}
+
+bool ampi_two_phase_has_started(const struct ampi_two_phase *shared, int rank, uint32_t number)
+{
+    return (int32_t)(shared->n_started[rank] - number) > 0;
+}

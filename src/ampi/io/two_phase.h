@@ -27,7 +27,13 @@ void ampi_two_phase_destroy(struct ampi_two_phase *shared);
  * buffering are equal at all ranks. In a call of the rank. Never switches. */
 void ampi_two_phase_start(struct ampi_two_phase *shared, struct ampi_comm *comm, struct ampi_disk_op *op);
 
-/* The same, and waits. May switch. */
+/* For reports of deadlocks: finds the oldest operation of a rank of this process that waits for others of them. False: none. */
+bool ampi_two_phase_find_waiting(struct ampi_two_phase *shared, int rank, uint32_t *number_out);
+
+/* The same: a rank of this process has started the operation with this number. */
+bool ampi_two_phase_has_started(const struct ampi_two_phase *shared, int rank, uint32_t number);
+
+/* The same as ampi_two_phase_start, and waits. May switch. */
 void ampi_two_phase_run(struct ampi_two_phase *shared, struct ampi_comm *comm, struct ampi_disk_op *op);
 
 #endif

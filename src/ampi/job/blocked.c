@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ampi/coll/between/missing.h"
-#include "ampi/coll/engine/slot.h"
 #include "ampi/job/job.h"
 #include "ampi/job/report.h"
 #include "ampi/object/gate.h"
@@ -41,12 +39,16 @@ static void add_source(struct ampi_line *line, const struct ampi_comm *comm, int
         ampi_line_add_number(line, ", tag ", tag, comm->rank, 0);
 }
 
+/* The peer belongs to the remote group of an intercommunicator. */
 static void add_comm(struct ampi_line *line, const struct ampi_comm *comm)
 {
-    if (comm && comm != comm->owner->world && comm->name)
-        ampi_line_add(line, " (of %s of size %d)", comm->name, comm->peer->n_ranks);
-    else if (comm && comm != comm->owner->world)
-        ampi_line_add(line, " (of a communicator of size %d)", comm->peer->n_ranks);
+    if (comm && comm != comm->owner->world)
+        ampi_line_add(line, " (of %s%s of size %d)",
+                      comm->shared->is_inter ? "the remote group of " : "",
+                      comm->name               ? comm->name
+                      : comm->shared->is_inter ? "an intercommunicator,"
+                                               : "a communicator",
+                      comm->peer->n_ranks);
 }
 
 static void add_partitioned(struct ampi_line *line, const struct ampi_request *request)
@@ -136,123 +138,6 @@ static void add_call(struct ampi_line *line, const struct ult *u, bool waits)
         from = ampi_call_site_of(u->owner, from, u->sp, u->stack_hi);
     if (ampi_call_site_describe(from, text))
         ampi_line_add(line, "; called at %s", text);
-}
-
-/* ---- Collectives ---- */
-
-/* A collective that a rank waits for. */
-struct entered {
-    const struct ampi_comm *comm; /* NULL: none */
-    uint32_t seq;                 /* number of the collective on it */
-    const int *missing;           /* members of other processes (missing.h); NULL: not known */
-};
-
-static struct ampi_comm *local_handle(const struct ampi_comm_side *side, int i)
-{
-    return side->layout->pe_of[i] == AMPI_PE_REMOTE ? NULL : &side->handles[i];
-}
-
-/* The member belongs to this process. */
-static bool has_entered(const struct ampi_comm *handle, uint32_t seq)
-{
-    return handle->coll_pending >> seq % AMPI_COLL_SLOTS & 1;
-}
-
-/* The first member, from number i on, that is known not to have entered; -1: none. */
-static int next_missing(const struct entered *entered, int i)
-{
-    const struct ampi_comm_side *side = entered->comm->local;
-
-    for (; i < side->n_ranks; i++) {
-        const struct ampi_comm *handle = local_handle(side, i);
-        if (handle ? handle->magic == AMPI_MAGIC_COMM && !has_entered(handle, entered->seq)
-                   : entered->missing && entered->missing[i] >= 0)
-            return i;
-    }
-    return -1;
-}
-
-/* Finds the oldest collective of a communicator that its owner has entered, but others have not. */
-static void find_entered(struct ampi_comm *comm, void *arg)
-{
-    struct entered *out = arg;
-
-    for (unsigned back = AMPI_COLL_SLOTS; back > 0 && !out->comm; back--) {
-        struct entered one = {comm, comm->coll_seq - back, NULL};
-        if (back > comm->coll_seq || !has_entered(comm, one.seq))
-            continue;
-        one.missing = ampi_coll_missing(comm->local, one.seq);
-        if (next_missing(&one, 0) >= 0)
-            *out = one;
-    }
-}
-
-/* " on a communicator of size 2": of a blocking collective, unless it is MPI_COMM_WORLD or the library's. */
-static void add_entered_comm(struct ampi_line *line, const struct entered *entered, const struct ult *u)
-{
-    const struct ampi_comm *comm = entered->comm;
-
-    if (u->n_wait_for > 0 || !comm || comm == comm->owner->world || !u->call ||
-        strncmp(u->call, "MPI_Win", 7) == 0 || strncmp(u->call, "MPI_File", 8) == 0 ||
-        strcmp(u->call, "MPI_Finalize") == 0)
-        return;
-    ampi_line_add(line, " on %s of size %d", comm->name ? comm->name : "a communicator",
-                  comm->local->n_ranks);
-}
-
-/* The collective that the thread waits for. */
-static struct entered entered_of(const struct ult *u)
-{
-    struct ampi_request *const *wait_for = u->wait_for;
-    struct entered found = {NULL, 0, NULL};
-
-    if (u->n_wait_for == 0)
-        ampi_comm_each(u->owner, find_entered, &found);
-    for (int i = 0; i < u->n_wait_for && !found.comm; i++)
-        if (wait_for[i] && ampi_request_is_active(wait_for[i]) && wait_for[i]->kind->is_collective &&
-            wait_for[i]->comm)
-            find_entered(wait_for[i]->comm, &found);
-    return found;
-}
-
-/* Many ranks wait for the same members: the text is remembered during a report. */
-static __thread struct {
-    const struct ampi_comm_side *side; /* NULL: none */
-    uint32_t seq;
-    char text[400];
-} known;
-
-void ampi_blocked_begin(void)
-{
-    known.side = NULL;
-}
-
-/* The number of a missing member in reports. */
-static int number_of(const struct entered *entered, int i)
-{
-    const struct ampi_comm *handle = local_handle(entered->comm->local, i);
-
-    return handle ? ampi_rank_number(handle->owner) : entered->missing[i];
-}
-
-static void add_missing(struct ampi_line *line, const struct entered *entered)
-{
-    struct ampi_line_group missing = {0};
-    struct base_text out;
-
-    if (!entered->comm)
-        return;
-    if (known.side != entered->comm->local || known.seq != entered->seq) {
-        known.side = entered->comm->local;
-        known.seq = entered->seq;
-        missing.ranks = base_malloc((size_t)entered->comm->local->n_ranks * sizeof(int), "a report");
-        for (int i = next_missing(entered, 0); i >= 0; i = next_missing(entered, i + 1))
-            missing.ranks[missing.n_ranks++] = number_of(entered, i);
-        out = base_text_in(known.text, sizeof known.text);
-        ampi_lines_write_ranks(&missing, &out);
-        free(missing.ranks);
-    }
-    ampi_line_add(line, "; not entered by %s", known.text);
 }
 
 /* ---- Near misses ---- */
@@ -358,7 +243,9 @@ static void add_near_message(struct ampi_line *line, const struct ampi_comm *com
 /* A receive at the destination of a send, which is a rank of this process. */
 static void add_near_receive(struct ampi_line *line, const struct ampi_request *send, int pe_id)
 {
-    struct ampi_comm *peer = local_handle(send->comm->peer, send->u.p2p.peer_rank);
+    const struct ampi_comm_side *side = send->comm->peer;
+    struct ampi_comm *peer =
+        side->layout->pe_of[send->u.p2p.peer_rank] == AMPI_PE_REMOTE ? NULL : &side->handles[send->u.p2p.peer_rank];
     struct wanted wanted = {peer, send->comm->rank, send->u.p2p.tag, false, NULL, 0, 0};
 
     if (!peer || (pe_id >= 0 && peer->owner->pe_id != pe_id))
@@ -464,7 +351,7 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
 {
     struct probe probe = {u, NULL, NULL};
     const struct ampi_rank *rank = u->owner;
-    struct entered entered;
+    struct ampi_entered entered;
 
     if (pe_id >= 0 && add_state(u, line))
         return;
@@ -473,12 +360,12 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
         add_call(line, u, false);
         return;
     }
-    entered = entered_of(u);
+    entered = ampi_entered_of(u);
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "blocked");
     add_requests(line, u);
-    add_entered_comm(line, &entered, u);
+    ampi_entered_add_comm(line, &entered, u);
     if (u->n_wait_for == 0)
         ampi_comm_each(rank, find_probe, &probe);
     if (probe.prober) {
@@ -493,15 +380,10 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
     }
     if (rank->coll_refused)
         ampi_line_add(line, "; it did not take part in an earlier collective: %s", rank->coll_refused);
-    add_missing(line, &entered);
+    ampi_entered_add_missing(line, &entered);
     add_near_misses(line, u, pe_id);
     if (probe.prober)
         add_near_message(line, probe.comm, probe.prober->source, probe.prober->tag);
-}
-
-static int member_rank(const struct ampi_comm_side *side, int i)
-{
-    return ampi_group_world_rank(side->layout->group, i);
 }
 
 /* The world rank that a message comes from or goes to; -1: none, or not known. */
@@ -518,14 +400,15 @@ static int peer_of(const struct ampi_request *request)
         peer = p2p->peer_rank;
     else if (ampi_request_is_partitioned(request))
         peer = partitioned_peer(request);
-    return peer >= 0 ? member_rank(request->comm->peer, peer) : -1;
+    return peer >= 0 ? world_rank_of(request->comm, peer) : -1;
 }
 
 int ampi_blocked_waits_for(const struct ampi_rank *rank)
 {
     struct ampi_request *const *wait_for;
     const struct ult *u, *joined;
-    struct entered entered;
+    struct probe probe = {NULL, NULL, NULL};
+    struct ampi_entered entered;
     int peer = -1, holder = -1, n_active = 0;
 
     if (rank->state == AMPI_RANK_ENDED)
@@ -547,8 +430,14 @@ int ampi_blocked_waits_for(const struct ampi_rank *rank)
     }
     if (u->wait_left < (unsigned)n_active)
         return -1;
-    entered = entered_of(u);
+    if (u->n_wait_for == 0) {
+        probe.ult = u;
+        ampi_comm_each(rank, find_probe, &probe);
+    }
+    if (probe.prober && probe.prober->source >= 0)
+        peer = world_rank_of(probe.comm, probe.prober->source);
+    entered = ampi_entered_of(u);
     if (peer < 0 && entered.comm)
-        peer = member_rank(entered.comm->local, next_missing(&entered, 0));
+        peer = ampi_entered_first_missing(&entered);
     return peer >= 0 ? peer : holder;
 }

@@ -28,25 +28,40 @@ static const struct ampi_wait *next_of(const struct ampi_wait *waits, size_t n, 
     return bsearch(&key, waits, n, sizeof *waits, compare);
 }
 
+/* "rank 3 (spawn 1)". */
+static void add_rank(struct base_text *text, const struct ampi_wait *wait)
+{
+    base_text_add(text, "rank ");
+    base_text_add_number(text, wait->number);
+    if (wait->spawn == 0)
+        return;
+    base_text_add(text, " (spawn ");
+    base_text_add_number(text, wait->spawn);
+    base_text_add(text, ")");
+}
+
 static void print(const struct ampi_wait *waits, size_t n, const struct ampi_wait *first, size_t length)
 {
     const struct ampi_wait *wait = first;
-    char bytes[800];
+    char bytes[1000];
     struct base_text text = base_text_in(bytes, sizeof bytes);
 
+    add_rank(&text, first);
     for (size_t i = 0; i < length; i++) {
         wait = next_of(waits, n, wait);
         if (i >= CYCLE_MAX && wait != first)
             continue;
-        base_text_add(&text, i == 0           ? " waits for rank "
-                             : i <= CYCLE_MAX ? ", which waits for rank "
-                                              : ", ..., for rank ");
-        base_text_add_number(&text, wait->number);
+        base_text_add(&text, length == 1      ? " waits for itself"
+                             : i == 0         ? " waits for "
+                             : i <= CYCLE_MAX ? ", which waits for "
+                                              : ", ..., for ");
+        if (length > 1)
+            add_rank(&text, wait);
     }
     if (length == 1)
-        base_log("rank %d waits for itself", first->number);
+        base_log("%s", bytes);
     else
-        base_log("cycle of %zu ranks: rank %d%s", length, first->number, bytes);
+        base_log("cycle of %zu ranks: %s", length, bytes);
 }
 
 void ampi_report_cycle(void *waits, size_t n_bytes)

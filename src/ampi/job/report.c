@@ -110,7 +110,7 @@ void ampi_report_blocked(void)
     struct ampi_lines lines = {0};
 
     ampi_trace_write();
-    ampi_blocked_begin();
+    ampi_entered_begin();
     fflush(stdout);
     for (int i = 0; i < n; i++)
         n_blocked += ampi_job.ranks[i].state != AMPI_RANK_ENDED;
@@ -141,7 +141,8 @@ void *ampi_report_waits(size_t *n_bytes_out)
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         int for_rank = ampi_blocked_waits_for(rank);
         if (for_rank >= 0)
-            waits[n_waits++] = (struct ampi_wait){rank->world_rank, ampi_rank_number(rank), for_rank};
+            waits[n_waits++] = (struct ampi_wait){rank->world_rank, ampi_rank_number(rank), for_rank,
+                                                  ampi_rank_spawn(rank)};
     }
     *n_bytes_out = n_waits * sizeof *waits;
     return waits;
@@ -152,7 +153,7 @@ void ampi_report_pe(int pe_id)
     int n = atomic_load(&ampi_job.n_present), n_ranks = 0;
     struct ampi_lines lines = {0};
 
-    ampi_blocked_begin();
+    ampi_entered_begin();
     for (int i = 0; i < n; i++)
         n_ranks += ampi_job.ranks[i].pe_id == pe_id;
     for (int i = 0; i < n; i++) {

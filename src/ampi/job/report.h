@@ -79,9 +79,6 @@ bool ampi_call_site_describe(const void *from, char text[AMPI_CALL_SITE_BYTES]);
 /* ---- What a blocked rank waits for (blocked.c). Other ranks' tables are read, which is safe while no rank runs
  *      (a deadlock), or for ranks of the calling PE ---- */
 
-/* A report begins: ranks may have run since the last one of the calling OS thread. */
-void ampi_blocked_begin(void);
-
 /* Describes where a thread of a rank is blocked: its requests, the place of its call of MPI, the members that a collective waits
  * for, and messages or receives that nearly match. pe_id: the calling PE; ranks may run, and those of other PEs are not looked at;
  * -1: no rank runs. */
@@ -93,6 +90,29 @@ int ampi_blocked_waits_for(const struct ampi_rank *rank);
 /* Appends "in the function NAME of a reduction operation, ...". */
 void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
 
+/* ---- The collective that a blocked rank waits for (entered.c); as in blocked.c ---- */
+
+struct ampi_entered {
+    const struct ampi_comm *comm; /* the rank's handle; NULL: none */
+    uint32_t seq;                 /* number of the collective on it */
+    bool is_access;               /* a read or write of the file that owns the communicator; seq is its number */
+};
+
+/* A report begins: ranks may have run since the last one of the calling OS thread. */
+void ampi_entered_begin(void);
+
+/* The oldest collective that the thread waits for, if members are known that have not entered it. */
+struct ampi_entered ampi_entered_of(const struct ult *u);
+
+/* Appends " on a communicator of size 2": of a blocking collective, unless it is MPI_COMM_WORLD or the library's. */
+void ampi_entered_add_comm(struct ampi_line *line, const struct ampi_entered *entered, const struct ult *u);
+
+/* Appends the members that have not entered it. */
+void ampi_entered_add_missing(struct ampi_line *line, const struct ampi_entered *entered);
+
+/* The world rank of the first one. */
+int ampi_entered_first_missing(const struct ampi_entered *entered);
+
 /* ---- Ranks that wait for each other (cycle.c) ---- */
 
 /* A blocked rank and the one that it waits for: the same in all processes. */
@@ -100,6 +120,7 @@ struct ampi_wait {
     int rank;     /* world rank */
     int number;   /* of that rank in reports */
     int for_rank; /* world rank */
+    int spawn;    /* of the rank: number of the spawn that has made it; 0: none */
 };
 
 /* Prints the shortest cycle of these waits, which it sorts; at most one wait for each rank. n_bytes: their size. */

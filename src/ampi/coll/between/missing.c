@@ -7,7 +7,7 @@
  * then in any process, so the tables of all PEs may be read.
  *
  *      question   context_id, seq: the collective; AMPI_AM_SIDE: on side 1; cookie: number of the question
- *      answer     AMPI_AM_DONE; cookie; the missing members (struct member)
+ *      answer     AMPI_AM_DONE; cookie; the missing members (struct ampi_coll_absent)
  *
  * A job may go on after a report (a verdict is void then), and ask again: the earlier answers are dropped, also if they come late.
  */
@@ -23,15 +23,10 @@
 #define MEMBERS_MAX 4000000
 #define QUESTIONS_MAX 1000
 
-struct member {
-    int32_t member; /* in its side */
-    int32_t number; /* in reports */
-};
-
 struct question {
     const struct ampi_comm_side *side;
     uint32_t seq; /* number of the collective */
-    int *numbers; /* as returned by ampi_coll_missing */
+    struct ampi_coll_absent *absent; /* as returned by ampi_coll_missing */
 };
 
 static struct {
@@ -50,11 +45,11 @@ static const struct ampi_comm *local_member(const struct ampi_comm_side *side, i
 
 /* ---- The process that asks ---- */
 
-const int *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq)
+const struct ampi_coll_absent *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq)
 {
     for (int i = 0; i < asked.n; i++)
         if (asked.questions[i].side == side && asked.questions[i].seq == seq)
-            return asked.questions[i].numbers;
+            return asked.questions[i].absent;
     return NULL;
 }
 
@@ -77,7 +72,7 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
 {
     const struct ampi_coll_remote *remote = shared->coll->remote;
     const struct ampi_comm_side *side = &shared->side[which];
-    size_t n_bytes = (size_t)side->n_ranks * sizeof(int);
+    size_t n_bytes = (size_t)side->n_ranks * sizeof(struct ampi_coll_absent);
     struct question *question = &asked.questions[asked.n];
     int n_asked = 0;
 
@@ -85,7 +80,7 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
         return 0;
     asked.n_members += (size_t)side->n_ranks;
     *question = (struct question){side, seq, base_malloc(n_bytes, "a report")};
-    memset(question->numbers, -1, n_bytes);
+    memset(question->absent, -1, n_bytes);
     for (int i = 0; i < remote->n_procs; i++) {
         struct ampi_am_header am = {.kind = AMPI_AM_MISSING,
                                     .flags = which ? AMPI_AM_SIDE : 0,
@@ -105,8 +100,9 @@ static void ask(struct ampi_comm_shared *shared, void *arg)
     uint32_t seq;
 
     for (int i = 0; shared->coll && shared->coll->remote && i < 2; i++)
-        if (find_pending(&shared->side[i], &seq))
-            *n_asked += ask_side(shared, i, seq);
+        for (int side = 0; side <= shared->is_inter && find_pending(&shared->side[i], &seq); side++)
+            if (!ampi_coll_missing(&shared->side[side], seq))
+                *n_asked += ask_side(shared, side, seq);
 }
 
 int ampi_coll_missing_ask(void)
@@ -114,7 +110,7 @@ int ampi_coll_missing_ask(void)
     int n_asked = 0;
 
     for (int i = 0; i < asked.n; i++)
-        free(asked.questions[i].numbers);
+        free(asked.questions[i].absent);
     asked.first += (uint64_t)asked.n;
     asked.n = 0;
     asked.n_members = 0;
@@ -122,12 +118,12 @@ int ampi_coll_missing_ask(void)
     return n_asked;
 }
 
-static void take_answer(const struct ampi_am_header *am, const struct member *missing, size_t n)
+static void take_answer(const struct ampi_am_header *am, const struct ampi_coll_absent *missing, size_t n)
 {
     if (am->cookie < asked.first) /* late */
         return;
     for (size_t i = 0; i < n; i++)
-        asked.questions[am->cookie - asked.first].numbers[missing[i].member] = missing[i].number;
+        asked.questions[am->cookie - asked.first].absent[missing[i].member] = missing[i];
     ampi_procs_answered();
 }
 
@@ -139,14 +135,15 @@ static void answer(const struct ampi_am_header *am)
     struct ampi_am_header out = {.kind = AMPI_AM_MISSING, .flags = AMPI_AM_DONE, .cookie = am->cookie};
     const struct ampi_comm_shared *shared = ampi_contexts_find(0, am->context_id);
     const struct ampi_comm_side *side = shared ? &shared->side[am->flags & AMPI_AM_SIDE ? 1 : 0] : NULL;
-    struct member *missing =
+    struct ampi_coll_absent *missing =
         side ? base_malloc((size_t)side->layout->n_local * sizeof *missing, "a report") : NULL;
     size_t n = 0;
 
     for (int i = 0; side && i < side->n_ranks; i++) {
         const struct ampi_comm *handle = local_member(side, i);
         if (handle && (int32_t)(handle->coll_seq - am->seq) <= 0)
-            missing[n++] = (struct member){i, ampi_rank_number(handle->owner)};
+            missing[n++] = (struct ampi_coll_absent){i, ampi_rank_number(handle->owner),
+                                                     ampi_rank_spawn(handle->owner)};
     }
     ampi_procs_post((int)am->src_proc, 0, &out, missing, n * sizeof *missing);
 }
@@ -156,7 +153,7 @@ static void answer(const struct ampi_am_header *am)
 static void take(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
     if (am->flags & AMPI_AM_DONE)
-        take_answer(am, bytes, n_bytes / sizeof(struct member));
+        take_answer(am, bytes, n_bytes / sizeof(struct ampi_coll_absent));
     else
         answer(am);
     free(bytes);

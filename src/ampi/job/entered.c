@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * entered.c: the collective that a blocked rank waits for, and the members that have not entered it. See report.h.
+ *
+ * The members of an intercommunicator's two sides enter the same collectives. Members are numbered over both sides, those of the
+ * rank's own side first. Members of other processes are known if these were asked (missing.h). Reads and writes of a file have
+ * numbers of their own, and wait for members of the same process only.
+ */
+#include <string.h>
+
+#include "ampi/coll/between/missing.h"
+#include "ampi/coll/engine/slot.h"
+#include "ampi/io/file.h"
+#include "ampi/io/two_phase.h"
+#include "ampi/job/job.h"
+#include "ampi/job/report.h"
+#include "base/log.h"
+
+/* ---- Members ---- */
+
+static int count_members(const struct ampi_entered *entered)
+{
+    const struct ampi_comm *comm = entered->comm;
+
+    return comm->local->n_ranks + (comm->shared->is_inter ? comm->peer->n_ranks : 0);
+}
+
+/* The side of member i, which becomes its rank there. */
+static const struct ampi_comm_side *side_of(const struct ampi_entered *entered, int *i)
+{
+    const struct ampi_comm *comm = entered->comm;
+
+    if (*i < comm->local->n_ranks)
+        return comm->local;
+    *i -= comm->local->n_ranks;
+    return comm->peer;
+}
+
+/* NULL: it belongs to another process, or has freed it. */
+static const struct ampi_comm *handle_of(const struct ampi_comm_side *side, int i)
+{
+    const struct ampi_comm *handle = &side->handles[i];
+
+    return side->layout->pe_of[i] != AMPI_PE_REMOTE && handle->magic == AMPI_MAGIC_COMM ? handle : NULL;
+}
+
+static bool has_entered(const struct ampi_entered *entered, const struct ampi_comm *handle)
+{
+    if (entered->is_access)
+        return ampi_two_phase_has_started(handle->shared->file->buffers, handle->rank, entered->seq);
+    return (int32_t)(handle->coll_seq - entered->seq) > 0;
+}
+
+/* Says whether member i is known not to have entered, and who it is. */
+static bool is_missing(const struct ampi_entered *entered, int i, struct ampi_coll_absent *absent_out)
+{
+    const struct ampi_comm_side *side = side_of(entered, &i);
+    const struct ampi_comm *handle = handle_of(side, i);
+    const struct ampi_coll_absent *others =
+        handle || entered->is_access ? NULL : ampi_coll_missing(side, entered->seq);
+
+    if (handle && !has_entered(entered, handle))
+        *absent_out = (struct ampi_coll_absent){i, ampi_rank_number(handle->owner), ampi_rank_spawn(handle->owner)};
+    else if (others && others[i].member >= 0)
+        *absent_out = others[i];
+    else
+        return false;
+    return true;
+}
+
+/* The first missing member, from number i on; -1: none. */
+static int next_missing(const struct ampi_entered *entered, int i, struct ampi_coll_absent *absent_out)
+{
+    for (int n = count_members(entered); i < n; i++)
+        if (is_missing(entered, i, absent_out))
+            return i;
+    return -1;
+}
+
+int ampi_entered_first_missing(const struct ampi_entered *entered)
+{
+    struct ampi_coll_absent absent;
+    int i = next_missing(entered, 0, &absent);
+    const struct ampi_comm_side *side = side_of(entered, &i);
+
+    return ampi_group_world_rank(side->layout->group, i);
+}
+
+/* ---- The collective ---- */
+
+/* Finds the oldest collective of a communicator that its owner has entered, but others have not. */
+static void find_entered(struct ampi_comm *comm, void *arg)
+{
+    struct ampi_entered *out = arg;
+    struct ampi_coll_absent absent;
+
+    for (unsigned back = AMPI_COLL_SLOTS; back > 0 && !out->comm; back--) {
+        struct ampi_entered one = {comm, comm->coll_seq - back, false};
+        if (back <= comm->coll_seq && comm->coll_pending >> one.seq % AMPI_COLL_SLOTS & 1 &&
+            next_missing(&one, 0, &absent) >= 0)
+            *out = one;
+    }
+}
+
+/* The same for reads and writes of the file that owns the communicator. */
+static void find_access(struct ampi_comm *comm, void *arg)
+{
+    struct ampi_entered *out = arg, one = {comm, 0, true};
+    struct ampi_coll_absent absent;
+
+    if (!out->comm && comm->shared->file &&
+        ampi_two_phase_find_waiting(comm->shared->file->buffers, comm->rank, &one.seq) &&
+        next_missing(&one, 0, &absent) >= 0)
+        *out = one;
+}
+
+struct ampi_entered ampi_entered_of(const struct ult *u)
+{
+    struct ampi_request *const *wait_for = u->wait_for;
+    struct ampi_entered found = {NULL, 0, false};
+
+    if (u->n_wait_for == 0)
+        ampi_comm_each(u->owner, find_entered, &found);
+    if (u->n_wait_for == 0 && u->call && strncmp(u->call, "MPI_File", 8) == 0)
+        ampi_comm_each(u->owner, find_access, &found);
+    for (int i = 0; i < u->n_wait_for && !found.comm; i++)
+        if (wait_for[i] && ampi_request_is_active(wait_for[i]) && wait_for[i]->kind->is_collective &&
+            wait_for[i]->comm)
+            find_entered(wait_for[i]->comm, &found);
+    return found;
+}
+
+/* ---- Lines ---- */
+
+void ampi_entered_add_comm(struct ampi_line *line, const struct ampi_entered *entered, const struct ult *u)
+{
+    const struct ampi_comm *comm = entered->comm;
+
+    if (u->n_wait_for > 0 || !comm || comm == comm->owner->world || !u->call ||
+        strncmp(u->call, "MPI_Win", 7) == 0 || strncmp(u->call, "MPI_File", 8) == 0 ||
+        strcmp(u->call, "MPI_Finalize") == 0)
+        return;
+    if (comm->shared->is_inter)
+        ampi_line_add(line, " on %s of sizes %d and %d", comm->name ? comm->name : "an intercommunicator",
+                      comm->shared->side[0].n_ranks, comm->shared->side[1].n_ranks);
+    else
+        ampi_line_add(line, " on %s of size %d", comm->name ? comm->name : "a communicator",
+                      comm->local->n_ranks);
+}
+
+/* Many ranks wait for the same members: the text is remembered during a report. */
+static __thread struct {
+    const struct ampi_comm_shared *shared; /* NULL: none */
+    struct ampi_entered entered;
+    char text[400];
+} known;
+
+void ampi_entered_begin(void)
+{
+    known.shared = NULL;
+}
+
+/* Writes the missing members that a spawn has made, and returns the number of the next one that has made some; 0: none. */
+static int write_missing(const struct ampi_entered *entered, int spawn, struct base_text *out)
+{
+    size_t n_bytes = (size_t)count_members(entered) * sizeof(int);
+    struct ampi_line_group missing = {.ranks = base_malloc(n_bytes, "a report")};
+    struct ampi_coll_absent absent;
+    int next = 0;
+
+    for (int i = next_missing(entered, 0, &absent); i >= 0; i = next_missing(entered, i + 1, &absent)) {
+        if (absent.spawn == spawn)
+            missing.ranks[missing.n_ranks++] = absent.number;
+        else if (absent.spawn > spawn && (next == 0 || absent.spawn < next))
+            next = absent.spawn;
+    }
+    if (missing.n_ranks > 0) {
+        base_text_add(out, out->len > 0 ? ", " : "");
+        ampi_lines_write_ranks(&missing, out);
+        if (spawn > 0) {
+            base_text_add(out, " (spawn ");
+            base_text_add_number(out, spawn);
+            base_text_add(out, ")");
+        }
+    }
+    free(missing.ranks);
+    return next;
+}
+
+void ampi_entered_add_missing(struct ampi_line *line, const struct ampi_entered *entered)
+{
+    struct base_text out;
+    int spawn = 0;
+
+    if (!entered->comm)
+        return;
+    if (known.shared != entered->comm->shared || known.entered.seq != entered->seq ||
+        known.entered.is_access != entered->is_access) {
+        known.shared = entered->comm->shared;
+        known.entered = *entered;
+        out = base_text_in(known.text, sizeof known.text);
+        do
+            spawn = write_missing(entered, spawn, &out);
+        while (spawn > 0);
+    }
+    ampi_line_add(line, "; not entered by %s", known.text);
+}
