@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * For misuse_test.sh: messages that are longer than their receives: in MPI_Recv ("recv"), MPI_Wait ("wait"), MPI_Waitall ("all"),
- * or in calls that return the error ("returned"), which print the sends.
+ * or in calls that return the error ("returned"), which print the sends; or in freed requests first ("freed").
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -58,12 +58,37 @@ static void receive_all(void)
     }
 }
 
+/* Receives of one element whose requests are freed before and after their messages come, and one that prints its send. */
+static void free_requests(void)
+{
+    MPI_Request request;
+    int flag = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 1) {
+        MPI_Irecv(ints, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+        MPI_Irecv(other, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, &request);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 3 && rank == 0; i++)
+        MPI_Ssend(ints, 3 + i, MPI_INT, 1, 5, MPI_COMM_WORLD);
+    if (rank != 1)
+        return;
+    while (!flag)
+        MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+    print_send(MPI_Recv(ints, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strcmp(argv[1], "returned") == 0)
         receive_all();
+    else if (strcmp(argv[1], "freed") == 0)
+        free_requests();
     else
         receive(argv[1]);
     MPI_Finalize();

@@ -42,6 +42,8 @@ for options in '-n 3 +p 1' '-n 3 +p 2' '--procs 2 -n 2'; do
             "$mpirun" $options ./misuse_length $kind +check usage
     done
     # shellcheck disable=SC2086
+    expect "a long message after those of freed requests, $options" 0 '^sends 5 of MPI_INT by ' '' "$mpirun" $options ./misuse_length freed +check usage
+    # shellcheck disable=SC2086
     expect "long messages, $options" 0 'sends 3 of MPI_INT by .*sends 5 of MPI_INT by ' '' "$mpirun" $options ./misuse_length returned +check usage
 done
 wrong changed "MPI_Isend, $(at isend-changed): the send buffer has changed before the send was completed by MPI_Wait, $(at wait-changed)"

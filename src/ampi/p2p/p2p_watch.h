@@ -89,6 +89,9 @@ extern struct ampi_p2p_checker ampi_p2p_checker;
 bool ampi_p2p_describe_truncated(const struct ampi_comm *comm, const MPI_Status *status, char *text,
                                  size_t size_bytes) BASE_COLD;
 
+/* A complete request is freed, and its error raised nowhere: forgets the message if that was too long. (recv.c) */
+void ampi_p2p_drop_error(const struct ampi_request *request);
+
 static inline bool ampi_p2p_is_checked(const struct ampi_comm *comm)
 {
     return BASE_UNLIKELY(base_settings.check_usage) && !comm->streams && !comm->shared->window &&

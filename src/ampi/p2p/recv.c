@@ -30,6 +30,15 @@ bool ampi_p2p_describe_truncated(const struct ampi_comm *comm, const MPI_Status 
     return true;
 }
 
+void ampi_p2p_drop_error(const struct ampi_request *request)
+{
+    char text[8];
+
+    if (BASE_UNLIKELY(request->status.MPI_ERROR == MPI_ERR_TRUNCATE) && ampi_request_is_recv(request) &&
+        ampi_p2p_is_checked(request->comm))
+        ampi_p2p_checker.describe_long_send(request->comm, &request->status, text, sizeof text);
+}
+
 static BASE_COLD int raise_failed(struct ampi_comm *comm, const MPI_Status *status)
 {
     const char *gpu_text;

@@ -125,6 +125,7 @@ static void destroy_abandoned(struct ampi_request *request, struct ampi_request 
     (void)whole;
     if (request->kind->finish)
         request->kind->finish(request);
+    ampi_p2p_drop_error(request);
     ampi_request_destroy(request);
 }
 

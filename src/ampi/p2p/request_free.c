@@ -3,6 +3,7 @@
  * request_free.c: MPI_Request_free, MPI_Cancel and MPI_Test_cancelled (MPI 5.0, sections 3.7.3 and 3.8.4).
  */
 #include "ampi/p2p/p2p.h"
+#include "ampi/p2p/p2p_watch.h"
 
 /* The request of a call that does not allow MPI_REQUEST_NULL. */
 static int find_request(const MPI_Request *handle, struct ampi_request **object_out)
@@ -45,6 +46,8 @@ int PMPI_Request_free(MPI_Request *request)
         error = object->kind->finish(object);
     if (BASE_UNLIKELY(error))
         error = ampi_raise_on_comm(object->comm, error, "the request's operation or free function failed");
+    if (object->state == AMPI_REQUEST_COMPLETE)
+        ampi_p2p_drop_error(object);
     ampi_request_destroy(object);
     return error;
 }
