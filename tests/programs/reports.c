@@ -148,22 +148,31 @@ static void block_between_groups(void)
 static void block_in_access(void)
 {
     MPI_File file;
+    MPI_Request request;
 
     MPI_File_open(MPI_COMM_WORLD, "written", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
-    if (rank != 1)
+    if (rank == 0)
         MPI_File_write_at_all(file, rank, data, 1, MPI_BYTE, MPI_STATUS_IGNORE); /* access */
+    if (rank > 1)
+        MPI_File_iwrite_at_all(file, rank, data, 1, MPI_BYTE, &request);
+    if (rank > 1)
+        MPI_Wait(&request, MPI_STATUS_IGNORE); /* await */
 }
 
-/* Rank 0 and the rank that it spawns. */
+/* Rank 0 of both worlds; with "spawned group" that of the spawned one. */
 static void block_in_spawned(char **argv)
 {
-    int value;
-    MPI_Comm other;
+    int value, is_group = argv[2] && strcmp(argv[2], "group") == 0;
+    MPI_Comm other, made;
+    MPI_Group world;
 
     MPI_Comm_get_parent(&other);
     if (other == MPI_COMM_NULL)
-        MPI_Comm_spawn(argv[0], argv + 1, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other, MPI_ERRCODES_IGNORE);
-    if (rank == 0)
+        MPI_Comm_spawn(argv[0], argv + 1, 1 + is_group, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other,
+                       MPI_ERRCODES_IGNORE);
+    else if (is_group && rank == 0 && MPI_Comm_group(MPI_COMM_WORLD, &world) == 0)
+        MPI_Comm_create_group(MPI_COMM_WORLD, world, 5, &made);
+    if (rank == 0 && !is_group)
         MPI_Recv(&value, 1, MPI_INT, 0, 7, other, MPI_STATUS_IGNORE);
     MPI_Barrier(other);
 }

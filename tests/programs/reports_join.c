@@ -22,7 +22,7 @@
 void early_end(void) __attribute__((weak));
 
 static int data, rank, source, n_messages = 1;
-static int wanted_tid; /* of the thread that sends; 0: any */
+static int wanted_tid;                    /* of the thread that sends; 0: any */
 static _Atomic int has_sender, has_other; /* a thread has this number, or another one */
 
 static void *receive(void *arg)
@@ -99,7 +99,8 @@ static void send_later(void)
 int main(int argc, char **argv)
 {
     int is_reused = strcmp(argv[1], "reused") == 0, ends = strcmp(argv[1], "ends") == 0;
-    int is_main = is_reused || strcmp(argv[1], "main") == 0, is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
+    int is_main = is_reused || strcmp(argv[1], "main") == 0,
+        is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
     int size, level, ended_tid = 0;
     pthread_t thread, sender;
 

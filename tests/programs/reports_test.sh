@@ -75,9 +75,12 @@ expect "a cycle of probes" 1 '' 'cycle of 3 ranks: rank 0 waits for rank 1, whic
 expect "a missing member of the other group" 1 '' "ranks 0, 2-9 \(9 ranks\) of 10: MPI_Barrier: blocked on an intercommunicator of sizes 5 and 5; \
 called at $(line groups); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" -n 10 ./reports groups
 expect "a missing member of a collective access" 1 '' "rank 0 of 3 [^;]*MPI_File_write_at_all: blocked; called at $(line access); not entered by rank 1 \
-.*cycle of 2 ranks" "$mpirun" -n 3 ./reports access
+.*MPI_Wait: blocked in writing file written; called at $(line await); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" -n 3 ./reports access
 spawned='cycle of 2 ranks: rank 0 waits for rank 0 \(spawn 1\), which waits for rank 0 '
 expect "a spawned rank" 1 '' "rank 1 of 2 [^;]*sizes 2 and 1; [^;]*; not entered by rank 0, rank 0 \(spawn 1\) .*$spawned" "$mpirun" -n 2 ./reports spawned
+
+expect "a group of spawned ranks that does not come" 1 '' "spawn 1, rank 0 of 2 [^;]*blocked in a call of 2 ranks, tag 5, not entered by rank 1; " \
+    "$mpirun" -n 2 ./reports spawned group
 
 # ---- Deadlocks across processes, whose lines come in any order ----
 two='cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 '

@@ -67,7 +67,8 @@ static void check_cycle(const char *text, const int *for_rank, int length)
     for (; at; at = strstr(at + 1, "rank ")) {
         int number;
         ck_assert_int_eq(sscanf(at, "rank %d", &number), 1);
-        ck_assert_int_eq(strncmp(at + strlen("rank 100"), " (spawn 1)", strlen(" (spawn 1)")) == 0, number % 2);
+        ck_assert_int_eq(strncmp(at + strlen("rank 100"), " (spawn 1)", strlen(" (spawn 1)")) == 0,
+                         number % 2);
         if (n_printed == 0)
             first = number - 100;
         else if (n_printed <= 10)

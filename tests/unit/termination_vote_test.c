@@ -684,7 +684,7 @@ START_TEST(a_second_verdict_ends_the_job)
     ck_assert_uint_ne(second, first);
     ck_assert(sim.has_reported);
     hear(2, PRINTED, second, 0, 0);
-    hear(1, PRINTED, first, 0, 0); /* late */
+    hear(1, PRINTED, first, 0, 0);  /* late */
     hear(1, PRINTED, second, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
 }

@@ -174,6 +174,13 @@ static void describe(const struct ampi_request *request, char *text, size_t size
 static const struct ampi_request_kind access_kind = {
     .name = "file access", .query = query, .release = release, .describe = describe, .raises_itself = true};
 
+struct ampi_comm *ampi_io_collective_comm(const struct ampi_request *request)
+{
+    const struct ampi_io_access *access = request->kind == &access_kind ? request->u.extra : NULL;
+
+    return access && access->call->is_collective ? access->file->comm : NULL;
+}
+
 /* Starts an access with a request of its own; moves it to the heap. After an error in a collective access this rank still
  * takes part, without data. */
 static int start(const struct ampi_io_access *described, struct ampi_io_access **access_out)

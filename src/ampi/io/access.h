@@ -91,6 +91,9 @@ void ampi_io_transfer_start(struct ampi_io_access *access);
  * unless that is closed. May switch. */
 int ampi_io_transfer_finish(struct ampi_io_access *access);
 
+/* For reports: the file's communicator, if the request is that of a collective access; NULL: it is not. (access.c) */
+struct ampi_comm *ampi_io_collective_comm(const struct ampi_request *request);
+
 /* Drops its resources. */
 void ampi_io_transfer_fini(struct ampi_io_access *access);
 

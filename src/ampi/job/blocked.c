@@ -43,8 +43,7 @@ static void add_source(struct ampi_line *line, const struct ampi_comm *comm, int
 static void add_comm(struct ampi_line *line, const struct ampi_comm *comm)
 {
     if (comm && comm != comm->owner->world)
-        ampi_line_add(line, " (of %s%s of size %d)",
-                      comm->shared->is_inter ? "the remote group of " : "",
+        ampi_line_add(line, " (of %s%s of size %d)", comm->shared->is_inter ? "the remote group of " : "",
                       comm->name               ? comm->name
                       : comm->shared->is_inter ? "an intercommunicator,"
                                                : "a communicator",
@@ -244,8 +243,9 @@ static void add_near_message(struct ampi_line *line, const struct ampi_comm *com
 static void add_near_receive(struct ampi_line *line, const struct ampi_request *send, int pe_id)
 {
     const struct ampi_comm_side *side = send->comm->peer;
-    struct ampi_comm *peer =
-        side->layout->pe_of[send->u.p2p.peer_rank] == AMPI_PE_REMOTE ? NULL : &side->handles[send->u.p2p.peer_rank];
+    struct ampi_comm *peer = side->layout->pe_of[send->u.p2p.peer_rank] == AMPI_PE_REMOTE
+                                 ? NULL
+                                 : &side->handles[send->u.p2p.peer_rank];
     struct wanted wanted = {peer, send->comm->rank, send->u.p2p.tag, false, NULL, 0, 0};
 
     if (!peer || (pe_id >= 0 && peer->owner->pe_id != pe_id))

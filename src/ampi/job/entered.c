@@ -10,6 +10,7 @@
 
 #include "ampi/coll/between/missing.h"
 #include "ampi/coll/engine/slot.h"
+#include "ampi/io/access.h"
 #include "ampi/io/file.h"
 #include "ampi/io/two_phase.h"
 #include "ampi/job/job.h"
@@ -60,7 +61,8 @@ static bool is_missing(const struct ampi_entered *entered, int i, struct ampi_co
         handle || entered->is_access ? NULL : ampi_coll_missing(side, entered->seq);
 
     if (handle && !has_entered(entered, handle))
-        *absent_out = (struct ampi_coll_absent){i, ampi_rank_number(handle->owner), ampi_rank_spawn(handle->owner)};
+        *absent_out =
+            (struct ampi_coll_absent){i, ampi_rank_number(handle->owner), ampi_rank_spawn(handle->owner)};
     else if (others && others[i].member >= 0)
         *absent_out = others[i];
     else
@@ -123,10 +125,14 @@ struct ampi_entered ampi_entered_of(const struct ult *u)
         ampi_comm_each(u->owner, find_entered, &found);
     if (u->n_wait_for == 0 && u->call && strncmp(u->call, "MPI_File", 8) == 0)
         ampi_comm_each(u->owner, find_access, &found);
-    for (int i = 0; i < u->n_wait_for && !found.comm; i++)
-        if (wait_for[i] && ampi_request_is_active(wait_for[i]) && wait_for[i]->kind->is_collective &&
-            wait_for[i]->comm)
+    for (int i = 0; i < u->n_wait_for && !found.comm; i++) {
+        if (!wait_for[i] || !ampi_request_is_active(wait_for[i]))
+            continue;
+        if (wait_for[i]->kind->is_collective && wait_for[i]->comm)
             find_entered(wait_for[i]->comm, &found);
+        else if (ampi_io_collective_comm(wait_for[i]))
+            find_access(ampi_io_collective_comm(wait_for[i]), &found);
+    }
     return found;
 }
 

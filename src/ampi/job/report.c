@@ -141,8 +141,8 @@ void *ampi_report_waits(size_t *n_bytes_out)
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         int for_rank = ampi_blocked_waits_for(rank);
         if (for_rank >= 0)
-            waits[n_waits++] = (struct ampi_wait){rank->world_rank, ampi_rank_number(rank), for_rank,
-                                                  ampi_rank_spawn(rank)};
+            waits[n_waits++] =
+                (struct ampi_wait){rank->world_rank, ampi_rank_number(rank), for_rank, ampi_rank_spawn(rank)};
     }
     *n_bytes_out = n_waits * sizeof *waits;
     return waits;

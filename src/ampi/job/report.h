@@ -95,7 +95,7 @@ void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
 struct ampi_entered {
     const struct ampi_comm *comm; /* the rank's handle; NULL: none */
     uint32_t seq;                 /* number of the collective on it */
-    bool is_access;               /* a read or write of the file that owns the communicator; seq is its number */
+    bool is_access; /* a read or write of the file that owns the communicator; seq is its number */
 };
 
 /* A report begins: ranks may have run since the last one of the calling OS thread. */

@@ -517,9 +517,8 @@ bool ampi_thread_any_other(void)
         const struct ampi_rank *rank = &ampi_job.ranks[i];
         if (rank->threads_level < MPI_THREAD_SERIALIZED)
             continue;
-        if (ampi_job.is_virtual
-                ? rank->image && image_count_threads(rank->image) > count_waiting(rank)
-                : n_own_threads < 0 || has_more_threads(n_own_threads + count_waiting(rank)))
+        if (ampi_job.is_virtual ? rank->image && image_count_threads(rank->image) > count_waiting(rank)
+                                : n_own_threads < 0 || has_more_threads(n_own_threads + count_waiting(rank)))
             return true;
     }
     return false;

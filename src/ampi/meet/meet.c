@@ -197,7 +197,8 @@ static void describe(const struct ampi_request *request, char *text, size_t size
         int world_rank = ampi_group_world_rank(me->group, i);
         if (!meeting->members[i] && ampi_job_is_local(world_rank) && n_missing++ < 8)
             n += (size_t)snprintf(text + n, size_bytes - n, "%s%d",
-                                  n_missing == 1 ? ", not entered by rank " : ", ", world_rank);
+                                  n_missing == 1 ? ", not entered by rank " : ", ",
+                                  ampi_rank_number(&ampi_job.ranks[ampi_job_index_of(world_rank)]));
     }
     if (n_missing > 8 && n < size_bytes)
         snprintf(text + n, size_bytes - n, ", ...");

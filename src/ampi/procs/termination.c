@@ -98,13 +98,13 @@ static struct {
     uint32_t *echoed; /* by process: its last echo */
     uint32_t *owed;   /* by process: its last call, while this one is in MPI_Finalize; 0: none, or echoed */
     bool owes;        /* there is one */
-    int collector;             /* the lowest process that took part then */
+    int collector;    /* the lowest process that took part then */
     struct counters confirmed; /* at the last answer */
     bool has_printed;          /* the blocked ranks, ... */
     uint64_t n_printed;        /* ... at this value of n_resumed */
     uint32_t verdict;          /* its round; 0: none, or it is void */
-    int judge;        /* the lowest process of this job: ends it when all have printed */
-    int n_unanswered; /* questions for the report that have no answer yet */
+    int judge;                 /* the lowest process of this job: ends it when all have printed */
+    int n_unanswered;          /* questions for the report that have no answer yet */
 } own;
 
 /* The collector's state. */
@@ -116,8 +116,8 @@ static struct {
     char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) ... */
     size_t n_waits_bytes;
     uint32_t waits_verdict; /* ... after this verdict */
-    uint32_t round;  /* of the last question; changed by a report after it */
-    int n_confirmed; /* questions that all have confirmed, based on these reports */
+    uint32_t round;         /* of the last question; changed by a report after it */
+    int n_confirmed;        /* questions that all have confirmed, based on these reports */
 } all;
 
 struct ampi_procs_waits_client ampi_procs_waits;

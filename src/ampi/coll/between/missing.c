@@ -25,7 +25,7 @@
 
 struct question {
     const struct ampi_comm_side *side;
-    uint32_t seq; /* number of the collective */
+    uint32_t seq;                    /* number of the collective */
     struct ampi_coll_absent *absent; /* as returned by ampi_coll_missing */
 };
 
@@ -142,8 +142,8 @@ static void answer(const struct ampi_am_header *am)
     for (int i = 0; side && i < side->n_ranks; i++) {
         const struct ampi_comm *handle = local_member(side, i);
         if (handle && (int32_t)(handle->coll_seq - am->seq) <= 0)
-            missing[n++] = (struct ampi_coll_absent){i, ampi_rank_number(handle->owner),
-                                                     ampi_rank_spawn(handle->owner)};
+            missing[n++] =
+                (struct ampi_coll_absent){i, ampi_rank_number(handle->owner), ampi_rank_spawn(handle->owner)};
     }
     ampi_procs_post((int)am->src_proc, 0, &out, missing, n * sizeof *missing);
 }
