@@ -357,8 +357,6 @@ static void report(void)
 /* is_found: by this process, which tells the others. */
 static void begin_report(uint32_t verdict, bool is_found)
 {
-    if (is_found)
-        post_to_others(FLAG_VERDICT, verdict);
     if (!is_as_before(&own.confirmed))
         return;
     own.verdict = verdict;
@@ -366,7 +364,9 @@ static void begin_report(uint32_t verdict, bool is_found)
     while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
         own.judge++;
     if (own.judge == ampi_job.proc_id && !have_printed())
-        print_verdict();
+        print_verdict(); /* before the lines of others */
+    if (is_found)
+        post_to_others(FLAG_VERDICT, verdict);
     own.n_unanswered = ampi_procs_call_ask();
     if (own.n_unanswered == 0)
         report();
