@@ -9,6 +9,7 @@
  * itself are not refused.
  */
 #include "base/log.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
@@ -70,6 +71,14 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin)
     atomic_fetch_sub(&gpu_drain_n_captures, 1);
 }
 
+/* Streams that are destroyed before their captures end go on counting. */
+static CUresult count_of_process(CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        atomic_fetch_add(&gpu_gate_n_captures, 1);
+    return result;
+}
+
 static bool is_mode(CUstreamCaptureMode mode)
 {
     return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||
@@ -93,7 +102,7 @@ static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
             gpu_kept_pass(stream, twin, GPU_CALLER);                                                \
         rank = gpu_streams_of_self();                                                               \
         if (!rank)                                                                                  \
-            return real.function arguments;                                                         \
+            return count_of_process(real.function arguments);                                       \
         result = stream_to_capture(&stream, twin, GPU_CALLER);                                      \
         if (result == CUDA_SUCCESS)                                                                 \
             announce(GPU_CALLER);                                                                   \
@@ -123,8 +132,13 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
     bool was_captured;
     CUresult result;
 
-    if (!rank)
-        return function(stream, graph_out);
+    if (!rank) {
+        was_captured = gpu_stream_is_captured(stream, NULL);
+        result = function(stream, graph_out);
+        if (was_captured && !gpu_stream_is_captured(stream, NULL))
+            atomic_fetch_sub(&gpu_gate_n_captures, 1);
+        return result;
+    }
     result = gpu_call_begin(&call, stream, is_per_thread, GPU_CALL_ASK, NULL);
     if (result != CUDA_SUCCESS)
         return result;

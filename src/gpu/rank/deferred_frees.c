@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/drain.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
@@ -42,12 +43,59 @@ struct deferred {
     bool is_reusable; /* it came from cuMemAlloc */
 };
 
+/* A call that gives memory of a context back; on its stack. */
+struct giver {
+    struct giver *next;
+    CUcontext context;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
+static struct giver *givers;
 static struct deferred *list;
 static _Atomic size_t n_deferred_bytes; /* also read without the lock */
 static bool is_served;                  /* a thread gives memory back */
 
 /* ---- Giving memory back ---- */
+
+/* The context is not destroyed before leave. False: it has no memory on the list, and may have been destroyed. */
+static bool enter(struct giver *giver, CUcontext context)
+{
+    const struct deferred *found;
+
+    pthread_mutex_lock(&lock);
+    found = list;
+    while (found && found->context != context)
+        found = found->next;
+    if (found) {
+        *giver = (struct giver){givers, context};
+        givers = giver;
+    }
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
+}
+
+static void leave(struct giver *giver)
+{
+    struct giver **link = &givers;
+
+    pthread_mutex_lock(&lock);
+    while (*link != giver)
+        link = &(*link)->next;
+    *link = giver->next;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool is_entered(CUcontext context)
+{
+    const struct giver *found;
+
+    pthread_mutex_lock(&lock);
+    found = givers;
+    while (found && found->context != context)
+        found = found->next;
+    pthread_mutex_unlock(&lock);
+    return found != NULL;
+}
 
 /* Takes the memory of a context off the list. It counts until it is freed. */
 static struct deferred *take(CUcontext context)
@@ -96,22 +144,48 @@ static void give_back(CUcontext context)
     pthread_mutex_unlock(&giving);
 }
 
-/* Gives back all memory of the context if its work is done. False: not yet. */
-static bool try_context(CUcontext context)
+/* Both give back all memory of the context, which is current, if its work is done. False: not yet. */
+
+static bool try_by_gate(CUcontext context)
+{
+    bool is_closed = gpu_gate_try(context);
+
+    if (is_closed)
+        give_back(context);
+    gpu_gate_open(is_closed);
+    return is_closed;
+}
+
+static bool try_by_drain(CUcontext context)
 {
     bool is_open = !gpu_streams_are_private || !gpu_stream_real.r_cuCtxRecordEvent;
     struct gpu_drain drain = {.is_closed = false};
-    CUcontext before;
 
-    if (atomic_load(&gpu_streams_n_waiting) > 0 || gpu_context_enter(context, &before))
+    if (atomic_load(&gpu_streams_n_waiting) > 0)
         return false;
     if (!is_open)
         gpu_drain_begin(&drain, context, 1);
     if (is_open || drain.is_closed)
         give_back(context);
     gpu_drain_end(&drain);
-    gpu_context_leave(context, before);
     return is_open || drain.is_closed;
+}
+
+/* False: not yet. */
+static bool try_context(CUcontext context)
+{
+    struct giver giver;
+    bool is_given = false;
+    CUcontext before;
+
+    if (!enter(&giver, context))
+        return true;
+    if (!gpu_context_enter(context, &before)) {
+        is_given = gpu_streams_n_ranks == 1 ? try_by_gate(context) : try_by_drain(context);
+        gpu_context_leave(context, before);
+    }
+    leave(&giver);
+    return is_given;
 }
 
 /* The context of the first memory on the list; NULL: there is none, and nobody serves the list any more. */
@@ -159,7 +233,7 @@ static void add(struct deferred what)
         return;
     offload = base_calloc(1, sizeof *offload, "memory to give back");
     offload->run = serve;
-    gpu_offload_post(offload, what.context);
+    gpu_offload_post(offload, NULL); /* it enters contexts itself: they may end before */
 }
 
 void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned)
@@ -183,6 +257,18 @@ static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred
     if (!found->context)
         found->context = gpu_context_current();
     return found->context != NULL;
+}
+
+bool gpu_deferred_free_in_mpi(void *memory, bool is_pinned)
+{
+    struct deferred what;
+
+    if (!gpu_gate_is_needed() ||
+        !find(is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE, (uintptr_t)memory, &what))
+        return false;
+    what.is_reusable = false;
+    add(what);
+    return true;
 }
 
 static bool is_deferred(const void *memory)
@@ -216,6 +302,16 @@ static bool is_beside_capture(const struct deferred *what)
     return rank && rank->n_captures > 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX;
 }
 
+/* The gate is used in a process with one rank only, whose calls are not offloaded. */
+static CUresult call_driver(struct gpu_offload *offload, CUcontext context, const void *caller)
+{
+    bool is_closed = gpu_gate_close(context, caller);
+    CUresult result = gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+
+    gpu_gate_open(is_closed);
+    return result;
+}
+
 static CUresult free_or_defer(struct gpu_offload *offload, struct deferred *what, const void *caller)
 {
     CUresult result = CUDA_SUCCESS;
@@ -230,7 +326,7 @@ static CUresult free_or_defer(struct gpu_offload *offload, struct deferred *what
         return result;
     }
     if (!wait_for_own(what, caller, &result))
-        return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
+        return call_driver(offload, what->context, caller);
     if (result != CUDA_SUCCESS)
         return result;
     if (atomic_load(&gpu_streams_n_waiting) == 0) {
@@ -247,9 +343,8 @@ static CUresult free_or_defer(struct gpu_offload *offload, struct deferred *what
 CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
                            const void *caller)
 {
-    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed), has_begun;
+    bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
     struct deferred what;
-    CUresult result;
 
     if (BASE_LIKELY(!may_wait) || !find(kind, address, &what)) /* without a wait: it is NULL, or refused */
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
@@ -257,13 +352,10 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
         offload->drain_tries = 0;
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     }
-    has_begun = gpu_wait_for_points_begin(what.context, caller);
-    result = free_or_defer(offload, &what, caller);
-    gpu_wait_beside_end(has_begun);
-    return result;
+    return free_or_defer(offload, &what, caller);
 }
 
-void gpu_deferred_forget(CUcontext context)
+bool gpu_deferred_forget(CUcontext context)
 {
     struct deferred *taken = take(context), *next;
 
@@ -272,6 +364,7 @@ void gpu_deferred_forget(CUcontext context)
         n_deferred_bytes -= taken->n_bytes;
         free(taken);
     }
+    return !is_entered(context);
 }
 
 /* ---- Allocations ---- */
@@ -338,17 +431,30 @@ static CUcontext find_context(CUcontext preferred)
     return context;
 }
 
-/* Waits for another thread that gives back the memory of the current context, too. */
-static void give_back_of(CUcontext context, bool is_wanted)
+/* The context is current. */
+static void call_give_back(CUcontext context, bool is_wanted)
 {
     struct gpu_offload offload = {
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
-    CUcontext before;
+    bool is_closed = gpu_gate_close(context, NULL);
 
-    if (gpu_context_enter(context, &before))
-        return;
     (void)gpu_offload_call(&offload, is_wanted);
-    gpu_context_leave(context, before);
+    gpu_gate_open(is_closed);
+}
+
+/* Waits for another thread that gives back the memory of the current context, too. */
+static void give_back_of(CUcontext context, bool is_wanted)
+{
+    CUcontext before;
+    struct giver giver;
+    bool is_entered_here = enter(&giver, context);
+
+    if ((is_entered_here || context == gpu_context_current()) && !gpu_context_enter(context, &before)) {
+        call_give_back(context, is_wanted);
+        gpu_context_leave(context, before);
+    }
+    if (is_entered_here)
+        leave(&giver);
 }
 
 bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)

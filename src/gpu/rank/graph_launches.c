@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "gpu/driver/driver.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 
@@ -19,7 +20,6 @@ struct launch {
     CUcontext context;
     int device;
     CUevent event;   /* after it */
-    uint64_t number; /* that of the latest mark before it */
     int n_recording; /* threads that are about to record the event */
     int n_in_row;    /* launches since its stream was last seen without one, at most */
     bool is_over;
@@ -32,7 +32,6 @@ _Atomic bool gpu_graphs_wait;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 static struct launch *list;
-static uint64_t n_marks;
 
 /* Lock held in these. */
 
@@ -43,13 +42,11 @@ static bool is_pending(struct launch *launch)
     return !launch->is_over;
 }
 
-/* Not one that somebody waits for, which would wait for the next launches, too. */
 static struct launch *find(CUstream stream, pthread_t thread, CUcontext context)
 {
     struct launch *found = list;
 
-    while (found && (found->stream != stream || found->thread != thread || found->context != context ||
-                     found->number != n_marks))
+    while (found && (found->stream != stream || found->thread != thread || found->context != context))
         found = found->next;
     return found;
 }
@@ -150,7 +147,6 @@ static void note(CUstream stream, CUcontext context)
     if (launch) {
         launch->stream = stream;
         launch->thread = thread;
-        launch->number = n_marks;
         launch->n_in_row++;
         launch->n_recording++;
         launch->is_over = false;
@@ -162,14 +158,15 @@ static void note(CUstream stream, CUcontext context)
     pthread_mutex_unlock(&lock);
 }
 
-void gpu_graph_launch_note(CUstream stream, CUcontext context)
+void gpu_graph_launch_end(CUstream stream, CUcontext context, bool is_launched)
 {
     CUcontext before;
 
-    if (!context || gpu_context_enter(context, &before))
-        return;
-    note(stream, context);
-    gpu_context_leave(context, before);
+    if (is_launched && !gpu_context_enter(context, &before)) {
+        note(stream, context);
+        gpu_context_leave(context, before);
+    }
+    gpu_gate_leave();
 }
 
 /* True if the stream has no room for a launch. */
@@ -193,25 +190,19 @@ CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller)
 {
     CUcontext context = gpu_stream_is_captured(stream, NULL) ? NULL : gpu_stream_context(stream);
 
-    if (context && gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller))
+    bool is_kept_out = false;
+
+    if (!context)
+        return NULL;
+    if (gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller))
         while (is_full(stream, context))
             gpu_wait_before_asking_again(caller);
+    while (!gpu_gate_enter(&is_kept_out))
+        gpu_gate_pause(caller);
     return context;
 }
 
-uint64_t gpu_graph_launches_mark(void)
-{
-    uint64_t number;
-
-    if (BASE_LIKELY(!atomic_load_explicit(&gpu_graphs_wait, memory_order_relaxed)))
-        return 0;
-    pthread_mutex_lock(&lock);
-    number = n_marks++;
-    pthread_mutex_unlock(&lock);
-    return number;
-}
-
-bool gpu_graph_launches_are_pending(int device, uint64_t mark)
+bool gpu_graph_launches_are_pending(int device)
 {
     struct launch *launch;
 
@@ -219,8 +210,7 @@ bool gpu_graph_launches_are_pending(int device, uint64_t mark)
         return false;
     pthread_mutex_lock(&lock);
     launch = list;
-    while (launch &&
-           ((device >= 0 && launch->device != device) || launch->number > mark || !is_pending(launch)))
+    while (launch && ((device >= 0 && launch->device != device) || !is_pending(launch)))
         launch = launch->next;
     pthread_mutex_unlock(&lock);
     return launch != NULL;

@@ -25,20 +25,17 @@ void gpu_graph_exec_note(CUgraphExec exec, bool may_wait);
 /* True if launches of the executable graph are to be noted. Any thread; never switches. */
 bool gpu_graph_exec_may_wait(CUgraphExec exec);
 
-/* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it. Returns the stream's
- * context; NULL: the launch will be captured. May switch. */
+/* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it, and enters the gate
+ * (free_gate.h). Returns the stream's context; NULL: the launch will be captured, and gpu_graph_launch_end is not called. May
+ * switch. */
 CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller);
 
-/* Notes the launch. context: of the stream, or NULL. Never switches. */
-void gpu_graph_launch_note(CUstream stream, CUcontext context);
+/* Notes the launch, if it is one, and leaves the gate. context: of the stream. Never switches. */
+void gpu_graph_launch_end(CUstream stream, CUcontext context, bool is_launched);
 
-/* A mark behind the launches so far. Never switches. */
-uint64_t gpu_graph_launches_mark(void);
-
-/* True if a launch before the mark on this device is not over. Any context may be current. Never switches. */
+/* True if a launch on this device is not over. Any context may be current. Never switches. */
 #define GPU_DEVICES_ALL (-1)
-#define GPU_LAUNCHES_ALL UINT64_MAX
-bool gpu_graph_launches_are_pending(int device, uint64_t mark);
+bool gpu_graph_launches_are_pending(int device);
 
 /* Forgets those in a context that is lost. */
 void gpu_graph_launches_forget(CUcontext context);

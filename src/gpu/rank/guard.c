@@ -8,6 +8,7 @@
  * are evicted where the call takes long anyway. launches.c handles the first launch of a kernel, which
  * loads it.
  */
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/guard.h"
 
 #include <string.h>
@@ -171,6 +172,13 @@ static inline enum gpu_deferred_kind deferred_kind(const char *name)
                                                        : GPU_DEFERRED_NOT;
 }
 
+/* True if the function of this name waits for all work of the GPU when it frees something; the compiler evaluates it. */
+static inline bool frees_at_once(const char *name)
+{
+    return strcmp(name, AS_TEXT(cuMemHostUnregister)) == 0 || strcmp(name, AS_TEXT(cuArrayDestroy)) == 0 ||
+           strcmp(name, AS_TEXT(cuMipmappedArrayDestroy)) == 0;
+}
+
 /* From a list of types and names: the first name, the parameters, their names, their fields in the struct of a call. */
 #define FIRST_1(t1, n1) n1
 #define FIRST_2(t1, n1, ...) n1
@@ -328,15 +336,18 @@ static bool lacks_memory(const struct gpu_offload *offload)
     static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                                       \
     {                                                                                                     \
         const enum gpu_deferred_kind kind = deferred_kind(AS_TEXT(name));                                 \
+        bool is_closed;                                                                                   \
         CUresult result;                                                                                  \
         prepare();                                                                                        \
         before;                                                                                           \
         struct call_##name call = {.offload = {.label = text, .run = run_##name, .drain_tries = drains},  \
                                    KEPT_##n parameters};                                                  \
+        is_closed = frees_at_once(AS_TEXT(name)) && gpu_gate_close(NULL, GPU_CALLER);                     \
         if (kind == GPU_DEFERRED_NOT)                                                                     \
             result = gpu_offload_call(&call.offload, is_wanted);                                          \
         else                                                                                              \
             result = gpu_deferred_call(&call.offload, kind, (uintptr_t)FIRST_##n parameters, GPU_CALLER); \
+        gpu_gate_open(is_closed);                                                                         \
         after;                                                                                            \
         return result;                                                                                    \
     }

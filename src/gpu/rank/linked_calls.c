@@ -5,20 +5,19 @@
 #include "gpu/rank/linked_calls.h"
 
 #include <dlfcn.h>
-#include <time.h>
 
 #include "base/loader_lock.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/driver_symbols.h"
 #include "gpu/driver/imports.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/rank/deferred_frees.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/graph_launches.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/waits.h"
 
 #define NO_DEVICE (-2) /* CUDA's */
-
-/* The pause of a launch while another thread frees memory. */
-#define PAUSE_NS 20000
 
 /* NO_DEVICE: it is no memory of CUDA, or a pool's, and the driver does not wait. */
 static int device_of_memory(CUdeviceptr memory)
@@ -38,21 +37,22 @@ static int device_of_memory(CUdeviceptr memory)
     X(device, "cuMemFree_v2", CUdeviceptr, device_of_memory(freed))                    \
     X(pinned, "cuMemFreeHost", void *, device_of_memory((CUdeviceptr)freed))           \
     X(registered, "cuMemHostUnregister", void *, device_of_memory((CUdeviceptr)freed)) \
-    X(array, "cuArrayDestroy", CUarray, gpu_wait_device_of(NULL))                      \
-    X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, gpu_wait_device_of(NULL))
+    X(array, "cuArrayDestroy", CUarray, gpu_gate_device_of(NULL))                      \
+    X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, gpu_gate_device_of(NULL))
 
 #define FUNCTION(name, symbol, type, device)                                       \
     static CUresult(CUDAAPI *real_##name)(type freed);                             \
     static CUresult CUDAAPI free_##name(type freed)                                \
     {                                                                              \
         int freed_on = device;                                                     \
-        bool has_begun = freed_on != NO_DEVICE && gpu_wait_beside_begin(freed_on); \
+        bool is_closed = freed_on != NO_DEVICE && gpu_gate_close_device(freed_on); \
         CUresult result = real_##name(freed);                                      \
                                                                                    \
-        gpu_wait_beside_end(has_begun);                                            \
+        gpu_gate_open(is_closed);                                                  \
         return result;                                                             \
     }
 FREES(FUNCTION)
+#undef FUNCTION
 
 typedef CUresult(CUDAAPI *launch_fn)(CUgraphExec, CUstream);
 
@@ -64,13 +64,9 @@ static CUresult note_launch(launch_fn launch, CUgraphExec exec, CUstream given, 
     CUcontext context = gpu_graph_exec_may_wait(exec) ? gpu_graph_launch_begin(stream, NULL) : NULL;
     CUresult result;
 
-    while (context && !gpu_wait_add_begin())
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     result = launch(exec, given);
-    if (result == CUDA_SUCCESS)
-        gpu_graph_launch_note(stream, context);
     if (context)
-        gpu_wait_add_end();
+        gpu_graph_launch_end(stream, context, result == CUDA_SUCCESS);
     return result;
 }
 
@@ -84,16 +80,71 @@ static CUresult CUDAAPI launch_graph_ptsz(CUgraphExec exec, CUstream stream)
     return note_launch(real_launch_ptsz, exec, stream, stream ? stream : CU_STREAM_PER_THREAD);
 }
 
+/* A new context may have the handle of a destroyed one. X(name, the parameters, their names) */
+#define CREATES(X)                                                                                  \
+    X(v2, (CUcontext * context_out, unsigned flags, CUdevice device), (context_out, flags, device)) \
+    X(v3,                                                                                           \
+      (CUcontext * context_out, CUexecAffinityParam * affinity, int n_affinity, unsigned flags,     \
+       CUdevice device),                                                                            \
+      (context_out, affinity, n_affinity, flags, device))                                           \
+    X(v4, (CUcontext * context_out, void *parameters, unsigned flags, CUdevice device),             \
+      (context_out, parameters, flags, device))
+
+#define FUNCTION(name, parameters, arguments)                \
+    static CUresult(CUDAAPI *real_create_##name) parameters; \
+    static CUresult CUDAAPI create_context_##name parameters \
+    {                                                        \
+        CUresult result = real_create_##name arguments;      \
+        if (result == CUDA_SUCCESS)                          \
+            gpu_context_begins(*context_out, false);         \
+        return result;                                       \
+    }
+CREATES(FUNCTION)
+#undef FUNCTION
+
+static CUresult(CUDAAPI *real_destroy)(CUcontext context);
+
+/* The progress thread enters the context no more. On a PE that it serves, it may be there until this thread has the PE. */
+static void end_context(CUcontext context)
+{
+    struct ult *entered = ult_self() ? gpu_wait_enter() : NULL;
+
+    gpu_context_ends(context);
+    gpu_wait_leave(entered);
+    gpu_graph_launches_forget(context);
+    while (!gpu_deferred_forget(context))
+        gpu_gate_pause(NULL);
+}
+
+static CUresult CUDAAPI destroy_context(CUcontext context)
+{
+    bool may_end = context && !gpu_rank_is_primary(context) && !gpu_context_is_gone(context);
+    CUresult result;
+
+    if (may_end)
+        end_context(context);
+    result = real_destroy(context);
+    if (may_end && result != CUDA_SUCCESS)
+        gpu_context_begins(context, true);
+    return result;
+}
+
 #define IMPORT(name, symbol, type, device) {symbol, (void (*)(void))free_##name},
-static const struct gpu_import imports[] = {
-    FREES(IMPORT){"cuGraphLaunch", (void (*)(void))launch_graph},
-    {"cuGraphLaunch_ptsz", (void (*)(void))launch_graph_ptsz},
-};
+#define IMPORT_CREATE(name, parameters, arguments) \
+    {"cuCtxCreate_" #name, (void (*)(void))create_context_##name},
+static const struct gpu_import imports[] = {FREES(IMPORT){"cuGraphLaunch", (void (*)(void))launch_graph},
+                                            {"cuGraphLaunch_ptsz", (void (*)(void))launch_graph_ptsz},
+                                            {"cuCtxDestroy_v2", (void (*)(void))destroy_context},
+                                            CREATES(IMPORT_CREATE)};
 
 static void find_real(void *driver)
 {
 #define FIND(name, symbol, type, device) *(void **)&real_##name = gpu_symbol(driver, symbol);
+#define FIND_CREATE(name, parameters, arguments) \
+    *(void **)&real_create_##name = gpu_symbol(driver, "cuCtxCreate_" #name);
     FREES(FIND)
+    CREATES(FIND_CREATE)
+    *(void **)&real_destroy = gpu_symbol(driver, "cuCtxDestroy_v2");
     real_launch = (launch_fn)gpu_symbol(driver, "cuGraphLaunch");
     real_launch_ptsz = (launch_fn)gpu_symbol(driver, "cuGraphLaunch_ptsz");
 }

@@ -6,6 +6,7 @@
  */
 #include "gpu/driver/driver.h"
 #include "gpu/gpu.h"
+#include "gpu/rank/deferred_frees.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/repeats.h"
 
@@ -51,6 +52,8 @@ int gpu_memory_free(enum gpu_memory kind, void *memory)
 {
     int error;
 
+    if (gpu_deferred_free_in_mpi(memory, kind == GPU_MEMORY_PINNED))
+        return 0;
     gpu_repeats_cancel();
     error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
     gpu_repeats_forget();

@@ -10,6 +10,7 @@
 #include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/deferred_frees.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
@@ -311,7 +312,8 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
     if (may_end) {
         gpu_context_ends(context);
         gpu_graph_launches_forget(context);
-        gpu_deferred_forget(context);
+        while (!gpu_deferred_forget(context))
+            gpu_gate_pause(caller);
     }
     result = is_detach ? real.detach(context) : destroy_beside(before, context, caller);
     if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
@@ -470,12 +472,14 @@ CUresult CUDAAPI gpu_rank_reset(CUdevice device)
     if (!is_device(device))
         return real.reset(device);
     pthread_mutex_lock(&lock);
-    context = primaries[device];
-    is_passed_on = is_alone(device);
-    if (is_passed_on) {
-        gpu_deferred_forget(context);
-        result = call_alone(real.reset, device);
+    while ((is_passed_on = is_alone(device)) && !gpu_deferred_forget(primaries[device])) {
+        pthread_mutex_unlock(&lock);
+        gpu_gate_pause(GPU_CALLER);
+        pthread_mutex_lock(&lock);
     }
+    context = primaries[device];
+    if (is_passed_on)
+        result = call_alone(real.reset, device);
     pthread_mutex_unlock(&lock);
     if (is_passed_on) {
         gpu_streams_forget(context);

@@ -147,7 +147,7 @@ static uint64_t limit_now(void)
     if (atomic_load_explicit(&gpu_streams_n_waiting, memory_order_relaxed) > 0)
         return DEPENDENT_NS;
     return atomic_load_explicit(&gpu_n_callbacks, memory_order_relaxed) > 0 ||
-                   gpu_graph_launches_are_pending(GPU_DEVICES_ALL, GPU_LAUNCHES_ALL)
+                   gpu_graph_launches_are_pending(GPU_DEVICES_ALL)
                ? DEPENDENT_ON_OTHERS_NS
                : 0;
 }

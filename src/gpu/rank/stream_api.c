@@ -134,8 +134,8 @@ static inline bool launches_graph(const char *name)
             context = gpu_graph_launch_begin(LAUNCH_STREAM(twin), GPU_CALLER);            \
         gpu_submit_begin(GPU_CALLER);                                                     \
         result = real.r_##name arguments;                                                 \
-        if (is_noted && result == CUDA_SUCCESS)                                           \
-            gpu_graph_launch_note(LAUNCH_STREAM(twin), context);                          \
+        if (context)                                                                      \
+            gpu_graph_launch_end(LAUNCH_STREAM(twin), context, result == CUDA_SUCCESS);   \
         gpu_submit_end();                                                                 \
         while (allocates(#name) && result == CUDA_ERROR_OUT_OF_MEMORY &&                  \
                give_memory_back(&n_attempts, GPU_CALLER)) {                               \

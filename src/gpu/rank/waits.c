@@ -8,13 +8,9 @@
  */
 #include "gpu/rank/waits.h"
 
-#include <pthread.h>
-#include <time.h>
-
-#include "base/log.h"
 #include "gpu/copy/batch.h"
 #include "gpu/driver/gpu_upper.h"
-#include "gpu/rank/graph_launches.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/streams.h"
 
@@ -22,16 +18,6 @@
 #define PAUSE_PART 128
 #define PAUSE_MIN_NS 200
 #define PAUSE_MAX_NS 10000
-
-/* The pause between two looks at streams that the progress thread serves grows between these limits. After the third such a
- * wait is reported. */
-#define BESIDE_MIN_NS 5000
-#define BESIDE_MAX_NS 1000000
-#define LONG_NS 2000000000
-
-/* So long such a call keeps operations out of streams at a time, at first and at most. */
-#define CLOSED_MIN_NS 2000000
-#define CLOSED_MAX_NS 64000000
 
 /* Queries per turn of the PE. */
 #define QUESTIONS_PER_POLL 4
@@ -283,180 +269,15 @@ void gpu_wait_before_asking_again(const void *caller)
     gpu_wait_leave(entered);
 }
 
-/* The event is complete when all work of the context is done, also graphs whose nodes wait for a PE. */
-static bool record_all(CUcontext context, CUevent *event_out)
-{
-    CUstreamCaptureMode mode;
-    CUresult result;
-
-    if (!context || !gpu_stream_real.r_cuCtxRecordEvent ||
-        gpu_driver.cuEventCreate(event_out, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return false;
-    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    result = gpu_stream_real.r_cuCtxRecordEvent(context, *event_out);
-    (void)gpu_capture_set_mode(mode);
-    if (result != CUDA_SUCCESS)
-        gpu_driver.cuEventDestroy(*event_out);
-    return result == CUDA_SUCCESS;
-}
-
-int gpu_wait_device_of(CUcontext context)
-{
-    CUcontext before = NULL;
-    CUdevice device = GPU_DEVICES_ALL;
-    bool is_entered = context && context != gpu_context_current();
-
-    if (is_entered && gpu_context_enter(context, &before))
-        return GPU_DEVICES_ALL;
-    if (gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= GPU_DEVICES_MAX)
-        device = GPU_DEVICES_ALL;
-    if (is_entered)
-        gpu_context_leave(context, before);
-    return device;
-}
-
-static bool is_waited_for(int device, uint64_t mark)
-{
-    const _Atomic int *n_waiting = device < 0 ? &gpu_streams_n_waiting : &gpu_streams_n_waiting_on[device];
-
-    return atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device, mark);
-}
-
-/* Reports a wait that CUDA's call would not end, either, if the messages depend on it. Once. */
-static BASE_COLD void report_wait(void)
-{
-    static atomic_flag has_said = ATOMIC_FLAG_INIT;
-
-    if (!atomic_flag_test_and_set(&has_said))
-        base_log("a call that frees memory waits for streams that wait for messages: if a message depends on "
-                 "this call, the job hangs");
-}
-
-/* CUDA refuses the free, and does not wait: on a thread that runs a host function, or after an error of the GPU. */
-static bool is_refused(void)
-{
-    CUevent event;
-
-    if (gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return true;
-    gpu_driver.cuEventDestroy(event);
-    return false;
-}
-
-/* Threads that are in calls that free memory, or keep operations out before; threads that add operations to streams. */
-static _Atomic int n_freeing, n_adding;
-static _Atomic bool is_kept_out; /* a thread wants to add an operation */
-
-bool gpu_wait_add_begin(void)
-{
-    if (gpu_streams_n_ranks != 1)
-        return true;
-    atomic_fetch_add(&n_adding, 1);
-    if (BASE_LIKELY(atomic_load(&n_freeing) == 0))
-        return true;
-    atomic_fetch_sub(&n_adding, 1);
-    atomic_store_explicit(&is_kept_out, true, memory_order_relaxed);
-    return false;
-}
-
-void gpu_wait_add_end(void)
-{
-    if (gpu_streams_n_ranks == 1)
-        atomic_fetch_sub(&n_adding, 1);
-}
-
-static bool is_busy(int device, uint64_t mark)
-{
-    return atomic_load(&n_adding) > 0 || is_waited_for(device, mark);
-}
-
-/* Keeps operations out for a while, and lets them in for as long, each time for longer, until none is left while they are kept
- * out: a thread may add them without end, and a message may depend on the next one. One thread at a time. */
-static void wait_beside(int device, uint64_t mark)
-{
-    uint64_t since_ns = ult_now_ns(), now_ns = since_ns, span_ns = CLOSED_MIN_NS, until_ns = now_ns + span_ns;
-    long pause_ns = BESIDE_MIN_NS;
-    bool is_closed = true;
-
-    for (;;) {
-        bool is_over = !is_busy(device, mark);
-        if (is_over && is_closed)
-            return;
-        if (is_over || now_ns >= until_ns) {
-            if (!is_closed && span_ns < CLOSED_MAX_NS)
-                span_ns *= 2;
-            is_closed = !is_closed;
-            atomic_fetch_add(&n_freeing, is_closed ? 1 : -1);
-            until_ns = now_ns + span_ns;
-            continue;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
-        if (pause_ns < BESIDE_MAX_NS)
-            pause_ns *= 2;
-        now_ns = ult_now_ns();
-        if (now_ns - since_ns > LONG_NS)
-            report_wait();
-    }
-}
-
-bool gpu_wait_beside_begin(int device)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const struct ult *self = ult_self();
-    uint64_t mark;
-
-    if (gpu_streams_n_ranks != 1 || !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) ||
-        (self && ult_has_pe(self)))
-        return false;
-    mark = gpu_graph_launches_mark();
-    if (atomic_exchange(&is_kept_out, false)) /* many frees in a row let it in */
-        nanosleep(&(struct timespec){.tv_nsec = BESIDE_MIN_NS}, NULL);
-    atomic_fetch_add(&n_freeing, 1);
-    if (!is_busy(device, mark))
-        return true;
-    atomic_fetch_sub(&n_freeing, 1);
-    if (is_refused())
-        return false;
-    pthread_mutex_lock(&lock);
-    atomic_fetch_add(&n_freeing, 1);
-    wait_beside(device, mark);
-    pthread_mutex_unlock(&lock);
-    return true;
-}
-
-void gpu_wait_beside_end(bool has_begun)
-{
-    if (has_begun)
-        atomic_fetch_sub(&n_freeing, 1);
-}
-
-bool gpu_wait_for_points_begin(CUcontext context, const void *caller)
-{
-    uint64_t mark;
-    int device;
-
-    if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
-        return gpu_wait_beside_begin(gpu_wait_device_of(context));
-    device = gpu_wait_device_of(context);
-    mark = gpu_graph_launches_mark();
-    for (;;) {
-        atomic_fetch_add(&n_freeing, 1);
-        if (!is_busy(device, mark))
-            return true;
-        atomic_fetch_sub(&n_freeing, 1);
-        gpu_wait_before_asking_again(caller);
-    }
-}
-
 void gpu_wait_for_all(CUcontext context, const void *caller)
 {
     CUevent event;
 
     if (BASE_LIKELY(!gpu_waits_are_of_all_code) || !gpu_wait_may_lend_pe(caller))
         return;
-    if (record_all(context ? context : gpu_context_current(), &event)) {
+    if (gpu_gate_record_all(context ? context : gpu_context_current(), &event)) {
         gpu_wait_for_mark(event, caller);
         gpu_driver.cuEventDestroy(event);
     }
-    gpu_wait_beside_end(gpu_wait_for_points_begin(context, caller));
+    gpu_gate_open(gpu_gate_close(context, caller));
 }

@@ -73,25 +73,6 @@ void gpu_wait_for_special(CUstream stream, bool is_per_thread, const void *calle
  * program will query again. May switch. */
 void gpu_wait_before_asking_again(const void *caller);
 
-/* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
-int gpu_wait_device_of(CUcontext context);
-
-/* Called around a call of the driver that frees memory, which waits for the GPU and keeps launches of other threads out meanwhile
- * (seen on an H200, driver 580): in a process with one rank whose PE another thread serves, waits until no stream of the
- * device (GPU_DEVICES_ALL: of any) waits for the PE, and launches of graphs that may are over, those so far; until the end
- * other threads add no operation. Does nothing in calls of MPI, and if CUDA refuses the call. Any thread; blocks it. */
-bool gpu_wait_beside_begin(int device);
-void gpu_wait_beside_end(bool has_begun);
-
-/* Called around the adding of operations for which a stream waits. False: not now, because another thread frees memory. */
-bool gpu_wait_add_begin(void) BASE_MUST_CHECK;
-void gpu_wait_add_end(void);
-
-/* Called before a call of the driver that waits for the GPU of a context (NULL: the current one): in a process with one rank,
- * lets the PE make progress until no stream there waits for it, and launches of graphs that may are over, those so far; or
- * does gpu_wait_beside_begin. Other threads add no operation until gpu_wait_beside_end. May switch. */
-bool gpu_wait_for_points_begin(CUcontext context, const void *caller) BASE_MUST_CHECK;
-
 /* Called before a call of the driver that waits for all work of a context (NULL: the current one): in a process with one
  * rank, lets the PE make progress until that is done, graphs included. Ends captures, as such a call does. May switch. */
 void gpu_wait_for_all(CUcontext context, const void *caller);

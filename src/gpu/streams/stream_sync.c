@@ -22,6 +22,7 @@
 #include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
 #include "gpu/rank/drain.h"
+#include "gpu/rank/free_gate.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/kept.h"
 #include "gpu/rank/repeats.h"
@@ -272,15 +273,16 @@ static BASE_COLD void add_late_from_poll(struct gpu_sync *sync)
 /* Finds the stream that the program means, and makes it wait in the order that CUDA gives its work. */
 int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *before_out)
 {
+    bool is_kept_out = false;
     int error;
 
-    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false) || !gpu_wait_add_begin()))
+    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false) || !gpu_gate_enter(&is_kept_out)))
         ult_yield();
     gpu_submit_begin_in_mpi(sync->context);
     error = gpu_context_enter(sync->context, before_out);
     if (error) {
         gpu_submit_end();
-        gpu_wait_add_end();
+        gpu_gate_leave();
         return error;
     }
     gpu_repeats_break();
@@ -299,7 +301,7 @@ void gpu_sync_end(struct gpu_sync *sync, const struct gpu_call *call, CUcontext 
     gpu_call_end(call);
     gpu_context_leave(sync->context, before);
     gpu_submit_end();
-    gpu_wait_add_end();
+    gpu_gate_leave();
 }
 
 int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,

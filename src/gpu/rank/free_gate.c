@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * free_gate.c: see free_gate.h.
+ */
+#include "gpu/rank/free_gate.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "gpu/driver/driver.h"
+#include "gpu/driver/pe_state.h"
+#include "gpu/rank/graph_launches.h"
+#include "gpu/rank/stream_api.h"
+#include "gpu/rank/streams.h"
+#include "gpu/rank/waits.h"
+
+/* The pause of a thread that does not serve the PE; a closer's grows up to the second. */
+#define PAUSE_MIN_NS 20000
+#define PAUSE_MAX_NS 1000000
+
+/* After this time a closer's wait is reported. */
+#define LONG_NS 2000000000
+
+/* So long the gate is closed at a time, at first and at most. */
+#define CLOSED_MIN_NS 2000000
+#define CLOSED_MAX_NS 1024000000
+
+/* So long a closer lets adders in that are kept out. */
+#define ADDERS_NS 10000000
+
+_Atomic int gpu_gate_n_captures;
+
+static _Atomic int n_closed;                 /* closers that have closed the gate */
+static _Atomic int n_adding;                 /* adders inside */
+static _Atomic int n_kept_out;               /* adders that have come to a closed gate */
+static _Atomic unsigned n_tickets, n_served; /* of closers whose GPU was not quiet at once */
+
+/* A closer; on its stack. */
+struct closer {
+    CUcontext context; /* whose work may be behind other GPUs; NULL: unknown */
+    const void *caller;
+    int device;
+    bool may_lend;  /* the PE makes progress during its pauses */
+    bool has_event; /* recorded when the gate was closed last */
+    CUevent event;
+};
+
+/* ---- Adders ---- */
+
+bool gpu_gate_enter(bool *is_kept_out)
+{
+    if (gpu_streams_n_ranks != 1)
+        return true;
+    atomic_fetch_add(&n_adding, 1);
+    if (BASE_LIKELY(atomic_load(&n_closed) == 0)) {
+        if (BASE_UNLIKELY(*is_kept_out))
+            atomic_fetch_sub(&n_kept_out, 1);
+        return true;
+    }
+    atomic_fetch_sub(&n_adding, 1);
+    if (!*is_kept_out)
+        atomic_fetch_add(&n_kept_out, 1);
+    *is_kept_out = true;
+    return false;
+}
+
+void gpu_gate_leave(void)
+{
+    if (gpu_streams_n_ranks == 1)
+        atomic_fetch_sub(&n_adding, 1);
+}
+
+/* Not a point where the thread is cancelled: it would leave the gate closed. */
+static void sleep_for(long ns)
+{
+    int before;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+    pthread_setcancelstate(before, NULL);
+}
+
+void gpu_gate_pause(const void *caller)
+{
+    if (gpu_wait_may_lend_pe(caller))
+        gpu_wait_before_asking_again(caller);
+    else
+        sleep_for(PAUSE_MIN_NS);
+}
+
+/* ---- What a GPU waits for ---- */
+
+int gpu_gate_device_of(CUcontext context)
+{
+    CUcontext before = NULL;
+    CUdevice device = GPU_DEVICES_ALL;
+    bool is_entered = context && context != gpu_context_current();
+
+    if (is_entered && gpu_context_enter(context, &before))
+        return GPU_DEVICES_ALL;
+    if (gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= GPU_DEVICES_MAX)
+        device = GPU_DEVICES_ALL;
+    if (is_entered)
+        gpu_context_leave(context, before);
+    return device;
+}
+
+/* The context is current. */
+static bool record(CUcontext context, CUevent *event_out)
+{
+    CUstreamCaptureMode mode;
+    CUresult result;
+
+    if (gpu_driver.cuEventCreate(event_out, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    mode = gpu_capture_set_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    result = gpu_stream_real.r_cuCtxRecordEvent(context, *event_out);
+    (void)gpu_capture_set_mode(mode);
+    if (result != CUDA_SUCCESS)
+        gpu_driver.cuEventDestroy(*event_out);
+    return result == CUDA_SUCCESS;
+}
+
+bool gpu_gate_record_all(CUcontext context, CUevent *event_out)
+{
+    CUcontext before;
+    bool is_recorded;
+
+    if (!context || !gpu_stream_real.r_cuCtxRecordEvent || gpu_context_enter(context, &before))
+        return false;
+    is_recorded = record(context, event_out);
+    gpu_context_leave(context, before);
+    return is_recorded;
+}
+
+static bool is_waited_for(int device)
+{
+    const _Atomic int *n_waiting = device < 0 ? &gpu_streams_n_waiting : &gpu_streams_n_waiting_on[device];
+
+    return atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device);
+}
+
+bool gpu_gate_is_needed(void)
+{
+    return gpu_streams_n_ranks == 1 &&
+           atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) &&
+           is_waited_for(GPU_DEVICES_ALL);
+}
+
+/* In the context, because a query in a broken one does not tell. */
+static bool is_over(CUcontext context, CUevent event)
+{
+    CUcontext before;
+    CUresult result;
+
+    if (gpu_context_enter(context, &before))
+        return true;
+    result = gpu_driver.cuEventQuery(event);
+    gpu_context_leave(context, before);
+    return result != CUDA_ERROR_NOT_READY;
+}
+
+/* No stream of the closer's GPU waits for the PE, and the gate is closed. Other GPUs' streams may. */
+static bool is_behind_others(struct closer *closer)
+{
+    if (!closer->context || closer->device < 0 || !is_waited_for(GPU_DEVICES_ALL))
+        return false;
+    if (!closer->has_event)
+        closer->has_event =
+            atomic_load(&gpu_gate_n_captures) == 0 && gpu_gate_record_all(closer->context, &closer->event);
+    return closer->has_event && !is_over(closer->context, closer->event);
+}
+
+static bool is_quiet(struct closer *closer)
+{
+    return atomic_load(&n_adding) == 0 && !is_waited_for(closer->device) && !is_behind_others(closer);
+}
+
+/* ---- Closers ---- */
+
+static void close_gate(void)
+{
+    atomic_fetch_add(&n_closed, 1);
+}
+
+static void drop_event(struct closer *closer)
+{
+    if (closer->has_event)
+        gpu_driver.cuEventDestroy(closer->event);
+    closer->has_event = false;
+}
+
+static bool try_once(struct closer *closer)
+{
+    bool is_so;
+
+    close_gate();
+    is_so = is_quiet(closer);
+    drop_event(closer);
+    if (!is_so)
+        atomic_fetch_sub(&n_closed, 1);
+    return is_so;
+}
+
+/* Reports a wait that CUDA's call would not end, either, if the messages depend on it. Once. */
+static BASE_COLD void report_wait(void)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&has_said))
+        base_log("a call that frees memory waits for streams that wait for messages: if a message depends on "
+                 "this call, the job hangs");
+}
+
+/* CUDA refuses the call, and does not wait: on a thread that runs a host function, or after an error of the GPU. */
+static bool is_refused(void)
+{
+    CUevent event;
+
+    if (gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return true;
+    gpu_driver.cuEventDestroy(event);
+    return false;
+}
+
+static void pause_closer(const struct closer *closer, long *pause_ns)
+{
+    if (closer->may_lend) {
+        gpu_wait_before_asking_again(closer->caller);
+        return;
+    }
+    sleep_for(*pause_ns);
+    if (*pause_ns < PAUSE_MAX_NS)
+        *pause_ns *= 2;
+}
+
+static void let_adders_in(const struct closer *closer)
+{
+    long pause_ns = PAUSE_MIN_NS;
+    uint64_t since_ns;
+
+    if (BASE_LIKELY(atomic_load(&n_kept_out) == 0))
+        return;
+    since_ns = ult_now_ns();
+    while (atomic_load(&n_kept_out) > 0 && ult_now_ns() - since_ns < ADDERS_NS)
+        pause_closer(closer, &pause_ns);
+}
+
+/* True while the gate is open if it may be closed again before its time: the GPU has become quiet, with what was behind other
+ * GPUs. */
+static bool is_early(const struct closer *closer)
+{
+    return atomic_load(&n_kept_out) == 0 && atomic_load(&n_adding) == 0 && !is_waited_for(closer->device) &&
+           (!closer->has_event || is_over(closer->context, closer->event));
+}
+
+/* It is the closer's turn. */
+static void close_by_turns(struct closer *closer)
+{
+    uint64_t since_ns = ult_now_ns(), now_ns = since_ns, span_ns = CLOSED_MIN_NS, until_ns = now_ns + span_ns;
+    long pause_ns = PAUSE_MIN_NS;
+    bool is_closed = true;
+
+    close_gate();
+    while (!is_closed || !is_quiet(closer)) {
+        pause_closer(closer, &pause_ns);
+        now_ns = ult_now_ns();
+        if (!closer->may_lend && now_ns - since_ns > LONG_NS)
+            report_wait();
+        if (now_ns < until_ns && (is_closed || !is_early(closer)))
+            continue;
+        if (is_closed) {
+            atomic_fetch_sub(&n_closed, 1);
+        } else {
+            drop_event(closer); /* work was added since */
+            close_gate();
+            span_ns = now_ns >= until_ns && span_ns < CLOSED_MAX_NS ? 2 * span_ns : span_ns;
+            pause_ns = PAUSE_MIN_NS;
+        }
+        is_closed = !is_closed;
+        until_ns = now_ns + span_ns;
+    }
+    drop_event(closer);
+}
+
+static bool close_for(struct closer *closer)
+{
+    long pause_ns = PAUSE_MIN_NS;
+    unsigned ticket;
+
+    let_adders_in(closer);
+    if (try_once(closer))
+        return true;
+    if (is_refused())
+        return false;
+    ticket = atomic_fetch_add(&n_tickets, 1);
+    while (atomic_load(&n_served) != ticket) {
+        pause_closer(closer, &pause_ns);
+        if (pause_ns > PAUSE_MAX_NS / 8)
+            pause_ns = PAUSE_MIN_NS;
+    }
+    close_by_turns(closer);
+    atomic_fetch_add(&n_served, 1);
+    return true;
+}
+
+static bool is_of_use(void)
+{
+    return gpu_streams_n_ranks == 1 && atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
+}
+
+/* In a call of MPI that may not switch, the progress thread waits for the PE. */
+static bool is_in_mpi(void)
+{
+    const struct ult *self = ult_self();
+
+    return self && ult_has_pe(self);
+}
+
+bool gpu_gate_close(CUcontext context, const void *caller)
+{
+    struct closer closer = {.caller = caller};
+
+    if (BASE_LIKELY(!is_of_use()))
+        return false;
+    closer.may_lend = gpu_wait_may_lend_pe(caller);
+    if (!closer.may_lend && is_in_mpi())
+        return false;
+    closer.device = gpu_gate_device_of(context);
+    closer.context = context ? context : gpu_context_current();
+    return close_for(&closer);
+}
+
+bool gpu_gate_close_device(int device)
+{
+    return is_of_use() && !is_in_mpi() && close_for(&(struct closer){.device = device});
+}
+
+bool gpu_gate_try(CUcontext context)
+{
+    struct closer closer = {.device = gpu_gate_device_of(context), .context = context};
+
+    return try_once(&closer);
+}
+
+void gpu_gate_open(bool was_closed)
+{
+    if (was_closed)
+        atomic_fetch_sub(&n_closed, 1);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * In a process with one rank, frees and operations of streams let each other go on (src/gpu/rank/free_gate.h): many threads that free
+ * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
+ * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
+ * another GPU; MPI_Free_mem while a stream waits for a message that is sent afterwards; and a context that the program destroys
+ * while memory of the library there is given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked
+ * with them (free_gate_linked.c).
+ */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "mtest.h"
+
+#define N 3000
+#define N_BYTES (N * sizeof(unsigned))
+#define FREES 200
+#define OWN_FREES 50
+#define ADDS 400
+#define THREADS 8
+#define IN_FLIGHT 8
+#define CONTEXTS 300
+#define PAGE 4096
+
+static void *driver;
+static CUcontext context;
+static CUstream cuda;
+static MPIX_Stream stream;
+static MPI_Comm comm;
+static CUdeviceptr from, to;
+static atomic_bool is_done, has_ended;
+static atomic_int n_added;
+
+/* cuda.h's macros give the names of the current versions. */
+#define AS_TEXT(name) AS_TEXT_2(name)
+#define AS_TEXT_2(name) #name
+#ifdef IS_LINKED
+#define CALL(name) name
+#else
+#define CALL(name) ((__typeof__(&name))dlsym(driver, AS_TEXT(name)))
+#endif
+#define CU(call) MTEST_CHECK((call) == CUDA_SUCCESS, "%s", #call)
+
+/* Runtimes look waits up at once. */
+static void open_driver(void)
+{
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver)
+        mtest_skip("there is no driver here");
+#ifndef IS_LINKED
+    MTEST_CHECK(CALL(cuStreamSynchronize) && CALL(cuCtxSynchronize), "the driver has no waits");
+#endif
+    if (CALL(cuInit)(0) != CUDA_SUCCESS)
+        mtest_skip("there is no GPU here");
+}
+
+/* A stream of the current context. */
+static void begin(void)
+{
+    MPI_Info info;
+
+    CU(CALL(cuStreamCreate)(&cuda, CU_STREAM_NON_BLOCKING));
+    CU(CALL(cuMemAlloc)(&from, N_BYTES));
+    CU(CALL(cuMemAlloc)(&to, N_BYTES));
+    MTEST_OK(MPI_Info_create(&info));
+    MTEST_OK(MPI_Info_set(info, "type", "cudaStream_t"));
+    MTEST_OK(MPIX_Info_set_hex(info, "value", &cuda, sizeof cuda));
+    MTEST_OK(MPIX_Stream_create(info, &stream));
+    MTEST_OK(MPI_Info_free(&info));
+    MTEST_OK(MPIX_Stream_comm_create(MPI_COMM_SELF, stream, &comm));
+}
+
+static void end(void)
+{
+    MTEST_OK(MPI_Comm_free(&comm));
+    MTEST_OK(MPIX_Stream_free(&stream));
+    CU(CALL(cuMemFree)(from));
+    CU(CALL(cuMemFree)(to));
+    CU(CALL(cuStreamDestroy)(cuda));
+}
+
+static void add(void)
+{
+    MTEST_OK(MPIX_Allreduce_enqueue((void *)from, (void *)to, N, MPI_UNSIGNED, MPI_SUM, comm));
+}
+
+static void free_once(void)
+{
+    CUdeviceptr memory;
+
+    CU(CALL(cuMemAlloc)(&memory, PAGE));
+    CU(CALL(cuMemFree)(memory));
+}
+
+static void unregister_once(void)
+{
+    static char page[PAGE] __attribute__((aligned(PAGE)));
+
+    CU(CALL(cuMemHostRegister)(page, PAGE, 0));
+    CU(CALL(cuMemHostUnregister)(page));
+}
+
+/* ---- Threads that free ---- */
+
+static void *free_until_done(void *unused)
+{
+    CU(CALL(cuCtxSetCurrent)(context));
+    while (!is_done)
+        free_once();
+    return unused;
+}
+
+static void add_beside_many(void)
+{
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        MTEST_CHECK(pthread_create(&threads[i], NULL, free_until_done, NULL) == 0, "a thread");
+    for (int i = 0; i < ADDS; i++) {
+        add();
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+    is_done = true;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void *repeat(void *function)
+{
+    CU(CALL(cuCtxSetCurrent)(context));
+    for (int i = 0; i < FREES; i++)
+        (*(void (**)(void))function)();
+    is_done = true;
+    return NULL;
+}
+
+static void launch_beside(void (*function)(void))
+{
+    CUgraphExec exec;
+    CUgraph graph;
+    pthread_t thread;
+
+    CU(CALL(cuStreamBeginCapture)(cuda, CU_STREAM_CAPTURE_MODE_RELAXED));
+    add();
+    CU(CALL(cuStreamEndCapture)(cuda, &graph));
+    CU(CALL(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+    CU(CALL(cuGraphDestroy)(graph));
+    MTEST_CHECK(pthread_create(&thread, NULL, repeat, &function) == 0, "a thread");
+    while (!is_done) {
+        CU(CALL(cuGraphLaunch)(exec, cuda));
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+    pthread_join(thread, NULL);
+    CU(CALL(cuGraphExecDestroy)(exec));
+}
+
+/* ---- A thread that adds operations ---- */
+
+static void *add_until_done(void *unused)
+{
+    CUevent events[IN_FLIGHT];
+
+    CU(CALL(cuCtxSetCurrent)(context));
+    for (int i = 0; i < IN_FLIGHT; i++)
+        CU(CALL(cuEventCreate)(&events[i], CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; !is_done; i = (i + 1) % IN_FLIGHT) {
+        CU(CALL(cuEventSynchronize)(events[i]));
+        add();
+        CU(CALL(cuEventRecord)(events[i], cuda));
+        n_added++;
+    }
+    CU(CALL(cuStreamSynchronize)(cuda));
+    has_ended = true;
+    return unused;
+}
+
+static void free_beside_adder(void)
+{
+    pthread_t thread;
+    int flag;
+
+    MTEST_CHECK(pthread_create(&thread, NULL, add_until_done, NULL) == 0, "a thread");
+    while (n_added < IN_FLIGHT)
+        sched_yield();
+    for (int i = 0; i < OWN_FREES; i++)
+        free_once();
+    is_done = true;
+    while (!has_ended) /* serves the thread's last operations */
+        MTEST_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE));
+    pthread_join(thread, NULL);
+}
+
+/* ---- One thread ---- */
+
+/* The stream waits for the PE, which serves it during the free. */
+static void free_behind_other_gpu(void)
+{
+    CUcontext other;
+    CUdeviceptr memory;
+    CUevent event;
+    CUstream behind;
+    MPI_Request request;
+    unsigned data[N] = {0};
+
+    CU(CALL(cuDevicePrimaryCtxRetain)(&other, 1));
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuMemAlloc)(&memory, PAGE));
+    CU(CALL(cuStreamCreate)(&behind, CU_STREAM_NON_BLOCKING));
+    CU(CALL(cuCtxSetCurrent)(context));
+    CU(CALL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    MTEST_OK(MPI_Isend(data, N, MPI_UNSIGNED, 0, 0, comm, &request));
+    MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
+    CU(CALL(cuEventRecord)(event, cuda));
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuStreamWaitEvent)(behind, event, 0));
+    CU(CALL(cuMemFree)(memory));
+    CU(CALL(cuStreamDestroy)(behind));
+    CU(CALL(cuCtxSetCurrent)(context));
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CU(CALL(cuStreamSynchronize)(cuda));
+    CU(CALL(cuEventDestroy)(event));
+}
+
+static void free_in_mpi(void)
+{
+    unsigned data[N] = {0};
+    MPI_Info info;
+    void *memory;
+
+    MTEST_OK(MPI_Info_create(&info));
+    MTEST_OK(MPI_Info_set(info, "mpi_memory_alloc_kinds", "cuda:device"));
+    for (int i = 0; i < 3; i++) {
+        MTEST_OK(MPI_Alloc_mem((MPI_Aint)N_BYTES, info, &memory));
+        MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
+        MTEST_OK(MPI_Free_mem(memory));
+        MTEST_OK(MPI_Send(data, N, MPI_UNSIGNED, 0, 0, comm));
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+    MTEST_OK(MPI_Info_free(&info));
+}
+
+/* The context ends at different times after the library has freed its memory there. */
+static void end_contexts(void)
+{
+    for (int i = 0; i < CONTEXTS; i++) {
+        CUcontext own;
+        CU(CALL(cuCtxCreate)(&own, NULL, 0, 0));
+        begin();
+        add();
+        CU(CALL(cuStreamSynchronize)(cuda));
+        end();
+        nanosleep(&(struct timespec){.tv_nsec = i * 37 % 1500 * 1000}, NULL);
+        CU(CALL(cuCtxDestroy)(own));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    int n_devices = 0, provided;
+
+    MTEST_OK(MPI_Init_thread(&argc, &argv, strcmp(what, "own") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                             &provided));
+    mtest_learn_world(1);
+    open_driver();
+    if (strcmp(what, "contexts") == 0) {
+        end_contexts();
+        return mtest_end();
+    }
+    CU(CALL(cuDeviceGetCount)(&n_devices));
+    CU(CALL(cuDevicePrimaryCtxRetain)(&context, 0));
+    CU(CALL(cuCtxSetCurrent)(context));
+    begin();
+    add();
+    CU(CALL(cuStreamSynchronize)(cuda));
+    if (strcmp(what, "many") == 0)
+        add_beside_many();
+    else if (strcmp(what, "graph") == 0)
+        launch_beside(free_once);
+    else if (strcmp(what, "unregister") == 0)
+        launch_beside(unregister_once);
+    else if (strcmp(what, "own") == 0)
+        free_beside_adder();
+    else if (strcmp(what, "other") == 0 && n_devices > 1)
+        free_behind_other_gpu();
+    else if (strcmp(what, "memory") == 0)
+        free_in_mpi();
+    end();
+    return mtest_end();
+}
