@@ -20,12 +20,13 @@
 #define N 3000
 #define N_BYTES (N * sizeof(unsigned))
 #define FREES 200
-#define OWN_FREES 50
+#define OWN_FREES 3
 #define ADDS 400
-#define THREADS 8
-#define IN_FLIGHT 8
+#define THREADS 16
+#define IN_FLIGHT 32
 #define CONTEXTS 300
 #define PAGE 4096
+#define LARGE ((MPI_Aint)20 << 20)
 
 static void *driver;
 static CUcontext context;
@@ -226,20 +227,24 @@ static void free_behind_other_gpu(void)
     CU(CALL(cuEventDestroy)(event));
 }
 
+/* The memory is there again for an allocation of the program that needs it. */
 static void free_in_mpi(void)
 {
     unsigned data[N] = {0};
+    CUdeviceptr next;
     MPI_Info info;
     void *memory;
 
     MTEST_OK(MPI_Info_create(&info));
     MTEST_OK(MPI_Info_set(info, "mpi_memory_alloc_kinds", "cuda:device"));
     for (int i = 0; i < 3; i++) {
-        MTEST_OK(MPI_Alloc_mem((MPI_Aint)N_BYTES, info, &memory));
+        MTEST_OK(MPI_Alloc_mem(LARGE, info, &memory));
         MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
         MTEST_OK(MPI_Free_mem(memory));
         MTEST_OK(MPI_Send(data, N, MPI_UNSIGNED, 0, 0, comm));
         CU(CALL(cuStreamSynchronize)(cuda));
+        CU(CALL(cuMemAlloc)(&next, LARGE + PAGE));
+        CU(CALL(cuMemFree)(next));
     }
     MTEST_OK(MPI_Info_free(&info));
 }

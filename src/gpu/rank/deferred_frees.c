@@ -438,7 +438,8 @@ static void call_give_back(CUcontext context, bool is_wanted)
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
     bool is_closed = gpu_gate_close(context, NULL);
 
-    (void)gpu_offload_call(&offload, is_wanted);
+    if (is_closed || !gpu_gate_is_needed())
+        (void)gpu_offload_call(&offload, is_wanted);
     gpu_gate_open(is_closed);
 }
 

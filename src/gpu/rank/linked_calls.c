@@ -118,13 +118,13 @@ static void end_context(CUcontext context)
 
 static CUresult CUDAAPI destroy_context(CUcontext context)
 {
-    bool may_end = context && !gpu_rank_is_primary(context) && !gpu_context_is_gone(context);
+    bool may_end = context && !gpu_rank_is_primary(context), was_gone = gpu_context_is_gone(context);
     CUresult result;
 
     if (may_end)
         end_context(context);
     result = real_destroy(context);
-    if (may_end && result != CUDA_SUCCESS)
+    if (may_end && !was_gone && result != CUDA_SUCCESS)
         gpu_context_begins(context, true);
     return result;
 }
