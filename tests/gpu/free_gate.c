@@ -198,6 +198,19 @@ static void free_beside_adder(void)
 
 /* ---- One thread ---- */
 
+/* A free does not end a capture while another GPU waits. */
+static void free_during_capture(CUstream captured)
+{
+    CUdeviceptr memory;
+    CUgraph graph;
+
+    CU(CALL(cuMemAlloc)(&memory, PAGE));
+    CU(CALL(cuStreamBeginCapture)(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU(CALL(cuMemFree)(memory));
+    CU(CALL(cuStreamEndCapture)(captured, &graph));
+    CU(CALL(cuGraphDestroy)(graph));
+}
+
 /* The stream waits for the PE, which serves it during the free. */
 static void free_behind_other_gpu(void)
 {
@@ -218,6 +231,7 @@ static void free_behind_other_gpu(void)
     MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
     CU(CALL(cuEventRecord)(event, cuda));
     CU(CALL(cuCtxSetCurrent)(other));
+    free_during_capture(behind);
     CU(CALL(cuStreamWaitEvent)(behind, event, 0));
     CU(CALL(cuMemFree)(memory));
     CU(CALL(cuStreamDestroy)(behind));

@@ -133,9 +133,10 @@ static CUresult end(CUstream stream, CUgraph *graph_out, bool is_per_thread,
     CUresult result;
 
     if (!rank) {
-        was_captured = gpu_stream_is_captured(stream, NULL);
+        CUstream meant = is_per_thread && !stream ? CU_STREAM_PER_THREAD : stream;
+        was_captured = gpu_stream_is_captured(meant, NULL);
         result = function(stream, graph_out);
-        if (was_captured && !gpu_stream_is_captured(stream, NULL))
+        if (was_captured && !gpu_stream_is_captured(meant, NULL))
             atomic_fetch_sub(&gpu_gate_n_captures, 1);
         return result;
     }
