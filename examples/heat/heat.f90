@@ -46,6 +46,7 @@ program heat
   call MPI_Allreduce(sum(t(1:n, 1:n)), total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, grid)
   total = total / (ranks * n * n)
   if (is_rank_0) print '(3(i0,a),f8.6)', dims(1), ' x ', dims(2), ' ranks, ', steps, ' steps: heat per cell ', total
+  call MPI_Comm_free(grid)
   call MPI_Finalize()
 contains
   subroutine read_arguments()
