@@ -87,6 +87,10 @@ extern bool (*gpu_has_no_messages)(void);
  * each PE whose rank has such streams needs a progress thread. */
 extern bool gpu_needs_progress;
 
+/* The program starts a thread. In a process with one rank it may wait in CUDA for a stream that waits for the PE, while the rank's
+ * main thread waits for it in the C library: then this returns true, and a progress thread is needed. Any thread. */
+bool gpu_thread_begins(void);
+
 /* A query that the PE repeats until the driver answers it. Private to src/gpu/rank/waits.h. */
 struct gpu_question {
     struct gpu_question *next;

@@ -79,6 +79,11 @@ _Atomic int gpu_n_callbacks;
 bool (*gpu_has_no_messages)(void);
 bool gpu_needs_progress;
 
+bool gpu_thread_begins(void)
+{
+    return false;
+}
+
 void (*gpu_move_watcher)(const struct gpu_move *move, bool is_done, int error);
 void (*gpu_launch_watcher)(const void *function);
 void (*gpu_call_watcher)(const char *name);

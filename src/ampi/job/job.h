@@ -73,6 +73,9 @@ struct ult *ampi_thread_start_mpi(const char *call, const void *from);
  * PE. */
 void ampi_thread_start_progress(void);
 
+/* Called when the program starts a thread. Never switches. */
+void ampi_thread_begins(void);
+
 /* Find the library's own threads in a process with one rank: called before and after the calling thread becomes the rank. */
 void ampi_thread_count_before(void);
 void ampi_thread_count_after(void);

@@ -295,6 +295,22 @@ void ampi_thread_start_progress(void)
                    ult_pe_id(ult_self()->pe), strerror(error));
 }
 
+void ampi_thread_begins(void)
+{
+    struct ampi_rank *self = ampi_self();
+    bool must_enter;
+
+    ampi_gate_thread_begins();
+    if (!gpu_thread_begins() || !self || ult_self() != &self->ult)
+        return;
+    must_enter = !ult_has_pe(&self->ult);
+    if (must_enter)
+        ult_enter(&self->ult);
+    ampi_thread_start_progress();
+    if (must_enter)
+        ult_leave(&self->ult);
+}
+
 int MPIX_Start_progress_thread(MPIX_Stream stream)
 {
     static const char call[] = "MPIX_Start_progress_thread";
