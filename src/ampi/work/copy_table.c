@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
-* copy_table.c: see copy_table.h.
+ * copy_table.c: see copy_table.h.
  */
 #include "ampi/work/copy_table.h"
 
@@ -72,21 +72,50 @@ struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintp
     return entry;
 }
 
-void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entry *entry)
+/* Closes the gap of the entries first .. end - 1, which are gone. */
+static void close_gap(struct ampi_work_table *table, int first, int end)
 {
-    int i = ampi_work_table_find(table, entry->from);
+    memmove(&table->entries[first], &table->entries[end],
+            (size_t)(table->n - end) * sizeof(struct ampi_work_entry *));
+    memmove(&table->ends[first], &table->ends[end], (size_t)(table->n - end) * sizeof *table->ends);
+    table->n -= end - first;
+}
 
-    BASE_ASSERT(table->entries[i] == entry && entry->dirty.n == 0);
-    table->n--;
-    memmove(&table->entries[i], &table->entries[i + 1],
-            (size_t)(table->n - i) * sizeof(struct ampi_work_entry *));
-    memmove(&table->ends[i], &table->ends[i + 1], (size_t)(table->n - i) * sizeof *table->ends);
+static void release(struct ampi_work_table *table, struct ampi_work_entry *entry)
+{
+    BASE_ASSERT(entry->dirty.n == 0);
     table->n_removed++;
     if (entry->block_bytes > 0)
         gpu_worker_give(table->worker, entry->block, entry->block_bytes);
     ampi_ranges_free(&entry->valid);
     ampi_ranges_free(&entry->dirty);
     free(entry);
+}
+
+void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entry *entry)
+{
+    int i = ampi_work_table_find(table, entry->from);
+
+    BASE_ASSERT(table->entries[i] == entry);
+    release(table, entry);
+    close_gap(table, i, i + 1);
+}
+
+void ampi_work_table_remove_empty(struct ampi_work_table *table, uintptr_t from, uintptr_t to)
+{
+    int i = ampi_work_table_find(table, from), kept = i;
+
+    for (; i < table->n && table->entries[i]->from < to; i++) {
+        struct ampi_work_entry *entry = table->entries[i];
+        if (entry->valid.n == 0 && ampi_work_entry_is_idle(table, entry)) {
+            release(table, entry);
+            continue;
+        }
+        table->entries[kept] = entry;
+        table->ends[kept++] = entry->to;
+    }
+    if (kept < i)
+        close_gap(table, kept, i);
 }
 
 bool ampi_work_entry_is_idle(const struct ampi_work_table *table, const struct ampi_work_entry *entry)

@@ -52,6 +52,9 @@ struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintp
 /* Removes an entry (invariant 3). */
 void ampi_work_table_remove(struct ampi_work_table *table, struct ampi_work_entry *entry);
 
+/* Removes the entries that overlap [from, to), have no valid byte and may be removed. One move of the later ones. */
+void ampi_work_table_remove_empty(struct ampi_work_table *table, uintptr_t from, uintptr_t to);
+
 /* True if nothing prevents the removal of the entry but dirty bytes. */
 bool ampi_work_entry_is_idle(const struct ampi_work_table *table, const struct ampi_work_entry *entry);
 

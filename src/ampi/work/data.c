@@ -87,11 +87,13 @@ void ampi_work_data_arrived(struct ampi_work_device *device)
 /* True if bytes of the rows are on their way to the host's memory. */
 static bool is_draining(const struct ampi_work_device *device, const struct ampi_rows *rows)
 {
+    uintptr_t end = ampi_rows_end(rows);
+
     for (int i = 0; i < device->n_drains; i++) {
         const struct ampi_work_drain *drain = &device->drains[i];
         struct ampi_rows part = {
             .from = drain->to, .row_bytes = drain->n_bytes, .n = 1, .stride = drain->n_bytes};
-        if (ampi_rows_overlap(&part, rows))
+        if (drain->to < end && rows->from < drain->to + drain->n_bytes && ampi_rows_overlap(&part, rows))
             return true;
     }
     return false;
@@ -144,18 +146,15 @@ bool ampi_work_data_is_read(void)
 
 /* ---- Dropping ---- */
 
+/* Entries stay, even empty ones: the next request that reads the bytes finds its place on the GPU. They are the first to go if the GPU is full. */
 static void drop_from(struct ampi_work_device *device, const struct ampi_rows *rows)
 {
-    int i = ampi_work_table_find(&device->table, rows->from);
-
-    while (i < device->table.n && device->table.entries[i]->from < ampi_rows_end(rows)) {
+    for (int i = ampi_work_table_find(&device->table, rows->from);
+         i < device->table.n && device->table.entries[i]->from < ampi_rows_end(rows); i++) {
         struct ampi_work_entry *entry = device->table.entries[i];
         ampi_ranges_remove_rows(&entry->valid, rows);
         ampi_ranges_remove_rows(&entry->dirty, rows);
-        if (entry->valid.n == 0 && ampi_work_entry_is_idle(&device->table, entry))
-            ampi_work_table_remove(&device->table, entry);
-        else
-            i++;
+        entry->last_use = entry->valid.n == 0 ? 0 : entry->last_use;
     }
 }
 
@@ -166,6 +165,16 @@ void ampi_work_data_drop(const struct ampi_rows *rows)
     for (int i = 0; i < engine->n_devices; i++)
         if (engine->devices[i])
             drop_from(engine->devices[i], rows);
+}
+
+void ampi_work_data_forget(const struct ampi_rows *rows)
+{
+    struct ampi_work_engine *engine = &ampi_work_engine;
+
+    ampi_work_data_drop(rows);
+    for (int i = 0; i < engine->n_devices; i++)
+        if (engine->devices[i])
+            ampi_work_table_remove_empty(&engine->devices[i]->table, rows->from, ampi_rows_end(rows));
 }
 
 /* ---- Making room ---- */
@@ -244,8 +253,10 @@ static enum ampi_work_result join(struct ampi_work_device *device, struct ampi_r
 
     for (; end < table->n && table->entries[end]->from < range->to; end++) {
         struct ampi_work_entry *entry = table->entries[end];
-        all.from = entry->from < all.from ? entry->from : all.from;
-        all.to = entry->to > all.to ? entry->to : all.to;
+        if (entry->valid.n > 0 || entry->block_bytes == 0) {
+            all.from = entry->from < all.from ? entry->from : all.from;
+            all.to = entry->to > all.to ? entry->to : all.to;
+        }
         if (entry->n_users == 0)
             drain(device, entry, entry->from, entry->to);
         is_ready &= entry->dirty.n == 0 && ampi_work_entry_is_idle(table, entry);
@@ -254,7 +265,8 @@ static enum ampi_work_result join(struct ampi_work_device *device, struct ampi_r
         return AMPI_WORK_WAIT;
     for (; end > first; end--)
         ampi_work_table_remove(table, table->entries[end - 1]);
-    if (all.to - all.from <= gpu_worker_capacity(device->worker) / 2)
+    if (all.to - all.from > range->to - range->from && /* the driver takes its time to say what is free */
+        all.to - all.from <= gpu_worker_capacity(device->worker) / 2)
         *range = all;
     return AMPI_WORK_READY;
 }

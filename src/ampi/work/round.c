@@ -47,7 +47,7 @@ static bool do_data(struct ampi_work_engine *engine, struct ampi_work *work)
         return true;
     }
     if (work->what == AMPI_WORK_DROP)
-        ampi_work_data_drop(rows);
+        ampi_work_data_forget(rows);
     if (!ampi_work_data_settle(rows))
         return false;
     if (work->what == AMPI_WORK_RECEIVE)

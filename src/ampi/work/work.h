@@ -283,6 +283,9 @@ bool ampi_work_data_is_read(void);
 /* Drops the GPUs' copies of the bytes. */
 void ampi_work_data_drop(const struct ampi_rows *rows);
 
+/* The same, and the program may free the host's memory: their places on the GPUs become free, too. */
+void ampi_work_data_forget(const struct ampi_rows *rows);
+
 /* Ends the round's steps of data from and to the GPU. */
 int ampi_work_data_flush(struct ampi_work_device *device) BASE_MUST_CHECK;
 
