@@ -44,16 +44,22 @@ static inline void wtest_init(int *argc, char ***argv)
     gtest_init();
 }
 
-/* For the current GPU. */
-static inline void wtest_register(const char *name, AMPI_GPU_Work_cpu_fn *cpu, AMPI_GPU_Work *work)
+/* For the current GPU; run: what a launch does. */
+static inline void wtest_register_as(void (*run)(const void *args), const char *name,
+                                     AMPI_GPU_Work_cpu_fn *cpu, AMPI_GPU_Work *work)
 {
     CUfunction kernel;
     CUmodule module;
 
-    fakecuda_add_kernel_of("wm_run_launch", run_launch, sizeof(struct HEDDLE_Work_launch));
+    fakecuda_add_kernel_of("wm_run_launch", run, sizeof(struct HEDDLE_Work_launch));
     GTEST_CU(cuModuleLoadData(&module, "work"));
     GTEST_CU(cuModuleGetFunction(&kernel, module, "wm_run_launch"));
     MTEST_OK(AMPI_GPU_Work_register(name, (void *)kernel, 32, sizeof(struct wm_task), cpu, work));
+}
+
+static inline void wtest_register(const char *name, AMPI_GPU_Work_cpu_fn *cpu, AMPI_GPU_Work *work)
+{
+    wtest_register_as(run_launch, name, cpu, work);
 }
 
 #endif

@@ -5,8 +5,9 @@
  * The CPU's function runs as an errand on a ULT of the rank that has submitted the request, with the rank's copy of the program and its thread-local
  * variables, when that ULT blocks: so while the PE would otherwise idle.
  *
- * With +work both a request goes to the CPU if its PE idles, and the CPU is estimated to be done before the GPU would be: with what each has to do before,
- * and the data that would have to move (choice.c).
+ * With +work both the policy (policy.h) says which way requests go. Where each goes to where it ends first, the CPU takes it if its PE idles, and is
+ * estimated to be done before the GPU would be: with what each has to do before, and the data that would have to move (choice.c). Where all go to GPUs, the
+ * CPU does a few, in 1 part in TRIAL_SHARE of the time, so that the policy knows the CPU's speed.
  */
 #include "ampi/work/work.h"
 
@@ -15,6 +16,10 @@
 
 #define WEIGHT 0.25           /* of a new measurement in a running average */
 #define UNKNOWN_BLOCK_NS 200. /* until the first measurement */
+#define TRIALS 3              /* of a kind and size: the first may find its data in no cache */
+#define TRIAL_AFTER_NS 50e6   /* a program that ends before is not worth one */
+#define TRIAL_SHARE 50
+#define UNIT_BETTER 0.9 /* a unit that changes by less stays */
 
 enum ampi_work_mode ampi_work_mode;
 
@@ -43,11 +48,9 @@ void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch 
 
 /* ---- The choice ---- */
 
-/* An estimate of a request on a CPU, from the nearest size that was measured. 0: none was. */
-static double cpu_ns_of(const struct ampi_work *work)
+/* A value of the class, from the nearest one that was measured. 0: none was. */
+static double nearest(const double *measured, int class)
 {
-    const double *measured = work->kind->cpu_ns;
-    int class = class_of(work);
 
     for (int distance = 0; distance < AMPI_WORK_SIZES; distance++) {
         if (class - distance >= 0 && measured[class - distance] > 0)
@@ -56,6 +59,16 @@ static double cpu_ns_of(const struct ampi_work *work)
             return measured[class + distance] / (double)(UINT64_C(1) << distance);
     }
     return 0;
+}
+
+static double cpu_ns_of(const struct ampi_work *work)
+{
+    return nearest(work->kind->cpu_ns, class_of(work));
+}
+
+static double unit_ns_of(const struct ampi_work *work)
+{
+    return nearest(work->kind->unit_ns, class_of(work));
 }
 
 /* Adds up what would have to move. */
@@ -94,11 +107,21 @@ double ampi_work_launched_ns(const struct ampi_work_device *device)
     return sum > 0 ? sum : 0;
 }
 
+/* The GPUs' time for what they have to do: as kernels, and as the ranks have seen it. */
+static double gpu_queue_ns(const struct ampi_work_device *device, const struct ampi_work *work)
+{
+    const struct ampi_work_engine *engine = &ampi_work_engine;
+    double kernels_ns = device->launched_ns + device->pending_ns, speed = engine->policy.speed[AMPI_WORK_WAY_GPU];
+    double seen_ns = speed > 0 ? (engine->n_active - engine->n_on_cpu) * unit_ns_of(work) / speed : 0;
+
+    return kernels_ns > seen_ns ? kernels_ns : seen_ns;
+}
+
 static bool ends_first(struct ampi_work_device *device, const struct ampi_work *work)
 {
     double own_ns = work->n_blocks * ampi_work_block_ns(work->kind);
     struct ampi_work_situation situation = {
-        .gpu_queue_ns = device->launched_ns + device->pending_ns,
+        .gpu_queue_ns = gpu_queue_ns(device, work),
         .cpu_queue_ns = work->pe->errands_ns,
         .cpu_ns = cpu_ns_of(work),
         .is_gpu_busy = device->n_batches > 0,
@@ -119,6 +142,17 @@ static bool ends_first(struct ampi_work_device *device, const struct ampi_work *
     return true;
 }
 
+static bool is_trial_due(const struct ampi_work *work)
+{
+    const struct ampi_work_engine *engine = &ampi_work_engine;
+    double passed_ns;
+
+    if (work->kind->n_trials[class_of(work)] >= TRIALS || engine->on_cpu)
+        return false;
+    passed_ns = (double)(ult_now_ns() - engine->began_ns);
+    return passed_ns >= TRIAL_AFTER_NS && passed_ns >= TRIAL_SHARE * engine->trials_ns;
+}
+
 bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_work *work, bool is_idle)
 {
     if (!work->cpu || ampi_work_mode == AMPI_WORK_GPU)
@@ -128,7 +162,39 @@ bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_
             return false;
     if (ampi_work_mode == AMPI_WORK_CPU)
         return true;
-    return is_idle && work->pe->pe == ult_self()->pe && ends_first(device, work);
+    if (ampi_work_engine.policy.way == AMPI_WORK_WAY_CPU)
+        return true;
+    if (!is_idle || work->pe->pe != ult_self()->pe)
+        return false;
+    return ampi_work_engine.policy.way == AMPI_WORK_WAY_FIRST ? ends_first(device, work)
+                                                              : is_trial_due(work);
+}
+
+/* A request has run on the CPU. */
+static void learn(const struct ampi_work *work)
+{
+    struct ampi_work_kind *kind = work->kind;
+    int class = class_of(work);
+    double ns = 1 + (double)work->cpu_ns;
+
+    average(&kind->cpu_ns[class], ns);
+    if (kind->n_trials[class] >= TRIALS)
+        return;
+    ampi_work_engine.trials_ns += ns;
+    if (kind->n_trials[class]++ == 0 || ns < UNIT_BETTER * kind->unit_ns[class]) {
+        kind->unit_ns[class] = ns;
+        ampi_work_policy_restart(&ampi_work_engine.policy);
+    }
+}
+
+void ampi_work_counted(const struct ampi_work *work)
+{
+    struct ampi_work_engine *engine = &ampi_work_engine;
+
+    if (ampi_work_mode == AMPI_WORK_BOTH)
+        ampi_work_policy_count(&engine->policy, unit_ns_of(work), engine->n_active,
+                               atomic_load_explicit(&engine->n_pes, memory_order_relaxed), ult_now_ns());
+    engine->n_active--;
 }
 
 /* ---- Running ---- */
@@ -170,6 +236,7 @@ void ampi_work_cpu_start(struct ampi_work *work)
     ampi_work_engine.on_cpu = work;
     ampi_work_engine.counts.n_cpu++;
     work->kind->n_on_cpu++;
+    ampi_work_engine.n_on_cpu++;
     if (work->pe->pe == ult_self()->pe) {
         start(work);
         return;
@@ -190,7 +257,8 @@ void ampi_work_cpu_poll(void)
         }
         *link = work->next;
         work->kind->n_on_cpu--;
-        average(&work->kind->cpu_ns[class_of(work)], 1 + (double)work->cpu_ns);
+        ampi_work_engine.n_on_cpu--;
+        learn(work);
         ampi_work_finish(work);
     }
 }

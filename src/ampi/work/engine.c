@@ -42,6 +42,7 @@ static BASE_COLD struct ampi_work_pe *make_pe(void)
     while (!atomic_compare_exchange_weak_explicit(&ampi_work_engine.pes, &made->next, made,
                                                   memory_order_release, memory_order_relaxed))
         continue;
+    atomic_fetch_add_explicit(&ampi_work_engine.n_pes, 1, memory_order_relaxed);
     return *ult_pe_slot(ULT_PE_SLOT_WORK) = made;
 }
 
@@ -133,6 +134,8 @@ static void deliver_all(struct ampi_work *list)
 
 void ampi_work_finish(struct ampi_work *work)
 {
+    if (work->what == AMPI_WORK_RUN)
+        ampi_work_counted(work);
     work->next = ampi_work_engine.finished;
     ampi_work_engine.finished = work;
     ampi_work_engine.has_changed = true;

@@ -25,6 +25,8 @@ void ampi_work_when_add(const struct ampi_work *work)
     struct ampi_work_engine *engine = &ampi_work_engine;
     struct ampi_work_kind *kind = work->kind;
 
+    if (engine->n_active++ == 0 && engine->began_ns == 0)
+        engine->began_ns = ult_now_ns();
     if (!kind->is_listed) {
         kind->is_listed = true;
         kind->next_pending = engine->kinds;
@@ -97,7 +99,7 @@ static void sum_up(struct ampi_work_engine *engine)
     for (int i = 0; i < engine->n_devices; i++)
         if (engine->devices[i]) {
             engine->devices[i]->pending_ns = 0;
-            if (ampi_work_mode == AMPI_WORK_BOTH)
+            if (engine->policy.way == AMPI_WORK_WAY_FIRST)
                 engine->devices[i]->launched_ns = ampi_work_launched_ns(engine->devices[i]);
         }
     while (*link) {
@@ -125,7 +127,7 @@ bool ampi_work_when_choose(bool is_idle)
         kind->may_go = may_go(kind, is_idle, now_ns);
         is_due |= kind->may_go && (engine->has_changed || kind->was_held);
     }
-    return is_due || (is_idle && engine->first && ampi_work_mode == AMPI_WORK_BOTH);
+    return is_due || (is_idle && engine->first && engine->policy.way == AMPI_WORK_WAY_FIRST);
 }
 
 void ampi_work_when_tried(void)

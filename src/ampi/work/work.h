@@ -23,6 +23,7 @@
 
 #include "ampi/p2p/request.h"
 #include "ampi/work/copy_table.h"
+#include "ampi/work/policy.h"
 
 #pragma GCC visibility push(default)
 #include "heddle_mpi_work.h"
@@ -69,6 +70,8 @@ struct ampi_work_kind {
     bool was_held;        /* could not go in the last round */
     double block_ns;      /* running average of a block on the GPU; 0: not measured yet */
     double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
+    double unit_ns[AMPI_WORK_SIZES]; /* the least of the first TRIALS (cpu.c): the policy's unit, which does not change */
+    unsigned char n_trials[AMPI_WORK_SIZES];
 };
 
 /* A rank's handle of a kind. */
@@ -186,6 +189,12 @@ struct ampi_work_engine {
     bool must_go;                 /* an operation on data waits for requests that could not go */
     bool is_forced;               /* in a round: all kinds may go */
     struct ampi_work *on_cpu;
+    unsigned n_on_cpu;
+    unsigned n_active;              /* requests that have arrived and are not done */
+    atomic_int n_pes;               /* in `pes` */
+    struct ampi_work_policy policy; /* +work both */
+    uint64_t began_ns;              /* when the first request came */
+    double trials_ns;               /* of the CPU, for requests whose time was not known */
     struct ampi_work *finished; /* to be delivered when the engine is free again */
     struct ampi_ranges reads;   /* bytes of this round's operations so far */
     struct ampi_ranges writes;
@@ -314,6 +323,9 @@ extern enum ampi_work_mode ampi_work_mode;
 
 /* True if the request should run on the CPU now. */
 bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_work *work, bool is_idle);
+
+/* A request is done. */
+void ampi_work_counted(const struct ampi_work *work);
 
 /* Starts a request on its owner's PE; finds those that have run. */
 void ampi_work_cpu_start(struct ampi_work *work);

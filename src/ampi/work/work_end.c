@@ -73,6 +73,7 @@ static void settle(const void *buf, MPI_Count count, const struct ampi_type *typ
 void ampi_work_connect(void)
 {
     ampi_work_settle = settle;
+    ampi_work_policy_restart(&ampi_work_engine.policy);
 }
 
 /* ---- The end ---- */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * policy.h: which way requests go with +work both: all to the GPUs, all to the CPU, or each where it ends first (choice.h). Measurements in, a way out;
+ * knows neither requests nor clocks.
+ *
+ * What a request costs on a GPU is more than its kernel: the launch, its data on both ways, the waits of ranks. So what is compared is the speed of the whole
+ * process, from window to window: the requests that were done, in CPU time that they would take, by the time that passed.
+ *
+ * - A window is as long as twice as many requests as were active at a time. As many before it do not count: the way was another one, or
+ *   data had to move.
+ * - Another way is tried in one window: at the beginning, when the speed has changed, and now and then; the rarer, the more often it has lost.
+ * - The CPU is not tried where the GPUs are faster than all PEs together could be.
+ */
+#ifndef AMPI_WORK_POLICY_H
+#define AMPI_WORK_POLICY_H
+
+#include "base/base.h"
+
+enum ampi_work_way { AMPI_WORK_WAY_GPU, AMPI_WORK_WAY_CPU, AMPI_WORK_WAY_FIRST, AMPI_WORK_WAYS };
+
+struct ampi_work_policy {
+    enum ampi_work_way way; /* now */
+    enum ampi_work_way best;
+    bool is_measuring;   /* a window has begun */
+    unsigned n_done;     /* requests since then, or since the last change */
+    unsigned n_together; /* the largest number of active requests, in this window and the last one */
+    unsigned n_together_before;
+    uint64_t since_ns;            /* when the window began */
+    double work_ns;               /* the CPU's time for its requests */
+    double speed[AMPI_WORK_WAYS]; /* work_ns per ns; 0: not known */
+    bool was_odd;                 /* the last window, compared with the best way's average */
+    unsigned n_windows;           /* of the best way */
+    unsigned due[AMPI_WORK_WAYS]; /* a way is tried again when n_windows is this number */
+    unsigned wait[AMPI_WORK_WAYS];
+};
+
+/* Measurements of the past have no meaning any more. The policy begins with the GPUs. */
+void ampi_work_policy_restart(struct ampi_work_policy *policy);
+
+/* A request is done. cpu_ns: its time on a CPU, in a unit that does not change; 0: not known. n_active: how many are not done, with this one. */
+void ampi_work_policy_count(struct ampi_work_policy *policy, double cpu_ns, unsigned n_active, int n_pes,
+                            uint64_t now_ns);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Shows that +work both ends near the best fixed way, for programs of random costs in a time of their own: a program that goes on takes at most a tenth
+ * longer than with the best way; also when its costs change. Where all PEs together are slower than the GPU, the CPU is never tried.
+ */
+#include <check.h>
+
+#include "ampi/work/policy.h"
+
+#define N_PROGRAMS 400
+#define STEPS 4000
+
+/* In ns. */
+struct program {
+    unsigned n_requests; /* of a step */
+    int n_pes;
+    double cpu;       /* of a request on a CPU */
+    double gpu;       /* of a request on the GPU, its data included */
+    double launch;    /* of a step on the GPU, besides */
+    double overhead;  /* of a request that goes where it ends first, besides */
+    double other;     /* of a step, besides requests */
+    double move;      /* of the data when the way has changed */
+    double jitter;    /* of a step: a part of it */
+};
+
+struct run {
+    struct ampi_work_policy policy;
+    struct program program;
+    uint64_t now_ns;
+    enum ampi_work_way before;
+    unsigned n_steps_of[AMPI_WORK_WAYS];
+};
+
+static uint64_t state = 1;
+
+static double random_to(double end)
+{
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (double)(state >> 33) / (double)(UINT64_C(1) << 31) * end;
+}
+
+static double step_ns(const struct program *p, enum ampi_work_way way)
+{
+    double n = p->n_requests, gpu_ns = p->launch + n * p->gpu, cpu_ns = n * p->cpu / p->n_pes;
+
+    if (way == AMPI_WORK_WAY_FIRST)
+        return p->other + 1 / (1 / gpu_ns + 1 / cpu_ns) + n * p->overhead;
+    return p->other + (way == AMPI_WORK_WAY_GPU ? gpu_ns : cpu_ns);
+}
+
+static double best_ns(const struct program *p)
+{
+    double best = step_ns(p, AMPI_WORK_WAY_GPU);
+
+    for (int i = 1; i < AMPI_WORK_WAYS; i++)
+        best = step_ns(p, (enum ampi_work_way)i) < best ? step_ns(p, (enum ampi_work_way)i) : best;
+    return best;
+}
+
+static struct program make_program(void)
+{
+    struct program p = {.n_requests = 1 + (unsigned)random_to(200), .n_pes = 1 + (int)random_to(16)};
+
+    p.cpu = 1e3 + random_to(100e3);
+    p.gpu = p.cpu / p.n_pes * (0.1 + random_to(3));
+    p.launch = 10e3 + random_to(50e3);
+    p.overhead = random_to(2) < 1 ? 0 : random_to(p.cpu / p.n_pes);
+    p.other = random_to(100e3);
+    p.move = p.n_requests * random_to(2e3);
+    p.jitter = random_to(0.05);
+    return p;
+}
+
+/* The requests of a GPU end together, those of CPUs one after the other. */
+static void do_step(struct run *run)
+{
+    const struct program *p = &run->program;
+    enum ampi_work_way way = run->policy.way;
+    double ns = step_ns(p, way) * (1 + random_to(p->jitter)) + (way != run->before ? p->move : 0);
+    uint64_t began_ns = run->now_ns;
+
+    run->before = way;
+    run->n_steps_of[way]++;
+    for (unsigned i = 0; i < p->n_requests; i++) {
+        double part = way == AMPI_WORK_WAY_GPU ? 1 : (i + 1.) / p->n_requests;
+        run->now_ns = began_ns + (uint64_t)(ns * part);
+        ampi_work_policy_count(&run->policy, p->cpu, p->n_requests - i, p->n_pes, run->now_ns);
+    }
+}
+
+static double do_steps(struct run *run, int n)
+{
+    uint64_t began_ns = run->now_ns;
+
+    for (int i = 0; i < n; i++)
+        do_step(run);
+    return (double)(run->now_ns - began_ns) / n;
+}
+
+static struct run make_run(void)
+{
+    struct run run = {.program = make_program()};
+
+    ampi_work_policy_restart(&run.policy);
+    return run;
+}
+
+START_TEST(the_choice_is_near_the_best_way)
+{
+    struct run run;
+    double ns, best;
+
+    state = (uint64_t)_i + 1;
+    run = make_run();
+    ns = do_steps(&run, STEPS);
+    best = best_ns(&run.program);
+    ck_assert_msg(ns < 1.1 * best, "program %d: %.0f ns per step, the best way takes %.0f: %u %u %u steps", _i,
+                  ns, best, run.n_steps_of[0], run.n_steps_of[1], run.n_steps_of[2]);
+}
+END_TEST
+
+START_TEST(the_choice_follows_a_change)
+{
+    struct run run;
+    double ns, best;
+
+    state = (uint64_t)_i + 1;
+    run = make_run();
+    run.program.gpu = run.program.cpu / run.program.n_pes / 3;
+    do_steps(&run, STEPS);
+    run.program.gpu *= 9;
+    do_steps(&run, STEPS);
+    best = best_ns(&run.program);
+    ns = do_steps(&run, STEPS);
+    ck_assert_msg(ns < 1.1 * best, "program %d: %.0f ns per step, the best way takes %.0f", _i, ns, best);
+}
+END_TEST
+
+START_TEST(the_cpu_is_not_tried_in_vain)
+{
+    struct run run;
+
+    state = (uint64_t)_i + 1;
+    run = make_run();
+    run.program.gpu = run.program.cpu / run.program.n_pes / 50;
+    run.program.launch = run.program.other = 0;
+    do_steps(&run, STEPS);
+    ck_assert_uint_eq(run.n_steps_of[AMPI_WORK_WAY_GPU], STEPS);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("work_policy");
+    TCase *tests = tcase_create("policy");
+    SRunner *runner;
+    int n_failed;
+
+    tcase_add_loop_test(tests, the_choice_is_near_the_best_way, 0, N_PROGRAMS);
+    tcase_add_loop_test(tests, the_choice_follows_a_change, 0, N_PROGRAMS);
+    tcase_add_loop_test(tests, the_cpu_is_not_tried_in_vain, 0, N_PROGRAMS);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed != 0;
+}
