@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* +work both: requests end up on the side that is much faster: where a launch takes long, on the CPU; where the CPU's function takes long, on the GPU. */
+/* +work both: requests end up on the side that is much faster: on the CPU where a launch takes long, or the data's way to the GPU and back; on the GPU
+ * where the CPU's function takes long. */
 #include "work.h"
 
 #include <time.h>
@@ -9,31 +10,32 @@
 #define STEPS 40
 #define ROUNDS_MAX 400
 #define SLOW_NS 3000000
+#define MEDIUM_NS 200000 /* longer than a launch takes without the data */
 
 static int n_on_cpu;
-static bool is_cpu_slow;
+static bool is_cpu_slow, is_moved; /* the data, after each step */
 
-static void be_slow(void)
+static void take(long ns)
 {
     struct timespec now, since;
 
     clock_gettime(CLOCK_MONOTONIC, &since);
     do
         clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - since.tv_sec) * 1000000000L + now.tv_nsec - since.tv_nsec < SLOW_NS);
+    while ((now.tv_sec - since.tv_sec) * 1000000000L + now.tv_nsec - since.tv_nsec < ns);
 }
 
 static void do_on_cpu(const void *args, const struct AMPI_GPU_Work_block *at)
 {
     n_on_cpu++;
-    if (is_cpu_slow)
-        be_slow();
+    if (is_cpu_slow || is_moved)
+        take(is_cpu_slow ? SLOW_NS : MEDIUM_NS);
     wm_cpu(args, at);
 }
 
 static void launch_slowly(const void *args)
 {
-    be_slow();
+    take(SLOW_NS);
     run_launch(args);
 }
 
@@ -52,6 +54,10 @@ static double do_steps(AMPI_GPU_Work work, unsigned (*data)[N], unsigned (*model
             wm_do(&task, models);
         }
         MTEST_OK(MPI_Waitall(TOGETHER, requests, MPI_STATUSES_IGNORE));
+        if (is_moved) {
+            MTEST_OK(AMPI_GPU_Work_sync(data, TOGETHER * sizeof *data));
+            MTEST_OK(AMPI_GPU_Work_invalidate(data, TOGETHER * sizeof *data));
+        }
     }
     return n_on_cpu / (double)(STEPS * TOGETHER);
 }
@@ -66,7 +72,8 @@ int main(int argc, char **argv)
     wtest_init(&argc, &argv);
     gtest_select(GTEST_GPU0);
     is_cpu_slow = argc > 1 && strcmp(argv[1], "gpu") == 0;
-    wtest_register_as(is_cpu_slow ? run_launch : launch_slowly, "both", do_on_cpu, &work);
+    is_moved = argc > 1 && strcmp(argv[1], "moved") == 0;
+    wtest_register_as(is_cpu_slow || is_moved ? run_launch : launch_slowly, "both", do_on_cpu, &work);
     do { /* the first round has too few requests for a choice, and the load of the machine may mislead others */
         part = do_steps(work, data, model);
         MTEST_OK(MPI_Allreduce(&part, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Shows that +work both ends near the best fixed way, for programs of random costs in a time of their own: a program that goes on takes at most a tenth
- * longer than with the best way; also when its costs change. Where all PEs together are slower than the GPU, the CPU is never tried.
+ * longer than with the best way; also when its costs change. Where all PEs together are slower than the GPU, the CPU is never tried. Pauses of a
+ * program lead to no other choice.
  */
 #include <check.h>
 
@@ -14,13 +15,13 @@
 struct program {
     unsigned n_requests; /* of a step */
     int n_pes;
-    double cpu;       /* of a request on a CPU */
-    double gpu;       /* of a request on the GPU, its data included */
-    double launch;    /* of a step on the GPU, besides */
-    double overhead;  /* of a request that goes where it ends first, besides */
-    double other;     /* of a step, besides requests */
-    double move;      /* of the data when the way has changed */
-    double jitter;    /* of a step: a part of it */
+    double cpu;      /* of a request on a CPU */
+    double gpu;      /* of a request on the GPU, its data included */
+    double launch;   /* of a step on the GPU, besides */
+    double overhead; /* of a request that goes where it ends first, besides */
+    double other;    /* of a step, besides requests */
+    double move;     /* of the data when the way has changed */
+    double jitter;   /* of a step: a part of it */
 };
 
 struct run {
@@ -114,8 +115,8 @@ START_TEST(the_choice_is_near_the_best_way)
     run = make_run();
     ns = do_steps(&run, STEPS);
     best = best_ns(&run.program);
-    ck_assert_msg(ns < 1.1 * best, "program %d: %.0f ns per step, the best way takes %.0f: %u %u %u steps", _i,
-                  ns, best, run.n_steps_of[0], run.n_steps_of[1], run.n_steps_of[2]);
+    ck_assert_msg(ns < 1.1 * best, "program %d: %.0f ns per step, the best way takes %.0f: %u %u %u steps",
+                  _i, ns, best, run.n_steps_of[0], run.n_steps_of[1], run.n_steps_of[2]);
 }
 END_TEST
 
@@ -149,6 +150,22 @@ START_TEST(the_cpu_is_not_tried_in_vain)
 }
 END_TEST
 
+/* A way that is much slower is tried rarely, however much the speed varies. */
+START_TEST(pauses_do_not_count)
+{
+    struct run run;
+
+    state = (uint64_t)_i + 1;
+    run = make_run();
+    run.program.gpu = 20 * run.program.cpu / run.program.n_pes;
+    run.program.other = 0;
+    run.program.overhead = run.program.cpu;
+    run.program.jitter = 3;
+    do_steps(&run, STEPS);
+    ck_assert_uint_lt(run.n_steps_of[AMPI_WORK_WAY_GPU], STEPS / 100);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("work_policy");
@@ -159,6 +176,7 @@ int main(void)
     tcase_add_loop_test(tests, the_choice_is_near_the_best_way, 0, N_PROGRAMS);
     tcase_add_loop_test(tests, the_choice_follows_a_change, 0, N_PROGRAMS);
     tcase_add_loop_test(tests, the_cpu_is_not_tried_in_vain, 0, N_PROGRAMS);
+    tcase_add_loop_test(tests, pauses_do_not_count, 0, N_PROGRAMS);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

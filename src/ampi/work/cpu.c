@@ -111,7 +111,8 @@ double ampi_work_launched_ns(const struct ampi_work_device *device)
 static double gpu_queue_ns(const struct ampi_work_device *device, const struct ampi_work *work)
 {
     const struct ampi_work_engine *engine = &ampi_work_engine;
-    double kernels_ns = device->launched_ns + device->pending_ns, speed = engine->policy.speed[AMPI_WORK_WAY_GPU];
+    double kernels_ns = device->launched_ns + device->pending_ns,
+           speed = engine->policy.speed[AMPI_WORK_WAY_GPU];
     double seen_ns = speed > 0 ? (engine->n_active - engine->n_on_cpu) * unit_ns_of(work) / speed : 0;
 
     return kernels_ns > seen_ns ? kernels_ns : seen_ns;
@@ -166,8 +167,7 @@ bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_
         return true;
     if (!is_idle || work->pe->pe != ult_self()->pe)
         return false;
-    return ampi_work_engine.policy.way == AMPI_WORK_WAY_FIRST ? ends_first(device, work)
-                                                              : is_trial_due(work);
+    return ampi_work_engine.policy.way == AMPI_WORK_WAY_FIRST ? ends_first(device, work) : is_trial_due(work);
 }
 
 /* A request has run on the CPU. */

@@ -8,10 +8,11 @@
 
 #define BETTER 1.05      /* a way that is not faster by this factor is not better */
 #define SPLIT_BETTER 1.1 /* ... than both sides together could be */
-#define CHANGED 1.5      /* the program does something else */
-#define WAIT_FIRST 32    /* windows until a way is tried again */
-#define WAIT_MAX 4096
-#define WINDOW_NS 100000 /* at least */
+#define WAIT_FIRST 32    /* windows until a way is tried again, at least */
+#define WAIT_MAX 16384   /* and at most */
+#define WAIT_OF_EQUAL \
+    40. /* windows in 1 part in 20 of which a way of equal speed is tried, with the requests that do not count */
+#define WINDOW_NS 1000000 /* at least */
 
 void ampi_work_policy_restart(struct ampi_work_policy *policy)
 {
@@ -33,47 +34,62 @@ static bool may_win(const struct ampi_work_policy *policy, enum ampi_work_way wa
     return true;
 }
 
+/* When a way is tried again that is slower than the best one by this factor. Each time later. */
+static void put_off(struct ampi_work_policy *policy, enum ampi_work_way way, double factor)
+{
+    double least = WAIT_OF_EQUAL * factor, wait = policy->wait[way];
+
+    wait = wait > least ? wait : least;
+    wait = wait < WAIT_MAX ? wait : WAIT_MAX;
+    policy->due[way] = policy->n_windows + (unsigned)wait;
+    policy->wait[way] = 2 * (unsigned)wait;
+}
+
 /* A way has been tried. */
 static void compare(struct ampi_work_policy *policy)
 {
-    enum ampi_work_way tried = policy->way;
-    double ratio = policy->speed[tried] / policy->speed[policy->best];
+    enum ampi_work_way tried = policy->way, other = policy->best;
+    double factor = policy->speed[policy->best] / policy->speed[tried];
 
-    if (ratio > BETTER) {
-        enum ampi_work_way before = policy->best;
+    if (factor * BETTER < 1) {
         policy->best = tried;
-        policy->was_odd = false;
-        policy->wait[before] = WAIT_FIRST;
-        policy->due[before] = policy->n_windows + WAIT_FIRST;
-        return;
+        policy->was_slow = false;
+        policy->wait[other] = WAIT_FIRST;
+        factor = 1 / factor;
+    } else {
+        other = tried;
     }
-    policy->due[tried] = policy->n_windows + policy->wait[tried];
-    policy->wait[tried] *= ratio < 0.5 ? 8 : 2;
-    if (policy->wait[tried] > WAIT_MAX)
-        policy->wait[tried] = WAIT_MAX;
+    put_off(policy, other, factor);
 }
 
-/* The speed of the best way in a window. One window that is quite different may be a pause of the program; two are a change. */
+/* True if another way was faster. */
+static bool is_behind(const struct ampi_work_policy *policy, double speed)
+{
+    bool is_behind = false;
+
+    for (int i = 0; i < AMPI_WORK_WAYS; i++)
+        is_behind |= i != (int)policy->best && policy->speed[i] > BETTER * speed;
+    return is_behind;
+}
+
+/* The speed of the best way in a window. One window that is slow may be a pause of the program; two are a change. */
 static void follow(struct ampi_work_policy *policy, double speed)
 {
     double *average = &policy->speed[policy->best];
-    bool is_odd = *average > 0 && (speed > CHANGED * *average || speed * CHANGED < *average);
+    bool is_slow = is_behind(policy, speed);
 
     policy->n_windows++;
-    if (is_odd && !policy->was_odd) {
-        policy->was_odd = true;
-        return;
-    }
-    policy->was_odd = false;
-    if (!is_odd) {
+    if (is_slow && policy->was_slow) {
+        *average = speed;
+        for (int i = 0; i < AMPI_WORK_WAYS; i++)
+            if (policy->speed[i] > BETTER * speed) {
+                policy->due[i] = policy->n_windows;
+                policy->wait[i] = WAIT_FIRST;
+            }
+    } else {
         *average = *average > 0 ? (*average + speed) / 2 : speed;
-        return;
     }
-    *average = speed;
-    for (int i = 0; i < AMPI_WORK_WAYS; i++) {
-        policy->due[i] = policy->n_windows;
-        policy->wait[i] = WAIT_FIRST;
-    }
+    policy->was_slow = is_slow;
 }
 
 static void choose(struct ampi_work_policy *policy, enum ampi_work_way before, int n_pes)
@@ -106,21 +122,21 @@ void ampi_work_policy_count(struct ampi_work_policy *policy, double cpu_ns, unsi
 
     if (n_active > policy->n_together)
         policy->n_together = n_active;
-    n_together = policy->n_together > policy->n_together_before ? policy->n_together
-                                                                : policy->n_together_before;
+    n_together =
+        policy->n_together > policy->n_together_before ? policy->n_together : policy->n_together_before;
     policy->n_done++;
     policy->work_ns += cpu_ns;
-    if (!policy->is_measuring) {
-        if (policy->n_done < 2 * n_together) /* those under way, and the next ones, for which data has to move */
-            return;
-        policy->is_measuring = true;
-    } else {
-        if (policy->n_done < 2 * n_together || now_ns - policy->since_ns < WINDOW_NS)
+    if (policy->n_done < 2 * n_together || policy->n_done % n_together != 0) /* they may end together */
+        return;
+    if (policy->is_measuring) {
+        if (now_ns - policy->since_ns < WINDOW_NS)
             return;
         if (policy->work_ns > 0)
             end_window(policy, policy->work_ns / (double)(now_ns - policy->since_ns), n_pes);
         policy->n_together_before = policy->n_together;
         policy->n_together = 0;
+    } else {
+        policy->is_measuring = true;
     }
     policy->n_done = 0;
     policy->work_ns = 0;

@@ -8,7 +8,8 @@
  *
  * - A window is as long as twice as many requests as were active at a time. As many before it do not count: the way was another one, or
  *   data had to move.
- * - Another way is tried in one window: at the beginning, when the speed has changed, and now and then; the rarer, the more often it has lost.
+ * - Another way is tried in one window: at the beginning, when the best one has become slower than the other was, and now and then; the rarer, the slower it
+ *   is, and the more often it has lost.
  * - The CPU is not tried where the GPUs are faster than all PEs together could be.
  */
 #ifndef AMPI_WORK_POLICY_H
@@ -28,7 +29,7 @@ struct ampi_work_policy {
     uint64_t since_ns;            /* when the window began */
     double work_ns;               /* the CPU's time for its requests */
     double speed[AMPI_WORK_WAYS]; /* work_ns per ns; 0: not known */
-    bool was_odd;                 /* the last window, compared with the best way's average */
+    bool was_slow;                /* the last window: another way was faster */
     unsigned n_windows;           /* of the best way */
     unsigned due[AMPI_WORK_WAYS]; /* a way is tried again when n_windows is this number */
     unsigned wait[AMPI_WORK_WAYS];

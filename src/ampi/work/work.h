@@ -70,7 +70,8 @@ struct ampi_work_kind {
     bool was_held;        /* could not go in the last round */
     double block_ns;      /* running average of a block on the GPU; 0: not measured yet */
     double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
-    double unit_ns[AMPI_WORK_SIZES]; /* the least of the first TRIALS (cpu.c): the policy's unit, which does not change */
+    double unit_ns
+        [AMPI_WORK_SIZES]; /* the least of the first TRIALS (cpu.c): the policy's unit, which does not change */
     unsigned char n_trials[AMPI_WORK_SIZES];
 };
 
@@ -195,8 +196,8 @@ struct ampi_work_engine {
     struct ampi_work_policy policy; /* +work both */
     uint64_t began_ns;              /* when the first request came */
     double trials_ns;               /* of the CPU, for requests whose time was not known */
-    struct ampi_work *finished; /* to be delivered when the engine is free again */
-    struct ampi_ranges reads;   /* bytes of this round's operations so far */
+    struct ampi_work *finished;     /* to be delivered when the engine is free again */
+    struct ampi_ranges reads;       /* bytes of this round's operations so far */
     struct ampi_ranges writes;
     struct ampi_ranges pins;
     struct ampi_work_device *devices[AMPI_WORK_DEVICES];
