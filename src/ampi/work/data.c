@@ -379,12 +379,12 @@ static bool is_current(struct ampi_work_device *device, const struct ampi_work_b
         return true;
     if (!settle_all(rows, device))
         return false;
-    if (!(buffer->access & AMPI_GPU_WORK_READ) || !is_draining(device, rows))
+    if (!(buffer->access & AMPI_GPU_WORK_READ) || device->n_drains == 0)
         return true;
     for (size_t i = 0; i < rows->n; i++)
         if (!ampi_ranges_contain(&buffer->entry->valid, ampi_rows_get(rows, i).from,
                                  ampi_rows_get(rows, i).to))
-            return false;
+            return !is_draining(device, rows);
     return true;
 }
 
