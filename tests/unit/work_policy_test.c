@@ -8,7 +8,7 @@
 
 #include "ampi/work/policy.h"
 
-#define N_PROGRAMS 400
+#define N_PROGRAMS 80
 #define STEPS 4000
 
 /* In ns. */
