@@ -3,7 +3,7 @@
  * In a process with one rank, frees and operations of streams let each other go on (src/gpu/rank/free_gate.h): many threads that free
  * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
  * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
- * another GPU; MPI_Free_mem while a stream waits for a message that is sent afterwards; and a context that the program destroys
+ * another GPU; frees on two GPUs; a call that CUDA refuses; and a context that the program destroys
  * while memory of the library there is given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked
  * with them (free_gate_linked.c).
  */
@@ -20,13 +20,12 @@
 #define N 3000
 #define N_BYTES (N * sizeof(unsigned))
 #define FREES 200
-#define OWN_FREES 3
+#define OWN_FREES 2
 #define ADDS 400
 #define THREADS 16
 #define IN_FLIGHT 32
 #define CONTEXTS 300
 #define PAGE 4096
-#define LARGE ((MPI_Aint)20 << 20)
 
 static void *driver;
 static CUcontext context;
@@ -241,26 +240,59 @@ static void free_behind_other_gpu(void)
     CU(CALL(cuEventDestroy)(event));
 }
 
-/* The memory is there again for an allocation of the program that needs it. */
-static void free_in_mpi(void)
+/* What CUDA refuses does not wait. */
+static void unregister_unknown(void)
+{
+    static char page[PAGE];
+    unsigned data[N] = {0};
+
+    MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
+    MTEST_CHECK(CALL(cuMemHostUnregister)(page) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "not registered");
+    MTEST_OK(MPI_Send(data, N, MPI_UNSIGNED, 0, 0, comm));
+    CU(CALL(cuStreamSynchronize)(cuda));
+}
+
+static void CUDA_CB work_a_while(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+}
+
+static void *free_given(void *memory)
+{
+    CU(CALL(cuCtxSetCurrent)(context));
+    is_done = true;
+    CU(CALL(cuMemFree)(*(CUdeviceptr *)memory));
+    return NULL;
+}
+
+/* A thread's free waits for a message that is sent after a free on another GPU, which works. */
+static void free_on_other_gpu(void)
 {
     unsigned data[N] = {0};
-    CUdeviceptr next;
-    MPI_Info info;
-    void *memory;
+    CUdeviceptr memory, others;
+    MPI_Request request;
+    pthread_t thread;
+    CUstream busy;
+    CUcontext other;
 
-    MTEST_OK(MPI_Info_create(&info));
-    MTEST_OK(MPI_Info_set(info, "mpi_memory_alloc_kinds", "cuda:device"));
-    for (int i = 0; i < 3; i++) {
-        MTEST_OK(MPI_Alloc_mem(LARGE, info, &memory));
-        MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
-        MTEST_OK(MPI_Free_mem(memory));
-        MTEST_OK(MPI_Send(data, N, MPI_UNSIGNED, 0, 0, comm));
-        CU(CALL(cuStreamSynchronize)(cuda));
-        CU(CALL(cuMemAlloc)(&next, LARGE + PAGE));
-        CU(CALL(cuMemFree)(next));
-    }
-    MTEST_OK(MPI_Info_free(&info));
+    CU(CALL(cuMemAlloc)(&memory, PAGE));
+    CU(CALL(cuDevicePrimaryCtxRetain)(&other, 1));
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuMemAlloc)(&others, PAGE));
+    CU(CALL(cuStreamCreate)(&busy, CU_STREAM_NON_BLOCKING));
+    MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
+    MTEST_CHECK(pthread_create(&thread, NULL, free_given, &memory) == 0, "a thread");
+    while (!is_done)
+        sched_yield();
+    CU(CALL(cuLaunchHostFunc)(busy, work_a_while, NULL));
+    CU(CALL(cuMemFree)(others));
+    MTEST_OK(MPI_Isend(data, N, MPI_UNSIGNED, 0, 0, comm, &request));
+    MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    pthread_join(thread, NULL);
+    CU(CALL(cuStreamDestroy)(busy));
+    CU(CALL(cuCtxSetCurrent)(context));
+    CU(CALL(cuStreamSynchronize)(cuda));
 }
 
 /* The context ends at different times after the library has freed its memory there. */
@@ -307,8 +339,10 @@ int main(int argc, char **argv)
         free_beside_adder();
     else if (strcmp(what, "other") == 0 && n_devices > 1)
         free_behind_other_gpu();
-    else if (strcmp(what, "memory") == 0)
-        free_in_mpi();
+    else if (strcmp(what, "turns") == 0 && n_devices > 1)
+        free_on_other_gpu();
+    else if (strcmp(what, "refused") == 0)
+        unregister_unknown();
     end();
     return mtest_end();
 }

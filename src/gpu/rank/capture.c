@@ -71,11 +71,11 @@ void gpu_capture_forget(struct gpu_rank_streams *rank, CUstream origin)
     atomic_fetch_sub(&gpu_drain_n_captures, 1);
 }
 
-/* Streams that are destroyed before their captures end go on counting. */
+/* After gpu_gate_capture_begins. Streams that are destroyed before their captures end go on counting. */
 static CUresult count_of_process(CUresult result)
 {
-    if (result == CUDA_SUCCESS)
-        atomic_fetch_add(&gpu_gate_n_captures, 1);
+    if (result != CUDA_SUCCESS)
+        atomic_fetch_sub(&gpu_gate_n_captures, 1);
     return result;
 }
 
@@ -101,8 +101,10 @@ static CUstreamCaptureMode relaxed(CUstreamCaptureMode mode)
         if (gpu_kept_is_any())                                                                      \
             gpu_kept_pass(stream, twin, GPU_CALLER);                                                \
         rank = gpu_streams_of_self();                                                               \
-        if (!rank)                                                                                  \
+        if (!rank) {                                                                                \
+            gpu_gate_capture_begins();                                                              \
             return count_of_process(real.function arguments);                                       \
+        }                                                                                           \
         result = stream_to_capture(&stream, twin, GPU_CALLER);                                      \
         if (result == CUDA_SUCCESS)                                                                 \
             announce(GPU_CALLER);                                                                   \

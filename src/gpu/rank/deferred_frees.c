@@ -148,7 +148,7 @@ static void give_back(CUcontext context)
 
 static bool try_by_gate(CUcontext context)
 {
-    bool is_closed = gpu_gate_try(context);
+    bool is_closed = gpu_gate_try();
 
     if (is_closed)
         give_back(context);
@@ -257,18 +257,6 @@ static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred
     if (!found->context)
         found->context = gpu_context_current();
     return found->context != NULL;
-}
-
-bool gpu_deferred_free_in_mpi(void *memory, bool is_pinned)
-{
-    struct deferred what;
-
-    if (!gpu_gate_is_needed() ||
-        !find(is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE, (uintptr_t)memory, &what))
-        return false;
-    what.is_reusable = false;
-    add(what);
-    return true;
 }
 
 static bool is_deferred(const void *memory)
@@ -436,11 +424,11 @@ static void call_give_back(CUcontext context, bool is_wanted)
 {
     struct gpu_offload offload = {
         .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
-    bool is_closed = gpu_gate_close(context, NULL);
 
-    if (is_closed || !gpu_gate_is_needed())
+    if (gpu_streams_n_ranks != 1)
         (void)gpu_offload_call(&offload, is_wanted);
-    gpu_gate_open(is_closed);
+    else if (!try_by_gate(context))
+        gpu_gate_pause(NULL); /* the call is made again, a number of times */
 }
 
 /* Waits for another thread that gives back the memory of the current context, too. */

@@ -30,10 +30,6 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
 /* Defers the free of memory of the library in this context (any for pinned memory). Any thread; never switches. */
 void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned);
 
-/* In a call of MPI in a process with one rank: defers the free of this memory if a stream may wait for the PE now. False: it
- * is freed at once. Never switches. */
-bool gpu_deferred_free_in_mpi(void *memory, bool is_pinned);
-
 /* Forgets the memory of a context that is about to end, which frees it. False: a thread gives some back; call it again after a
  * pause, without locks. Any thread; never switches. */
 bool gpu_deferred_forget(CUcontext context) BASE_MUST_CHECK;

@@ -24,17 +24,22 @@
 
 /* So long the gate is closed at a time, at first and at most. */
 #define CLOSED_MIN_NS 2000000
-#define CLOSED_MAX_NS 1024000000
+#define CLOSED_MAX_NS 256000000
 
 /* So long a closer lets adders in that are kept out. */
 #define ADDERS_NS 10000000
 
 _Atomic int gpu_gate_n_captures;
 
-static _Atomic int n_closed;                 /* closers that have closed the gate */
-static _Atomic int n_adding;                 /* adders inside */
-static _Atomic int n_kept_out;               /* adders that have come to a closed gate */
-static _Atomic unsigned n_tickets, n_served; /* of closers whose GPU was not quiet at once */
+static _Atomic int n_closed;    /* closers that have closed the gate */
+static _Atomic int n_adding;    /* adders inside */
+static _Atomic int n_kept_out;  /* adders that have come to a closed gate */
+static _Atomic int n_recording; /* closers that look whether streams are captured, and record events */
+
+/* Of closers whose GPU was not quiet at once; the last: of those for all GPUs. */
+static struct {
+    _Atomic unsigned n_tickets, n_served;
+} turns[GPU_DEVICES_MAX + 1];
 
 /* A closer; on its stack. */
 struct closer {
@@ -141,11 +146,11 @@ static bool is_waited_for(int device)
     return atomic_load(n_waiting) > 0 || gpu_graph_launches_are_pending(device);
 }
 
-bool gpu_gate_is_needed(void)
+void gpu_gate_capture_begins(void)
 {
-    return gpu_streams_n_ranks == 1 &&
-           atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed) &&
-           is_waited_for(GPU_DEVICES_ALL);
+    atomic_fetch_add(&gpu_gate_n_captures, 1);
+    while (atomic_load(&n_recording) > 0)
+        sleep_for(PAUSE_MIN_NS);
 }
 
 /* In the context, because a query in a broken one does not tell. */
@@ -166,9 +171,12 @@ static bool is_behind_others(struct closer *closer)
 {
     if (!closer->context || closer->device < 0 || !is_waited_for(GPU_DEVICES_ALL))
         return false;
-    if (!closer->has_event)
+    if (!closer->has_event) {
+        atomic_fetch_add(&n_recording, 1);
         closer->has_event =
             atomic_load(&gpu_gate_n_captures) == 0 && gpu_gate_record_all(closer->context, &closer->event);
+        atomic_fetch_sub(&n_recording, 1);
+    }
     return closer->has_event && !is_over(closer->context, closer->event);
 }
 
@@ -286,6 +294,7 @@ static void close_by_turns(struct closer *closer)
 
 static bool close_for(struct closer *closer)
 {
+    int turn = closer->device < 0 ? GPU_DEVICES_MAX : closer->device;
     long pause_ns = PAUSE_MIN_NS;
     unsigned ticket;
 
@@ -294,14 +303,14 @@ static bool close_for(struct closer *closer)
         return true;
     if (is_refused())
         return false;
-    ticket = atomic_fetch_add(&n_tickets, 1);
-    while (atomic_load(&n_served) != ticket) {
+    ticket = atomic_fetch_add(&turns[turn].n_tickets, 1);
+    while (atomic_load(&turns[turn].n_served) != ticket) {
         pause_closer(closer, &pause_ns);
         if (pause_ns > PAUSE_MAX_NS / 8)
             pause_ns = PAUSE_MIN_NS;
     }
     close_by_turns(closer);
-    atomic_fetch_add(&n_served, 1);
+    atomic_fetch_add(&turns[turn].n_served, 1);
     return true;
 }
 
@@ -337,11 +346,9 @@ bool gpu_gate_close_device(int device)
     return is_of_use() && !is_in_mpi() && close_for(&(struct closer){.device = device});
 }
 
-bool gpu_gate_try(CUcontext context)
+bool gpu_gate_try(void)
 {
-    struct closer closer = {.device = gpu_gate_device_of(context), .context = context};
-
-    return try_once(&closer);
+    return try_once(&(struct closer){.device = GPU_DEVICES_ALL});
 }
 
 void gpu_gate_open(bool was_closed)

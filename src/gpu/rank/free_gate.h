@@ -15,7 +15,7 @@
  *    work is behind a stream of another GPU that waits. So the driver's call ends without the PE. It never switches in between.
  * 3. Adders do not starve: a closer lets those in first that are kept out, for ADDERS_NS at most. A GPU that does not become
  *    quiet is left open as long as it was closed, because a message may depend on the next operation.
- * 4. Closers do not starve: they take turns, in order, and each time the gate is closed for twice as long.
+ * 4. Closers for a GPU take turns, in order, and each time the gate is closed for twice as long, within limits.
  * 5. Whoever waits lets the PE make progress if it may (waits.h), and sleeps otherwise. It holds no lock then.
  */
 #ifndef GPU_FREE_GATE_H
@@ -42,13 +42,10 @@ bool gpu_gate_close(CUcontext context, const void *caller) BASE_MUST_CHECK;
 /* The same for a device (GPU_DEVICES_ALL: for all), where the work that is behind other GPUs is not known. Never switches. */
 bool gpu_gate_close_device(int device) BASE_MUST_CHECK;
 
-/* The same if the context's GPU is quiet now. False: it is not. Never switches. */
-bool gpu_gate_try(CUcontext context) BASE_MUST_CHECK;
+/* The same if all GPUs are quiet now. False: they are not. Never switches. */
+bool gpu_gate_try(void) BASE_MUST_CHECK;
 
 void gpu_gate_open(bool was_closed);
-
-/* True if a stream or a launch in this process may wait for the PE now. */
-bool gpu_gate_is_needed(void);
 
 /* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
 int gpu_gate_device_of(CUcontext context);
@@ -59,5 +56,8 @@ bool gpu_gate_record_all(CUcontext context, CUevent *event_out) BASE_MUST_CHECK;
 
 /* Captures of streams that are in progress, in a process with one rank that finds the calls by dlsym; or more. */
 extern _Atomic int gpu_gate_n_captures;
+
+/* Counts a capture that is about to begin; waits for closers that record events, for microseconds. Any thread. */
+void gpu_gate_capture_begins(void);
 
 #endif

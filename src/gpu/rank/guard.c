@@ -179,6 +179,18 @@ static inline bool frees_at_once(const char *name)
            strcmp(name, AS_TEXT(cuMipmappedArrayDestroy)) == 0;
 }
 
+/* CUDA refuses to free anything else, without a wait. */
+static bool frees_something(const char *name, uintptr_t what)
+{
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    CUmemorytype type = 0;
+    void *answer = &type;
+
+    if (strcmp(name, AS_TEXT(cuMemHostUnregister)) != 0)
+        return what != 0;
+    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, what) == CUDA_SUCCESS && type != 0;
+}
+
 /* From a list of types and names: the first name, the parameters, their names, their fields in the struct of a call. */
 #define FIRST_1(t1, n1) n1
 #define FIRST_2(t1, n1, ...) n1
@@ -342,7 +354,9 @@ static bool lacks_memory(const struct gpu_offload *offload)
         before;                                                                                           \
         struct call_##name call = {.offload = {.label = text, .run = run_##name, .drain_tries = drains},  \
                                    KEPT_##n parameters};                                                  \
-        is_closed = frees_at_once(AS_TEXT(name)) && gpu_gate_close(NULL, GPU_CALLER);                     \
+        is_closed = frees_at_once(AS_TEXT(name)) &&                                                       \
+                    frees_something(AS_TEXT(name), (uintptr_t)FIRST_##n parameters) &&                    \
+                    gpu_gate_close(NULL, GPU_CALLER);                                                     \
         if (kind == GPU_DEFERRED_NOT)                                                                     \
             result = gpu_offload_call(&call.offload, is_wanted);                                          \
         else                                                                                              \

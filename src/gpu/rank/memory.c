@@ -52,8 +52,6 @@ int gpu_memory_free(enum gpu_memory kind, void *memory)
 {
     int error;
 
-    if (gpu_deferred_free_in_mpi(memory, kind == GPU_MEMORY_PINNED))
-        return 0;
     gpu_repeats_cancel();
     error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
     gpu_repeats_forget();
