@@ -110,7 +110,8 @@ struct image_libc {
     atomic_bool has_buffers;  /* a stream of the C library may use its memory or code (rebind_streams.c) */
     atomic_bool has_handlers; /* the rank has, or once had, handlers of other signals than faults */
     unsigned n_interrupted;   /* handlers of signals, also of other ranks, that run on its stack */
-    sigset_t mask_before;     /* of the OS thread, before the first of them */
+    const char *first_frame;  /* the frame that calls the first of them */
+    sigset_t mask_before;     /* of the OS thread, before it */
     atomic_uint n_handled;    /* calls of these ... */
     atomic_uint n_interrupts; /* ... that were set without SA_RESTART */
     _Atomic(struct image_keys *) keys; /* of pthread_key_create; NULL: none yet */

@@ -84,6 +84,9 @@ struct image_wait {
  * may have interrupted a switch, or code that holds a lock which other ranks of the OS thread need. */
 bool image_can_wait(void);
 
+/* True if a handler of a signal runs on the stack of this rank, the calling one. (rebind_signal.c) */
+bool image_is_in_handler(struct image_libc *libc);
+
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);
 

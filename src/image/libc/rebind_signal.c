@@ -58,9 +58,28 @@ static __thread struct image_libc *handling __attribute__((tls_model("initial-ex
 /* The signal was sent to this OS thread, one that the rank has started: its main thread's waits go on. */
 static __thread bool is_for_thread __attribute__((tls_model("initial-exec")));
 
+/* setcontext, swapcontext and __builtin_longjmp leave handlers unseen: the stack tells. */
+bool image_is_in_handler(struct image_libc *libc)
+{
+    const char *here = __builtin_frame_address(0);
+    const stack_t *alternate = &libc->signal_stack;
+    bool is_on_stack = here >= libc->stack_lo && here < libc->stack_hi &&
+                       (size_t)(here - (const char *)alternate->ss_sp) >= alternate->ss_size;
+
+    if (!libc->n_interrupted)
+        return false;
+    if (!is_on_stack || (here < libc->first_frame && libc->first_frame < libc->stack_hi))
+        return true;
+    handling = NULL;
+    libc->n_interrupted = 0;
+    return false;
+}
+
 /* Handlers compare it with that of their main thread. */
 static pthread_t image_libc_self(void)
 {
+    if (handling && image_is_on_rank() && !image_is_in_handler(image_libc_current()))
+        handling = NULL; /* a rank has left its handler unseen */
     return handling ? handling->main_id : pthread_self();
 }
 IMAGE_REBINDS(image_libc_self, "pthread_self", "thrd_current");
@@ -69,10 +88,12 @@ static void call_as(struct image_libc *libc, const struct sigaction *action, int
                     void *context)
 {
     struct image_libc *before = handling, *running = image_is_on_rank() ? image_libc_current() : NULL;
-    unsigned n_before = running ? running->n_interrupted : 0;
+    unsigned n_before = running && image_is_in_handler(running) ? running->n_interrupted : 0;
 
     if (running)
         running->n_interrupted = n_before + 1;
+    if (running && n_before == 0)
+        running->first_frame = __builtin_frame_address(0);
     if (running && n_before == 0 && context)
         running->mask_before = ((ucontext_t *)context)->uc_sigmask;
     else if (running && n_before == 0)

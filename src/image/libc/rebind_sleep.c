@@ -138,7 +138,7 @@ static int image_libc_sched_yield(void)
     struct image *image = image_rebind_client.current ? image_rebind_client.current() : NULL;
     struct image_libc *libc = image ? image_libc_of(image) : NULL;
 
-    if (!libc || !image_rebind_client.yield || libc->n_interrupted)
+    if (!libc || !image_rebind_client.yield || image_is_in_handler(libc))
         return sched_yield();
     image_rebind_client.yield();
     return atomic_load_explicit(&libc->n_threads, memory_order_relaxed) > 0 ? sched_yield() : 0;

@@ -20,7 +20,7 @@
 
 bool image_can_wait(void)
 {
-    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_libc_current()->n_interrupted &&
+    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_in_handler(image_libc_current()) &&
            !image_is_forked_child();
 }
 
