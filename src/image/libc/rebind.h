@@ -112,6 +112,10 @@ void image_mask_poll(const struct image_mask *changed);
 /* Makes the rank's mask what it was. Keeps errno. Never switches. */
 void image_mask_end(const struct image_mask *changed);
 
+/* At the beginning of exit(), which may switch, also in a handler: the rank's mask has the handler's signals, so that they are no
+ * other rank's. Never switches. */
+void image_mask_begin_exit(struct image_libc *libc);
+
 /* After sending the signal to the own OS thread: it is delivered even if another rank of this thread blocks it. Never switches; may
  * be called in a signal handler. */
 void image_mask_deliver(int number);

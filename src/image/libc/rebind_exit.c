@@ -109,6 +109,7 @@ static void exit_from(int status, const void *caller)
 
     if (image) {
         libc->exit_status = status;
+        image_mask_begin_exit(libc);
         image_finish(image);
     }
     if (image && ends_rank() && image_rebind_client.exit)

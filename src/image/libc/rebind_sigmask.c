@@ -62,6 +62,20 @@ static void run_pending(struct image_signals *rank)
         image_signals_run(rank, number, &(siginfo_t){.si_signo = number, .si_code = SI_USER});
 }
 
+/* sigtimedwait, which would hide that a signal is to this thread only (SI_TKILL). A cancellation point if is_cancellable. */
+static int take_signal(const sigset_t *set, siginfo_t *info_out, const struct timespec *limit,
+                       bool is_cancellable)
+{
+    int type, number;
+
+    if (is_cancellable)
+        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    number = (int)syscall(SYS_rt_sigtimedwait, set, info_out, limit, NSIG / 8);
+    if (is_cancellable)
+        pthread_setcanceltype(type, NULL);
+    return number;
+}
+
 /* ---- Masks ---- */
 
 static bool is_on_main(void)
@@ -107,18 +121,48 @@ static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
     return old;
 }
 
+/* Delivers signals that the OS thread's kernel mask holds back, to the rank and to others. One that has ended gets none. */
+static void deliver_held(struct image_signals *rank, uint64_t bits)
+{
+    static const struct timespec at_once;
+    sigset_t held;
+    siginfo_t info;
+    int number;
+
+    if (!bits)
+        return;
+    to_set(bits, &held);
+    while ((number = take_signal(&held, &info, &at_once, false)) > 0)
+        if (image_signals_pass_on(rank, number, &info))
+            image_signals_run(rank, number, &info);
+}
+
+void image_mask_begin_exit(struct image_libc *libc)
+{
+    struct image_signals *rank;
+    sigset_t now;
+
+    if (!is_on_main() || libc != image_libc_current() || !image_is_in_handler(libc))
+        return;
+    rank = image_signals_make(libc);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    if (rank)
+        atomic_fetch_or(&rank->blocked, to_bits(&now) & ~to_bits(&libc->mask_before));
+}
+
 void image_mask_end_rank(struct image_libc *libc)
 {
     uint64_t own = libc->signals ? atomic_load(&libc->signals->blocked) : 0, others;
     sigset_t set;
 
-    if (!is_on_main() || libc != image_libc_current() || (!own && !libc->n_interrupted))
+    if (!is_on_main() || libc != image_libc_current())
+        return;
+    image_signals_jump(); /* the handlers do not go on */
+    if (!own)
         return;
     others = blocked_by_others(libc->signals);
-    set = libc->mask_before;
-    if (!libc->n_interrupted)
-        pthread_sigmask(SIG_SETMASK, NULL, &set);
-    image_signals_jump(); /* the handlers do not go on */
+    deliver_held(libc->signals, own & ~others);
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
     to_set((to_bits(&set) & ~own) | others, &set);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
@@ -318,44 +362,13 @@ IMAGE_REBINDS(image_libc_longjmp, "siglongjmp", "longjmp", "_longjmp",
 
 /* ---- Waits ---- */
 
-/* sigtimedwait, which would hide that a signal is to this thread only (SI_TKILL). A cancellation point if is_cancellable. */
-static int take_signal(const sigset_t *set, siginfo_t *info_out, const struct timespec *limit,
-                       bool is_cancellable)
-{
-    int type, number;
-
-    if (is_cancellable)
-        pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    number = (int)syscall(SYS_rt_sigtimedwait, set, info_out, limit, NSIG / 8);
-    if (is_cancellable)
-        pthread_setcanceltype(type, NULL);
-    return number;
-}
-
-/* Delivers what the OS thread's kernel mask holds back though this rank does not block it. */
-static void deliver_held(struct image_signals *rank)
-{
-    static const struct timespec at_once;
-    uint64_t bits = blocked_by_others(rank) & ~atomic_load(&rank->blocked);
-    sigset_t held;
-    siginfo_t info;
-    int number;
-
-    if (!bits)
-        return;
-    to_set(bits, &held);
-    while ((number = take_signal(&held, &info, &at_once, false)) > 0)
-        if (image_signals_pass_on(rank, number, &info))
-            image_signals_run(rank, number, &info);
-}
-
 void image_mask_deliver(int number)
 {
     struct image_signals *rank = signals_of_main();
     int saved_errno = errno;
 
-    if (rank && (blocked_by_others(rank) & image_signal_bit(number)))
-        deliver_held(rank);
+    if (rank)
+        deliver_held(rank, blocked_by_others(rank) & ~atomic_load(&rank->blocked) & image_signal_bit(number));
     errno = saved_errno;
 }
 
@@ -372,7 +385,7 @@ void image_mask_begin(struct image_mask *changed_out, const sigset_t *mask, stru
 void image_mask_poll(const struct image_mask *changed)
 {
     if (changed->rank)
-        deliver_held(changed->rank);
+        deliver_held(changed->rank, blocked_by_others(changed->rank) & ~atomic_load(&changed->rank->blocked));
 }
 
 void image_mask_end(const struct image_mask *changed)

@@ -413,7 +413,7 @@ bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *i
         return is_takers;
     }
     marked = take_mark(info);
-    if (!marked && info->si_code != SI_TKILL)
+    if (!marked && info->si_code != SI_TKILL && !is_of_call(number, info))
         call_all(taker, number, info, NULL);
     else if (marked && marked != taker && !image_mask_keeps(marked, number, info))
         call_one(marked->libc, number, info, NULL);
@@ -465,19 +465,21 @@ struct image_signals *image_signals_make(struct image_libc *libc)
 
 void image_signals_forget(struct image_libc *libc)
 {
+    struct image_signals *rank = libc->signals;
+
+    if (rank) {
+        atomic_store(&rank->has_ended, true);
+        atomic_store(&rank->awaited, 0);
+        atomic_store(&rank->was_awaited, 0);
+        for (int number = 0; number < NSIG; number++)
+            atomic_store(&rank->queued_to[number], 0);
+        for (int number = 0; number < IMAGE_MERGED; number++)
+            atomic_store(&rank->sent_to[number], 0);
+        memset(rank->is_set, 0, sizeof rank->is_set); /* stays: image_on_signal may run on another thread */
+    }
     image_mask_end_rank(libc);
-    if (!libc->signals)
-        return;
-    atomic_store(&libc->signals->has_ended, true);
-    atomic_store(&libc->signals->blocked, 0);
-    atomic_store(&libc->signals->awaited, 0);
-    atomic_store(&libc->signals->was_awaited, 0);
-    for (int number = 0; number < NSIG; number++)
-        atomic_store(&libc->signals->queued_to[number], 0);
-    for (int number = 0; number < IMAGE_MERGED; number++)
-        atomic_store(&libc->signals->sent_to[number], 0);
-    memset(libc->signals->is_set, 0,
-           sizeof libc->signals->is_set); /* stays: image_on_signal may run on another thread */
+    if (rank)
+        atomic_store(&rank->blocked, 0);
 }
 
 void image_signals_begin(struct image_libc *libc)

@@ -111,8 +111,8 @@ bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out);
 void image_mask_leave(const sigset_t *others);
 void image_mask_correct(sigset_t *saved);
 
-/* At the rank's end: its OS thread no longer blocks what the rank alone has blocked, nor the signals of the handlers in which it
- * ends. */
+/* At the rank's end, which is recorded: its OS thread no longer blocks what the rank alone has blocked. Such signals that are
+ * pending are for the ranks that stay. */
 void image_mask_end_rank(struct image_libc *libc);
 
 /* The attributes of a spawn (NULL: none), or, in `changed`, the same with the mask of the caller's rank where they say nothing of a
