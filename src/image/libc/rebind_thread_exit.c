@@ -21,6 +21,7 @@
 #include "base/loader_lock.h"
 #include "base/log.h"
 #include "image/copy/instantiate.h"
+#include "image/copy/precedence.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -375,7 +376,7 @@ static int wait_to_join(pthread_t thread, void **value_out, clockid_t clock, con
     struct image_wait wait = {0};
     int error;
 
-    if (is_rank && rank_of_main(thread))
+    if (image_is_on_rank() && rank_of_main(thread))
         return EDEADLK;
     while ((error = image_libc_tryjoin(thread, value_out)) == EBUSY) {
         image_cancel_point();
@@ -396,10 +397,20 @@ static bool must_poll(pthread_t thread)
     return image_can_wait() || rank_of_main(thread);
 }
 
+/* The C library's function: that of takeover_threads.c would call image_libc_join again. */
+static int join_blocking(pthread_t thread, void **value_out)
+{
+    int (*join)(pthread_t, void **);
+
+    *(void **)&join = image_precedence_next("pthread_join");
+    return join(thread, value_out);
+}
+
 int image_libc_join(pthread_t thread, void **value_out)
 {
-    return must_poll(thread) ? wait_to_join(thread, value_out, 0, NULL, __builtin_return_address(0))
-                             : pthread_join(thread, value_out);
+    if (must_poll(thread))
+        return wait_to_join(thread, value_out, 0, NULL, __builtin_return_address(0));
+    return image_is_on_rank() ? join_blocking(thread, value_out) : pthread_join(thread, value_out);
 }
 IMAGE_REBINDS(image_libc_join, "pthread_join");
 
