@@ -23,6 +23,9 @@
 #define CALL 8
 #define ECHO 16
 
+/* A verdict's name has the number of its collector, from 1, in the field of the tag. */
+#define COLLECTOR_FIRST 1
+
 static struct {
     uint64_t now_ns;
     uint64_t n_resumed;
@@ -38,6 +41,7 @@ static struct {
     struct ampi_am_header sent[SENT_MAX];
     int sent_to[SENT_MAX];
     int n_sent;
+    int collector;           /* gives the verdicts that are heard, and that the others have printed after */
     bool has_reported;       /* who is blocked */
     bool has_waits[N_PROCS]; /* the report of cycles got those of this process */
 } sim;
@@ -231,7 +235,8 @@ static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t 
                                   .flags = (uint8_t)flags,
                                   .src_proc = (uint32_t)from,
                                   .seq = round,
-                                  .tag = (int32_t)failed_now,
+                                  .tag = flags & (VERDICT | PRINTED) ? sim.collector + COLLECTOR_FIRST
+                                                                     : (int32_t)failed_now,
                                   .cookie = n_sent,
                                   .context_id = n_taken};
     size_t n_bytes = 0;
@@ -690,6 +695,104 @@ START_TEST(a_second_verdict_ends_the_job)
 }
 END_TEST
 
+/* Process 1 goes on, unknown to this one: a process that another job has freed, for example. It blocks again. */
+START_TEST(a_report_after_the_verdict_voids_it)
+{
+    uint32_t first, second;
+
+    become(0);
+    work(2, 1);
+    wait_a_second();
+    first = reach_verdict();
+    hear(2, PRINTED, first, 0, 0);
+    hear(1, 0, 0, 5, 5);
+    for (int i = 0; i < 2; i++)
+        confirm(5, 5, 6, 7);
+    ck_assert_int_eq(count_sent(1, VERDICT), 2);
+    second = last_to(1)->seq;
+    hear(2, PRINTED, second, 0, 0);
+    hear(1, PRINTED, second, 0, 0); /* ends */
+    ck_abort_msg("the job goes on");
+}
+END_TEST
+
+/* ---- As one of several jobs: process 0 is another one ---- */
+
+static bool is_linked_to_first(bool *is_linked)
+{
+    if (is_linked)
+        is_linked[0] = true;
+    return false;
+}
+
+static const struct ampi_procs_client linking = {.is_linked = is_linked_to_first};
+
+static void become_one_of_two_jobs(int proc_id)
+{
+    static char folder[] = "/nonexistent";
+
+    ampi_job.universe = folder;
+    ampi_job.own_first = 1;
+    ampi_job.own_end = N_PROCS;
+    ampi_procs_add_client(&linking);
+    become(proc_id);
+}
+
+/* The verdicts of two collectors: process 2 has printed after the one of process 0, and not after this one's. */
+START_TEST(verdicts_of_the_same_round_differ)
+{
+    const uint32_t round = 7;
+
+    become_one_of_two_jobs(1);
+    work(2, 2);
+    wait_a_second();
+    hear_verdict(round);
+    ck_assert(sim.has_reported);
+    fail_process(0); /* its job has ended: a rank of this one goes on */
+    hear(2, PRINTED, round, 0, 0);
+    work(1, 1);
+    wait_a_second();
+    wait_a_second();
+    failed_now = ampi_failed_fingerprint((bool[N_PROCS]){[0] = true});
+    hear(2, 0, 0, 3, 3);
+    for (int i = 0; i < 2; i++)
+        hear(2, 0, last_to(2)->seq, 3, 3);
+    ck_assert_int_eq(last_to(2)->flags, VERDICT);
+    ck_assert_uint_eq(last_to(2)->seq, round);
+    exit(0);
+}
+END_TEST
+
+/* Its lines follow the judge's: the lowest process of its job. */
+START_TEST(a_process_prints_when_its_own_job_has_the_verdict)
+{
+    become_one_of_two_jobs(2);
+    work(5, 4);
+    wait_a_second();
+    hear_verdict(3);
+    ck_assert(!sim.has_reported);
+    hear(1, VERDICT, 3, 0, 0);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(1, VERDICT), 0);
+    ck_assert_int_eq(count_sent(1, PRINTED), 1);
+    ck_assert_int_eq(last_to(1)->tag, sim.collector + COLLECTOR_FIRST);
+}
+END_TEST
+
+START_TEST(the_judge_tells_its_own_job)
+{
+    become_one_of_two_jobs(1);
+    work(5, 4);
+    wait_a_second();
+    hear_verdict(3);
+    ck_assert(sim.has_reported);
+    ck_assert_int_eq(count_sent(0, VERDICT), 0);
+    ck_assert_int_eq(count_sent(2, VERDICT), 1);
+    ck_assert_uint_eq(last_to(2)->seq, 3);
+    ck_assert_int_eq(last_to(2)->tag, sim.collector + COLLECTOR_FIRST);
+}
+END_TEST
+
 /* Process 0, which has collected, has failed: this one, the next, does so. */
 START_TEST(another_process_collects)
 {
@@ -753,6 +856,7 @@ START_TEST(a_process_in_finalize_takes_no_part)
     }
     ck_assert(sim.has_reported);
     ck_assert_int_eq(count_sent(0, VERDICT), 0);
+    sim.collector = 1;
     hear(2, PRINTED, last_to(2)->seq, 0, 0); /* ends */
     ck_abort_msg("the job goes on");
 }
@@ -848,6 +952,10 @@ int main(void)
     tcase_add_test(tests, a_loss_that_is_handled_in_part_is_no_deadlock);
     tcase_add_test(tests, a_new_process_is_not_quiet_for_a_second);
     tcase_add_exit_test(tests, a_process_that_is_failed_after_the_verdict_need_not_print, ABORTED);
+    tcase_add_exit_test(tests, a_report_after_the_verdict_voids_it, ABORTED);
+    tcase_add_exit_test(tests, verdicts_of_the_same_round_differ, 0);
+    tcase_add_test(tests, a_process_prints_when_its_own_job_has_the_verdict);
+    tcase_add_test(tests, the_judge_tells_its_own_job);
     tcase_add_test(tests, another_process_collects);
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
     tcase_add_exit_test(tests, a_process_in_finalize_takes_no_part, ABORTED);

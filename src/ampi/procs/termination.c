@@ -30,7 +30,7 @@
  *
  *      report     to the collector     sent, received; round 0, or that of the question
  *      question   from the collector
- *      verdict    from the collector: print the blocked ranks
+ *      verdict    from the collector, to another job by way of its lowest process: print the blocked ranks
  *      call       to those in MPI_Finalize; they echo it when they have nothing to do
  *      (questions between the others, for what they print, and their answers: ask_for_report)
  *      printed    to the lowest process of the own job, which then names a cycle, and ends the job; with
@@ -102,7 +102,7 @@ static struct {
     struct counters confirmed; /* at the last answer */
     bool has_printed;          /* the blocked ranks, ... */
     uint64_t n_printed;        /* ... at this value of n_resumed */
-    uint32_t verdict;          /* its round; 0: none, or it is void */
+    uint64_t verdict;          /* its collector's number, from 1, and its round; 0: none, or it is void */
     int judge;                 /* the lowest process of this job: ends it when all have printed */
     int n_unanswered;          /* questions for the report that have no answer yet */
 } own;
@@ -112,10 +112,10 @@ static struct {
     struct counters *reported; /* by process */
     bool *has_reported;        /* by process */
     bool *has_answered;        /* by process: to the last question */
-    uint32_t *printed;         /* by process: the last verdict after which it has printed; 0: none */
+    uint64_t *printed;         /* by process: the last verdict after which it has printed; 0: none */
     char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) ... */
     size_t n_waits_bytes;
-    uint32_t waits_verdict; /* ... after this verdict */
+    uint64_t waits_verdict; /* ... after this verdict */
     uint32_t round;         /* of the last question; changed by a report after it */
     int n_confirmed;        /* questions that all have confirmed, based on these reports */
 } all;
@@ -213,9 +213,18 @@ static bool read_counters(struct counters *counters_out)
     return true;
 }
 
-static void post(int proc_id, int flags, uint32_t round, const struct counters *counters)
+/* number: of the round, the call, or the verdict. */
+static struct ampi_am_header make_header(int flags, uint64_t number)
 {
-    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = (uint8_t)flags, .seq = round};
+    return (struct ampi_am_header){.kind = AMPI_AM_TERMINATION,
+                                   .flags = (uint8_t)flags,
+                                   .seq = (uint32_t)number,
+                                   .tag = (int32_t)(number >> 32)};
+}
+
+static void post(int proc_id, int flags, uint64_t number, const struct counters *counters)
+{
+    struct ampi_am_header am = make_header(flags, number);
 
     if (counters) {
         am.cookie = counters->n_sent;
@@ -226,11 +235,11 @@ static void post(int proc_id, int flags, uint32_t round, const struct counters *
         own.words[proc_id].n_sent++;
 }
 
-static void post_to_others(int flags, uint32_t round)
+static void post_to_others(int flags, uint64_t number, bool to_own_job)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (i != ampi_job.proc_id && !own.is_out[i])
-            post(i, flags, round, NULL);
+        if (i != ampi_job.proc_id && !own.is_out[i] && (!to_own_job || ampi_procs_is_own(i)))
+            post(i, flags, number, NULL);
 }
 
 /* ---- The collector ---- */
@@ -251,18 +260,11 @@ static bool is_as_before(const struct counters *then)
     return then->n_resumed == count_resumed() && then->out == ampi_failed_fingerprint(own.is_out);
 }
 
-static void drop_void_verdict(void)
-{
-    if (own.verdict && !is_as_before(&own.confirmed)) {
-        own.verdict = 0;
-        own.n_unanswered = 0;
-    }
-}
-
-/* True if there is a verdict, and it holds for this process. */
+/* True if there is a verdict, and it holds for this process: otherwise it is dropped. */
 static bool is_judged(void)
 {
-    drop_void_verdict();
+    if (own.verdict && !is_as_before(&own.confirmed))
+        own.verdict = 0;
     return own.verdict != 0;
 }
 
@@ -280,7 +282,7 @@ static void end_job(void)
 }
 
 /* A process of this job has printed its blocked ranks; this one may not know the verdict yet. Frees what they wait for. */
-static void take_printed(int proc_id, uint32_t verdict, void *waits, size_t n_bytes)
+static void take_printed(int proc_id, uint64_t verdict, void *waits, size_t n_bytes)
 {
     if (is_judged() && verdict != own.verdict) { /* it comes late */
         free(waits);
@@ -339,7 +341,7 @@ static bool have_printed(void)
 /* Prints the blocked ranks of this process. */
 static void report(void)
 {
-    struct ampi_am_header am = {.kind = AMPI_AM_TERMINATION, .flags = FLAG_PRINTED, .seq = own.verdict};
+    struct ampi_am_header am = make_header(FLAG_PRINTED, own.verdict);
     size_t n_bytes = 0;
     void *waits;
 
@@ -354,19 +356,22 @@ static void report(void)
         own.words[own.judge].n_sent++;
 }
 
-/* is_found: by this process, which tells the others. */
-static void begin_report(uint32_t verdict, bool is_found)
+/* from: this process, if it has collected, or the one that has told it. Each job's judge tells the others of its job. */
+static void begin_report(uint64_t verdict, int from)
 {
     if (!is_as_before(&own.confirmed))
         return;
-    own.verdict = verdict;
     own.judge = 0;
     while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
         own.judge++;
-    if (own.judge == ampi_job.proc_id && !have_printed())
-        print_verdict(); /* before the lines of others */
-    if (is_found)
-        post_to_others(FLAG_VERDICT, verdict);
+    if (own.judge != ampi_job.proc_id && !ampi_procs_is_own(from))
+        return;
+    own.verdict = verdict;
+    if (own.judge == ampi_job.proc_id) {
+        if (!have_printed())
+            print_verdict(); /* before the lines of others */
+        post_to_others(FLAG_VERDICT, verdict, from != ampi_job.proc_id);
+    }
     own.n_unanswered = ampi_procs_call_ask();
     if (own.n_unanswered == 0)
         report();
@@ -385,7 +390,7 @@ static void ask(void)
     own.question = all.round;
     own.asker = ampi_job.proc_id;
     own.is_waking = false;
-    post_to_others(FLAG_QUESTION, all.round);
+    post_to_others(FLAG_QUESTION, all.round, false);
 }
 
 /* All have reported, agree on who takes part, and have received all messages. */
@@ -418,13 +423,14 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
         if (is_judged() || !is_true_of_all(all.has_answered))
             return;
         if (++all.n_confirmed == N_QUESTIONS)
-            begin_report(all.round, true);
+            begin_report((uint64_t)(ampi_job.proc_id + 1) << 32 | all.round, ampi_job.proc_id);
         else
             ask();
         return;
     }
     all.round++; /* the last question is based on another report */
     all.n_confirmed = 0;
+    own.verdict = 0; /* the process has worked since */
     *reported = counters;
     all.has_reported[proc_id] = true;
     if (is_balanced())
@@ -436,7 +442,7 @@ static void send_report(uint32_t round)
     int to = round > 0 ? own.asker : own.collector;
 
     if (round > 0) {
-        drop_void_verdict();
+        is_judged(); /* as of the answer before */
         own.confirmed = own.counters;
     }
     if (ampi_job.proc_id == to)
@@ -565,6 +571,7 @@ void ampi_procs_echo(void)
 void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
     int from = (int)am->src_proc;
+    uint64_t verdict = (uint64_t)(uint32_t)am->tag << 32 | am->seq;
 
     init();
     own.words[from].n_taken++;
@@ -581,10 +588,10 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes,
     if (am->flags & FLAG_ECHO)
         own.echoed[from] = am->seq;
     if (am->flags & FLAG_PRINTED)
-        take_printed(from, am->seq, bytes, n_bytes);
+        take_printed(from, verdict, bytes, n_bytes);
     if (!am->flags)
         collect(from, am->seq,
                 (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
     if (am->flags & FLAG_VERDICT)
-        begin_report(am->seq, false);
+        begin_report(verdict, from);
 }
