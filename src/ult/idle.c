@@ -288,8 +288,8 @@ void ult_wake_all(void)
 
 /* ---- Sleeping ---- */
 
-/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes. OTHERS: threads of the program,
- * whose end wakes no PE. BUSY: not known yet. */
+/* The events that could still wake a PE, other than ULTs of this job. SOURCES_ONLY: other processes, and perhaps threads of the
+ * program. OTHERS: these threads, whose end wakes no PE. BUSY: not known yet. */
 enum under_way { NOTHING, SOURCES_ONLY, OTHERS, MORE, BUSY };
 
 static enum under_way find_under_way(void)
@@ -320,8 +320,7 @@ static bool has_active_threads(void)
     return false;
 }
 
-/* True if another thread of the program may call the library. */
-static bool has_other_threads(void)
+bool ult_has_others(void)
 {
     return atomic_load_explicit(&ult_n_shared, memory_order_relaxed) && ult_job.hooks.has_other_threads &&
            ult_job.hooks.has_other_threads();
@@ -365,7 +364,7 @@ static enum under_way examine_job(const struct ult_pe *self)
 
     if (lock_others(self, &n_locked))
         found = has_active_threads() ? MORE : find_under_way();
-    if ((found == NOTHING || found == SOURCES_ONLY) && has_other_threads())
+    if (found == NOTHING && ult_has_others())
         found = OTHERS;
     unlock_others(self, n_locked);
     return found;

@@ -108,8 +108,8 @@ struct ult_hooks {
      * others sleep; normally prints a report and ends the process. NULL: the PEs sleep forever. */
     void (*deadlock)(void);
     /* The same, but something outside can wake one: a source (struct ult_source) with an fd has pending
-     * operations. Returns the time in ns after which it must be called again if nothing happens before; 0:
-     * never. NULL: not called. */
+     * operations; or a thread of the program can (ult_has_others). Returns the time in ns after which it
+     * must be called again if nothing happens before; 0: never. NULL: not called. */
     int64_t (*check_termination)(void);
     /* Called on each PE's thread before its first ULT runs: creates its ULTs. NULL: not called. */
     void (*pe_start)(struct ult_pe *pe);
@@ -338,6 +338,9 @@ void ult_progress_fully(void);
 /* Wakes all sleeping PEs, so that they poll. The state that they should notice must have been written
  * before (sequentially consistent), and their sources' arm must check it. Any thread. */
 void ult_wake_all(void);
+
+/* True if another thread of the program may call the library, and so wake a PE. Makes system calls. */
+bool ult_has_others(void);
 
 /* Sending to a PE's inbox; ult/inbox.h has the item types. */
 

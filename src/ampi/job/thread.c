@@ -205,15 +205,21 @@ static unsigned long long start_of(pid_t tid)
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
+/* True for a thread with the number of one of first_threads. */
+static bool has_number_of_first(pid_t tid)
+{
+    for (int i = 0; i < first_threads.n; i++)
+        if (first_threads.tasks[i].tid == tid)
+            return true;
+    return false;
+}
+
 /* True for a thread of first_threads, or one that has ended. */
 static bool is_first(pid_t tid)
 {
     unsigned long long start;
-    bool is_there = false;
 
-    for (int i = 0; i < first_threads.n && !is_there; i++)
-        is_there = first_threads.tasks[i].tid == tid;
-    if (!is_there)
+    if (!has_number_of_first(tid))
         return false;
     start = start_of(tid);
     for (int i = 0; i < first_threads.n; i++)
@@ -230,9 +236,9 @@ static void add_first(pid_t tid)
     first_threads.tasks[first_threads.n++] = (struct task){tid, start_of(tid)};
 }
 
-/* Counts the threads that are not among first_threads, and adds them there if told so. INT_MAX: unknown. While a thread ends, the
+/* Counts the threads that are not known, and adds them to first_threads if told so. INT_MAX: unknown. While a thread ends, the
  * kernel may leave out another one. */
-static int count_threads(bool adds)
+static int count_unknown(bool (*is_known)(pid_t tid), bool adds)
 {
     DIR *tasks = opendir("/proc/self/task");
     int n_threads = 0;
@@ -241,7 +247,7 @@ static int count_threads(bool adds)
         return INT_MAX;
     for (const struct dirent *entry; (entry = readdir(tasks));) {
         pid_t tid = atoi(entry->d_name); /* 0: "." */
-        if (tid == 0 || is_first(tid))
+        if (tid == 0 || is_known(tid))
             continue;
         n_threads++;
         if (adds)
@@ -249,6 +255,12 @@ static int count_threads(bool adds)
     }
     closedir(tasks);
     return n_threads;
+}
+
+/* The same for those that are not among first_threads. */
+static int count_threads(bool adds)
+{
+    return count_unknown(is_first, adds);
 }
 
 void ampi_thread_count_before(void)
@@ -515,10 +527,10 @@ void ampi_thread_end_await(const struct image *image)
 /* Scans that must all have found no other thread: one may have missed it. */
 #define SCANS 2
 
-/* True if more threads than these are not among first_threads. */
+/* True if more threads than these are not among first_threads. Reads the starts of threads only if their numbers do not suffice. */
 static bool has_more_threads(int n)
 {
-    bool has_more = false;
+    bool has_more = count_unknown(has_number_of_first, false) > n;
 
     for (int i = 0; i < SCANS && !has_more; i++)
         has_more = count_threads(false) > n;

@@ -535,7 +535,8 @@ int64_t ampi_procs_check_termination(void)
     }
     if (!own.has_reported && now_ns - own.since_ns < WAIT_NS)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
-    if (!ampi_procs_find_connected(own.is_connected))
+    if (((!own.has_reported || own.question) && ult_has_others()) ||
+        !ampi_procs_find_connected(own.is_connected))
         return begin_again(now_ns);
     if (!read_counters(&counters))
         return 0;
