@@ -83,12 +83,9 @@ extern _Atomic int gpu_n_callbacks;
 /* True if the running rank has no pending MPI request. On a PE. */
 extern bool (*gpu_has_no_messages)(void);
 
-/* True once streams or kernels of this process wait for PEs although waits in CUDA do not let PEs make progress:
- * each PE whose rank has such streams needs a progress thread. */
+/* True once streams or kernels of this process wait for PEs although waits in CUDA do not let PEs make progress: each PE whose
+ * rank has such streams needs a progress thread. The function is called when the program starts a thread, and says the same. */
 extern bool gpu_needs_progress;
-
-/* The program starts a thread. In a process with one rank it may wait in CUDA for a stream that waits for the PE, while the rank's
- * main thread waits for it in the C library: then this returns true, and a progress thread is needed. Any thread. */
 bool gpu_thread_begins(void);
 
 /* A query that the PE repeats until the driver answers it. Private to src/gpu/rank/waits.h. */
@@ -273,9 +270,8 @@ struct gpu_graph_end {
  * become invalid. Never switches. */
 bool gpu_sync_is_captured(struct gpu_sync *sync, uint64_t *id_out);
 
-/* Prepares an end, whose functions are set, in a graph of this stream. data: consecutive bytes; NULL if they
- * are not consecutive, so only the PE can send or receive them. After an error nothing is prepared. May
- * switch. */
+/* Prepares an end, whose functions are set, in a graph of this stream. data: consecutive bytes; NULL: they are not, so only the PE
+ * can send or receive them. After an error nothing is prepared. May switch. */
 int gpu_graph_prepare(struct gpu_sync *sync, struct gpu_graph_end *end, void *data,
                       size_t n_bytes) BASE_MUST_CHECK;
 

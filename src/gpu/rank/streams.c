@@ -53,23 +53,12 @@ void gpu_streams_begin(int n_ranks)
     gpu_streams_n_ranks = n_ranks;
 }
 
-static _Atomic bool has_threads; /* the program has started one */
-
-bool gpu_thread_begins(void)
-{
-    atomic_store(&has_threads, true);
-    if (gpu_streams_n_ranks != 1 || !atomic_load(&gpu_streams_wait_for_pes))
-        return false;
-    __atomic_store_n(&gpu_needs_progress, true, __ATOMIC_RELAXED);
-    return true;
-}
-
 void gpu_waits_make_progress(void)
 {
     bool can_suspend = is_suspending_wanted && !gpu_monitor_is_late() && gpu_guard_sees_waits();
 
     atomic_store(&gpu_streams_wait_for_pes, true);
-    if (gpu_streams_n_ranks == 1 && atomic_load(&has_threads)) /* it may wait, too: the PE does not know */
+    if (gpu_streams_n_ranks == 1 && atomic_load(&gpu_waits_have_threads))
         can_suspend = false;
     if (gpu_waits_suspend)
         return;

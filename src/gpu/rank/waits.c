@@ -24,7 +24,7 @@
 
 bool gpu_waits_suspend;
 bool gpu_waits_are_of_all_code;
-_Atomic bool gpu_streams_wait_for_pes;
+_Atomic bool gpu_streams_wait_for_pes, gpu_waits_have_threads;
 _Atomic int gpu_streams_n_waiting, gpu_streams_n_waiting_on[GPU_DEVICES_MAX];
 bool (*gpu_is_code_of_rank)(const void *address);
 void (*gpu_expect_thread)(void);
@@ -43,6 +43,15 @@ static bool may_switch(void)
 
     return gpu_waits_suspend && self && self->world_rank >= 0 && !(self->detours & ~ULT_SHUFFLED) &&
            !self->is_called;
+}
+
+bool gpu_thread_begins(void)
+{
+    atomic_store(&gpu_waits_have_threads, true);
+    if (gpu_streams_n_ranks != 1 || !atomic_load(&gpu_streams_wait_for_pes))
+        return false;
+    __atomic_store_n(&gpu_needs_progress, true, __ATOMIC_RELAXED);
+    return true;
 }
 
 bool gpu_wait_may_suspend_in_mpi(void)

@@ -30,6 +30,9 @@ void gpu_waits_make_progress(void);
 extern bool gpu_waits_are_of_all_code;
 extern _Atomic bool gpu_streams_wait_for_pes;
 
+/* The program has started a thread, whose waits do not let the PE make progress. */
+extern _Atomic bool gpu_waits_have_threads;
+
 /* Number of points and holds of this process's streams (gpu.h) that are not over: while it is 0, no stream waits for a PE,
  * except in graphs. */
 extern _Atomic int gpu_streams_n_waiting;
