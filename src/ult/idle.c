@@ -364,8 +364,8 @@ static enum under_way examine_job(const struct ult_pe *self)
 
     if (lock_others(self, &n_locked))
         found = has_active_threads() ? MORE : find_under_way();
-    if (found == NOTHING && ult_has_others())
-        found = OTHERS;
+    if (found == NOTHING) /* a thread may have posted something, and ended */
+        found = ult_has_others() ? OTHERS : find_under_way();
     unlock_others(self, n_locked);
     return found;
 }
