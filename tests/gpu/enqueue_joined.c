@@ -4,29 +4,20 @@
  * thread, or waits for it by a semaphore, while that waits in CUDA for operations of MPI, which it or the main thread has added;
  * they end. Argument: "early": the thread begins before the first stream of MPI.
  */
-#include <cuda.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 
-#include "mtest.h"
+#include "found.h"
 
 #define N 3000
 #define ROUNDS 20
 
-static void *driver;
 static CUcontext context;
 static CUstream cuda;
 static CUdeviceptr from, to;
 static MPI_Comm comm;
 static sem_t begins, ended;
-
-/* cuda.h's macros give the names of the current versions. */
-#define AS_TEXT(name) AS_TEXT_2(name)
-#define AS_TEXT_2(name) #name
-#define FIND(name) __typeof__(&name) call_##name = (__typeof__(&name))dlsym(driver, AS_TEXT(name))
-#define CU(call) MTEST_CHECK((call) == CUDA_SUCCESS, "%s", #call)
 
 static void add(void)
 {
@@ -52,18 +43,6 @@ static void *wait_often(void *unused)
     return unused;
 }
 
-static void make(MPIX_Stream *stream_out)
-{
-    MPI_Info info;
-
-    MTEST_OK(MPI_Info_create(&info));
-    MTEST_OK(MPI_Info_set(info, "type", "cudaStream_t"));
-    MTEST_OK(MPIX_Info_set_hex(info, "value", &cuda, sizeof cuda));
-    MTEST_OK(MPIX_Stream_create(info, stream_out));
-    MTEST_OK(MPI_Info_free(&info));
-    MTEST_OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, *stream_out, &comm));
-}
-
 static void begin(pthread_t *thread)
 {
     MTEST_CHECK(pthread_create(thread, NULL, wait_often, NULL) == 0, "a thread");
@@ -76,9 +55,7 @@ int main(int argc, char **argv)
 
     MTEST_OK(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     mtest_learn_world(1);
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver)
-        mtest_skip("there is no driver here");
+    found_open();
     FIND(cuInit);
     FIND(cuDevicePrimaryCtxRetain);
     FIND(cuCtxSetCurrent);
@@ -99,7 +76,7 @@ int main(int argc, char **argv)
     sem_init(&ended, 0, 0);
     if (is_early)
         begin(&thread);
-    make(&stream);
+    found_make_stream(&cuda, &stream, &comm);
     add();
     CU(call_cuStreamSynchronize(cuda));
     if (!is_early)

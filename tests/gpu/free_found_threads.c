@@ -3,27 +3,18 @@
  * In a process with one rank that finds all functions of the driver by dlsym, as a runtime does: a thread frees memory while another
  * adds operations to a stream whose messages depend on those; both go on.
  */
-#include <cuda.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "mtest.h"
+#include "found.h"
 
 #define N 3000
 #define FREES 200
 
-static void *driver;
 static CUcontext context;
 static MPI_Comm comm;
 static atomic_bool is_done;
-
-/* cuda.h's macros give the names of the current versions. */
-#define AS_TEXT(name) AS_TEXT_2(name)
-#define AS_TEXT_2(name) #name
-#define FIND(name) __typeof__(&name) call_##name = (__typeof__(&name))dlsym(driver, AS_TEXT(name))
-#define CU(call) MTEST_CHECK((call) == CUDA_SUCCESS, "%s", #call)
 
 static void *free_often(void *unused)
 {
@@ -44,9 +35,7 @@ static void *free_often(void *unused)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
-    driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!driver)
-        mtest_skip("there is no driver here");
+    found_open();
     FIND(cuInit);
     FIND(cuDevicePrimaryCtxRetain);
     FIND(cuCtxSetCurrent);
@@ -55,7 +44,6 @@ int main(int argc, char **argv)
     FIND(cuMemAlloc);
     CUstream cuda;
     CUdeviceptr from, to;
-    MPI_Info info;
     MPIX_Stream stream;
     pthread_t thread;
 
@@ -66,12 +54,7 @@ int main(int argc, char **argv)
     CU(call_cuStreamCreate(&cuda, CU_STREAM_NON_BLOCKING));
     CU(call_cuMemAlloc(&from, N * 4));
     CU(call_cuMemAlloc(&to, N * 4));
-    MTEST_OK(MPI_Info_create(&info));
-    MTEST_OK(MPI_Info_set(info, "type", "cudaStream_t"));
-    MTEST_OK(MPIX_Info_set_hex(info, "value", &cuda, sizeof cuda));
-    MTEST_OK(MPIX_Stream_create(info, &stream));
-    MTEST_OK(MPI_Info_free(&info));
-    MTEST_OK(MPIX_Stream_comm_create(MPI_COMM_WORLD, stream, &comm));
+    found_make_stream(&cuda, &stream, &comm);
     MTEST_CHECK(pthread_create(&thread, NULL, free_often, NULL) == 0, "a thread");
     while (!is_done) {
         MTEST_OK(MPIX_Allreduce_enqueue((void *)from, (void *)to, N, MPI_UNSIGNED, MPI_SUM, comm));
