@@ -3,7 +3,8 @@
 """Shows that heddle-whatif predicts the exact time on 1 to 16 PEs, from a trace of one PE, for programs whose ranks compute for known times.
 
 The time that is right comes from a simulation of the program, not of its trace: consecutive ranks share a PE, which runs the
-first ready one. Usage: whatif_test.py BUILD WORK
+first ready one. A second trace, in which four PEs make all computations take 1.5 times as long, adds what it shows (--with).
+Usage: whatif_test.py BUILD WORK
 """
 import collections
 import heapq
@@ -92,6 +93,41 @@ class Exact:
         return time
 
 
+def write_slower(path, slower_path):
+    """Writes the trace as if it had 4 PEs, which make ranks compute 1.5 times as long."""
+    trace = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    for event in trace["traceEvents"]:
+        if event["name"] == "running":
+            event["dur"] *= 1.5
+        elif event["name"] == "heddle_process":
+            event["args"]["pes"] = 4
+    pathlib.Path(slower_path).write_text(json.dumps(trace), encoding="utf-8")
+
+
+def find_wrong(what, right_of, command):
+    """The number of predictions of the command that differ from right_of(PEs) by more than 10 %."""
+    done = subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE, text=True, timeout=180)
+    n_wrong = 0
+    for result in json.loads(done.stdout)["predicted"]:
+        right = right_of(result["pes"])
+        # The order of ranks that become ready at the same time is open.
+        if abs(result["seconds"] / right - 1) > 0.1 or result["stuck_ranks"]:
+            print(f"FAILED: {what}, {result['pes']} PEs: {result}, but {right} s is right")
+            n_wrong += 1
+    return n_wrong
+
+
+def find_accepted(whatif):
+    """The number of second traces that are taken but have no more PEs, or are not traces."""
+    n_wrong = 0
+    for first, other in (("slower.json", "run.json"), ("run.json", "run.json"), ("run.json", "none.json")):
+        done = subprocess.run([whatif, first, "2", "--with", other], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        if done.returncode != 1 or not done.stderr.startswith(f"heddle-whatif: {other}: "):
+            print(f"FAILED: {first} --with {other}: code {done.returncode}, {done.stderr}")
+            n_wrong += 1
+    return n_wrong
+
+
 def main():
     build, work = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     work.mkdir(parents=True, exist_ok=True)
@@ -101,18 +137,18 @@ def main():
     subprocess.run([build / "bin" / "mpicc", "-O1", "-o", "whatif", HERE / "whatif.c", clock], check=True)
     environment = {name: value for name, value in os.environ.items() if name != "HEDDLE_OPTIONS"}
     environment["LD_PRELOAD"] = str(clock)
+    whatif = build / "bin" / "heddle-whatif"
     failures = 0
     for kind in ["alone", "barriers", "line", "ring"]:
         subprocess.run([build / "bin" / "mpirun", "-n", str(RANKS), "+p", "1", "+trace", "run.json", "./whatif", kind, str(ROUNDS)],
                        check=True, timeout=180, env=environment)
-        done = subprocess.run([build / "bin" / "heddle-whatif", "run.json", ",".join(map(str, PES)), "--json"], check=True,
-                              stdout=subprocess.PIPE, text=True, timeout=180)
-        for result in json.loads(done.stdout)["predicted"]:
-            right = Exact(kind, result["pes"]).run() / 100
-            # The order of ranks that become ready at the same time is open.
-            if abs(result["seconds"] / right - 1) > 0.1 or result["stuck_ranks"]:
-                print(f"FAILED: {kind}, {result['pes']} PEs: {result}, but {right} s is right")
-                failures += 1
+        exact = {n_pes: Exact(kind, n_pes).run() / 100 for n_pes in PES}
+        command = [whatif, "run.json", ",".join(map(str, PES))]
+        failures += find_wrong(kind, lambda n_pes: exact[n_pes], command)
+        write_slower("run.json", "slower.json")
+        failures += find_wrong(f"{kind}, --with", lambda n_pes: exact[n_pes] * (1 + 0.5 * (n_pes - 1) / 3),
+                               [*command, "--with", "slower.json"])
+    failures += find_accepted(whatif)
     print(f"{failures} predictions are wrong" if failures else "all predictions are right")
     sys.exit(failures != 0)
 
