@@ -194,6 +194,16 @@ class Test:
             assert all(process["dropped"] == 0 for process in trace.processes.values())
             assert set(trace.counters) == {"ready ranks", "unexpected messages", "bytes sent"}, trace.counters
 
+    def begins_at_zero(self):
+        """Rank 0 calls MPI_Init after the last rank has returned from it."""
+        for options in (["+p", "2"], ["--procs", "2", "+p", "1"]):
+            begun = self.work / "begun"
+            begun.unlink(missing_ok=True)
+            trace = self.run("-n", "4", *options, f"first_last 2 {begun}")
+            trace.check_messages(4, 2)
+            early = [event for event in trace.events if event["ts"] < 0]
+            assert not early, f"{len(early)} events before time 0: {early[0]}"
+
     def leaves_arrows_out(self):
         for n_ranks, options in ((3, ["+p", "1"]), (4, ["+p", "2"]), (6, ["--procs", "3", "+p", "1"])):
             trace = self.run("-n", str(n_ranks), *options, "unmatched 2")
@@ -370,6 +380,7 @@ def main():
         return
     test = Test(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     test.ends_well()
+    test.begins_at_zero()
     test.leaves_arrows_out()
     test.shows_windows()
     test.has_threads()

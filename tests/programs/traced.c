@@ -2,9 +2,11 @@
 /* For trace_test.py, which knows how many messages and collectives this is. Argument: how it ends; a number of rounds. */
 #include <mpi.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LARGE 100000 /* bytes: the sender waits for the receiver */
 
@@ -141,15 +143,28 @@ static void wait_for_threads(void)
         pthread_join(threads[i], NULL);
 }
 
+/* Rank 0 waits until the last rank has made the file. */
+static void wait_for_last(const char *file)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+
+    while (number && strcmp(number, "0") == 0 && access(file, F_OK) != 0)
+        sched_yield();
+}
+
 int main(int argc, char **argv)
 {
     const char *end = argc > 1 ? argv[1] : "";
     int rank, n, provided, n_rounds = argc > 2 ? atoi(argv[2]) : 1;
 
+    if (strcmp(end, "first_last") == 0)
+        wait_for_last(argv[3]);
     MPI_Init_thread(&argc, &argv, strcmp(end, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
                     &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
+    if (strcmp(end, "first_last") == 0 && rank == n - 1)
+        fclose(fopen(argv[3], "w"));
     for (int i = 0; i < n_rounds; i++)
         run_round(rank, n, i);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -11,6 +11,7 @@
 #include "ampi/coll/engine/selection.h"
 #include "ampi/object/gate.h"
 #include "ampi/p2p/schedule.h"
+#include "ampi/tool/trace.h"
 #include "ampi/work/work.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -108,8 +109,11 @@ void ampi_options_read(int *argc, char **argv)
     if (base_settings.getpid && strcmp(base_settings.getpid, "rank") != 0 &&
         strcmp(base_settings.getpid, "process") != 0)
         base_fatal(2, "+getpid %s: expected rank or process", base_settings.getpid);
-    if (base_settings.trace)
+    if (base_settings.trace) {
         read_trace(base_settings.trace);
+        ampi_trace.start_ns =
+            ult_now_ns(); /* no rank of the job has an event before all processes have met */
+    }
     if (base_settings.work)
         ampi_work_mode = strcmp(base_settings.work, "cpu") == 0    ? AMPI_WORK_CPU
                          : strcmp(base_settings.work, "both") == 0 ? AMPI_WORK_BOTH

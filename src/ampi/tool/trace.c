@@ -295,7 +295,7 @@ static void open_trace(void)
         rings[i].counts = map(2 * n_records * sizeof *rings[i].counts);
     }
     if (ampi_job.proc_id == 0) {
-        ampi_trace.base_ns = ult_now_ns();
+        ampi_trace.base_ns = ampi_trace.start_ns;
         ampi_trace_create_file();
     }
     catch_signals();

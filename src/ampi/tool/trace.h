@@ -52,6 +52,7 @@ struct ampi_trace {
     struct ampi_trace_ring *rings; /* by PE; NULL: no trace */
     _Atomic bool is_ended;         /* nothing more is recorded */
     int64_t clock_offset_ns;       /* added to this process's clock: that of process 0 */
+    uint64_t start_ns;             /* of this process: time 0 of the file if it is process 0 */
     uint64_t base_ns;              /* time 0 of the file, on the clock of process 0; 0: as in the file */
 };
 extern struct ampi_trace ampi_trace;
