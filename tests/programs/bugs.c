@@ -173,6 +173,17 @@ static void bcast_root(void)
 {
     MPI_Bcast(data, 2, MPI_INT, is_wrong && rank == 2 ? 1 : 0, WORLD); /* bcast-root */
 }
+static void form_of_some(void)
+{
+    MPI_Request request;
+
+    if (is_wrong && rank == 1) {
+        MPI_Ibcast(data, 2, MPI_INT, 0, WORLD, &request); /* ibcast-some */
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Bcast(data, 2, MPI_INT, 0, WORLD); /* bcast-some */
+    }
+}
 static void split_comm(void) /* a message on a communicator, a receive on another */
 {
     MPI_Comm dup;
@@ -435,6 +446,7 @@ static const struct {
     K(fence_of_some),    K(no_unlock),        K(unlock_twice),     K(no_post),
     K(get_and_store),    K(put_and_put),      K(put_reused),       K(get_used_early),
     K(any_then_named),   K(any_sum),          K(sendrecv_overlap), K(allreduce_alias),
+    K(form_of_some),
 };
 
 int main(int argc, char **argv)

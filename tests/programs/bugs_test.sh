@@ -54,6 +54,7 @@ wrong comm_order 1 "MPI_Barrier: blocked on a of size 4; $(at barrier-a); not en
 wrong fewer_rounds 16 "is (finalize|allreduce), but other ranks' is (finalize|allreduce)"
 wrong scatter_count 16 "rank 1 receives 4 bytes \(1 of MPI_INT\), but rank 0 sends it 8 bytes .*MPI_Scatter, $(at scatter)"
 wrong bcast_root 16 "gives root [01], but rank [0-9] gives root [01] .*MPI_Bcast, $(at bcast-root)"
+wrong form_of_some 16 "$(calls MPI_Ibcast ibcast-some MPI_Bcast bcast-some)|$(at ibcast-some).*$(at bcast-some)|$(at bcast-some).*$(at ibcast-some)"
 wrong allreduce_alias 1 "pass MPI_IN_PLACE as the send buffer; $(at allreduce-alias)"
 
 # Arguments and objects

@@ -98,6 +98,22 @@ static bool do_roots_agree(const struct ampi_coll_args *a, const struct ampi_col
     return b->root < 0 || (a->comm->rank == b->root) == (a->root == MPI_ROOT);
 }
 
+/* ---- Forms ---- */
+
+/* Blocking and nonblocking calls do not match (MPI 5.0, section 6.12); on streams, some calls of both are one kind. */
+static bool is_nonblocking(const struct ampi_coll_args *args)
+{
+    return args->request && !args->comm->streams;
+}
+
+static void check_forms(const struct ampi_coll_args *a, const struct ampi_coll_args *b)
+{
+    static const char *const texts[] = {"calls the blocking form", "calls the nonblocking form"};
+
+    if (is_nonblocking(a) != is_nonblocking(b))
+        report(a, texts[is_nonblocking(a)], b, texts[is_nonblocking(b)]);
+}
+
 /* ---- Operations ---- */
 
 static const char *op_name(const struct ampi_op *op)
@@ -213,6 +229,8 @@ void ampi_coll_usage_check_arrived(const struct ampi_coll_slot *slot)
     const struct ampi_coll_state *state = slot->state;
     int n = ampi_coll_n_local(state);
 
+    for (int k = 1; k < n; k++)
+        check_forms(slot->args[state->part_members[0]], slot->args[state->part_members[k]]);
     if (!state->remote)
         ampi_coll_usage_met(slot);
     if (!slot->last->has_buffers)
@@ -299,8 +317,8 @@ uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash)
 {
     char text[3 * NAME_MAX_BYTES];
 
-    snprintf(text, sizeof text, "%d %s %zu %d", common_root(slot), common_op(slot), common_bytes(slot),
-             *common_op(slot) ? (int)slot->last->send.type->basic : 0);
+    snprintf(text, sizeof text, "%d %d %s %zu %d", is_nonblocking(slot->last), common_root(slot),
+             common_op(slot), common_bytes(slot), *common_op(slot) ? (int)slot->last->send.type->basic : 0);
     for (const char *at = text; *at; at++)
         hash = hash * 33 + (unsigned char)*at;
     return hash;

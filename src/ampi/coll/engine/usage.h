@@ -3,11 +3,12 @@
  * usage.h: +check usage: checks that the members of a collective pass matching arguments.
  *
  * The standard makes programs responsible for that, and the check costs time: in allgathers and all-to-alls it
- * compares every pair of members. It detects different roots and operations, and blocks whose size or type signature
- * differs between sender and receiver. The report has two ranks with their values and calls, and the job ends.
+ * compares every pair of members. It detects a blocking and a nonblocking call of one operation, different roots and
+ * operations, and blocks whose size or type signature differs between sender and receiver. The report has two ranks
+ * with their values and calls, and the job ends.
  *
  * Across processes: arguments of members of one process are compared, and blocks with those received from
- * other processes (sizes only). Roots, predefined operations, sizes and types that must be equal are sent to the
+ * other processes (sizes only). Forms, roots, predefined operations, sizes and types that must be equal are sent to the
  * communicator's first process (usage_procs.c), and all but the types as a hash in each message: a report based on the
  * hash has only this side's values.
  */
