@@ -96,6 +96,7 @@ struct ult {
     void *asan_fake_stack;  /* AddressSanitizer's while not RUNNING (asan.h); NULL: none */
     const void *user_fn;    /* for reports: the program's function that the upper layer calls; NULL: none */
     struct ult *joiner;     /* blocked until this ULT goes on (ult_join); NULL: none */
+    const void *collective; /* for reports: the upper layer's collective that it waits for; NULL: none */
     const char *waits_for;  /* for events: a wait outside of the upper layer; NULL: none is named */
     struct ult_annotation annotation; /* for sanitizers; empty in a build without them */
 };

@@ -159,6 +159,38 @@ static void block_in_access(void)
         MPI_Wait(&request, MPI_STATUS_IGNORE); /* await */
 }
 
+/* Blocks all ranks. Rank 1 does not enter what the others wait for: the second start of a persistent collective, a collective of a
+ * communicator that it has freed, an access of a file before that is closed, or a second collective while another one is pending. */
+static void block_beside(const char *how)
+{
+    int value = 0, sum;
+    MPI_Request request, other;
+    MPI_File file;
+
+    MPI_Barrier_init(copy, MPI_INFO_NULL, &other);
+    MPI_Allreduce_init(&value, &sum, 1, MPI_INT, MPI_SUM, copy, MPI_INFO_NULL, &request);
+    for (int i = 0; i < 2 && strcmp(how, "persistent") == 0; i++) {
+        MPI_Start(i == 1 && rank == 1 ? &other : &request);
+        MPI_Wait(i == 1 && rank == 1 ? &other : &request, MPI_STATUS_IGNORE); /* persistent */
+    }
+    if (strcmp(how, "freed") == 0 && rank == 1)
+        MPI_Comm_free(&copy);
+    else if (strcmp(how, "freed") == 0)
+        MPI_Bcast(&value, 1, MPI_INT, 1, copy); /* freed */
+    if (strcmp(how, "close") == 0) {
+        MPI_File_open(MPI_COMM_WORLD, "closed", MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+        if (rank != 1)
+            MPI_File_iwrite_at_all(file, rank, data, 1, MPI_BYTE, &request);
+        MPI_File_close(&file); /* close */
+    }
+    if (strcmp(how, "pending") == 0) {
+        if (rank != 1)
+            MPI_Ibarrier(MPI_COMM_WORLD, &request);
+        if (rank != 2)
+            MPI_Barrier(copy); /* pending */
+    }
+}
+
 /* Rank 0 of both worlds; with "spawned group" that of the spawned one. */
 static void block_in_spawned(char **argv)
 {
@@ -203,6 +235,9 @@ static void block(const char *how)
         block_between_groups();
     if (strcmp(how, "access") == 0)
         block_in_access();
+    if (strcmp(how, "persistent") == 0 || strcmp(how, "freed") == 0 || strcmp(how, "close") == 0 ||
+        strcmp(how, "pending") == 0)
+        block_beside(how);
     if (strcmp(how, "probes") == 0)
         MPI_Probe((rank + 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (strcmp(how, "locks") == 0 || strcmp(how, "post") == 0)

@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|block_between_groups\|block_in_access\|run_program) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|block_between_groups\|block_in_access\|block_beside\|run_program) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -76,6 +76,24 @@ expect "a missing member of the other group" 1 '' "ranks 0, 2-9 \(9 ranks\) of 1
 called at $(line groups); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" -n 10 ./reports groups
 expect "a missing member of a collective access" 1 '' "rank 0 of 3 [^;]*MPI_File_write_at_all: blocked; called at $(line access); not entered by rank 1 \
 .*MPI_Wait: blocked in writing file written; called at $(line await); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" -n 3 ./reports access
+started="MPI_Wait: blocked in collective \\(of a communicator of size .\\); called at $(line persistent); not entered by"
+for options in '-n 3' '-n 3 +p 3' '--procs 3 -n 3'; do
+    # shellcheck disable=SC2086
+    expect "a persistent collective that a member does not start, $options" 1 '' "rank 0 of 3 [^;]*$started rank 1 .*cycle of 2 ranks" \
+        "$mpirun" $options ./reports persistent
+    # shellcheck disable=SC2086
+    expect "a member that has freed the communicator, $options" 1 '' "rank 0 of 3 [^;]*MPI_Bcast: blocked on a communicator of size 3; called at \
+$(line freed); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" $options ./reports freed
+    # shellcheck disable=SC2086
+    expect "a collective beside a pending one, $options" 1 '' "rank 0 of 3 [^;]*MPI_Barrier: blocked on a communicator of size 3; called at \
+$(line pending); not entered by rank 2 " "$mpirun" $options ./reports pending
+done
+expect "the other members of a persistent collective, processes" 1 '' "rank 1 of 4 [^;]*$started ranks 0, 2-3 " "$mpirun" --procs 2 -n 4 ./reports persistent
+for options in '-n 3' '--procs 2 -n 4'; do
+    # shellcheck disable=SC2086
+    expect "an access that is not complete before MPI_File_close, $options" 1 '' "rank 0 of . [^;]*MPI_File_close: blocked in a collective access \
+that is not complete; called at $(line close); not entered by rank 1 .*cycle of 2 ranks" "$mpirun" $options ./reports close
+done
 spawned='cycle of 2 ranks: rank 0 waits for rank 0 \(spawn 1\), which waits for rank 0 '
 expect "a spawned rank" 1 '' "rank 1 of 2 [^;]*sizes 2 and 1; [^;]*; not entered by rank 0, rank 0 \(spawn 1\) .*$spawned" "$mpirun" -n 2 ./reports spawned
 

@@ -23,6 +23,14 @@ static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t generation;
 static _Atomic uint32_t n_creations = 1; /* 0 is MPI_COMM_WORLD's */
 
+/* The last communicators that were removed. */
+#define GONE_ENTRIES 64u
+static struct gone {
+    uint64_t context_id;
+    uint32_t coll_seq; /* the highest of this process's members */
+} gone[GONE_ENTRIES];
+static uint32_t n_gone;
+
 struct cache {
     _Atomic uint64_t context_id[CACHE_ENTRIES]; /* 0: empty. Another PE may set it to 0 */
     struct ampi_comm_shared *shared[CACHE_ENTRIES];
@@ -125,8 +133,37 @@ void ampi_contexts_forget(int pe_id, uint64_t context_id)
     forget(&all[pe_id], context_id | AMPI_CONTEXT_BY_STREAM);
 }
 
+/* The highest number of collectives that a member of this process has started. */
+static uint32_t last_seq(const struct ampi_comm_shared *shared)
+{
+    uint32_t seq = 0;
+
+    for (int s = 0; s <= shared->is_inter; s++)
+        for (int i = 0; i < shared->side[s].layout->n_local; i++) {
+            const struct ampi_comm_side *side = &shared->side[s];
+            uint32_t seq_of_one = side->handles[side->layout->part_members[i]].coll_seq;
+            if ((int32_t)(seq_of_one - seq) > 0)
+                seq = seq_of_one;
+        }
+    return seq;
+}
+
+bool ampi_contexts_are_behind(uint64_t context_id, uint32_t coll_seq)
+{
+    bool are_behind = false;
+
+    lock();
+    for (uint32_t i = 0; i < GONE_ENTRIES; i++)
+        if (gone[i].context_id == context_id && context_id)
+            are_behind = (int32_t)(gone[i].coll_seq - coll_seq) <= 0;
+    unlock();
+    return are_behind;
+}
+
 void ampi_contexts_remove(struct ampi_comm_shared *shared)
 {
+    struct gone one = {shared->context_id, last_seq(shared)};
+
     struct ampi_comm_shared **link = &table[hash_of(shared->context_id) % TABLE_CHAINS];
 
     lock();
@@ -134,6 +171,7 @@ void ampi_contexts_remove(struct ampi_comm_shared *shared)
         link = &(*link)->next_context;
     if (*link)
         *link = shared->next_context;
+    gone[n_gone++ % GONE_ENTRIES] = one;
     unlock();
     for (int pe = 0; pe < ampi_job.n_pes; pe++)
         ampi_contexts_forget(pe, shared->context_id);

@@ -42,6 +42,10 @@ struct ampi_comm_shared *ampi_contexts_find(int pe_id, uint64_t context_id);
 struct ampi_comm_shared *ampi_contexts_find_or_make(uint64_t context_id,
                                                     struct ampi_comm_shared *(*make)(void *), void *arg);
 
+/* For reports: true if this process had members in a communicator, all have freed it, and none of them has started the collective with
+ * this number. Known for the last few that were freed. */
+bool ampi_contexts_are_behind(uint64_t context_id, uint32_t coll_seq);
+
 /* Changes when a communicator is added, or by ampi_contexts_changed: then messages that wait for one are looked up again. */
 uint32_t ampi_contexts_generation(void);
 void ampi_contexts_changed(void);

@@ -55,6 +55,7 @@ struct ampi_file {
     MPI_Offset pointer;                 /* the individual file pointer */
     struct ampi_io_access *split;       /* of a split collective between begin and end; NULL: none */
     uint32_t n_pending;                 /* accesses that the disk has not finished */
+    struct ult *closer;                 /* waits for them in MPI_File_close; NULL: none */
     bool is_atomic;                     /* MPI_File_set_atomicity */
     int lock_fd;                        /* a description of its own, for locks; -1: not needed yet */
     bool is_locked; /* a thread of the owner has the lock, which is that of the description */

@@ -305,10 +305,10 @@ int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info
 /* Waits for accesses that the program has not completed, though it should have. */
 static void drain(struct ampi_file *file)
 {
-    while (file->n_pending > 0) {
-        ult_progress();
-        ult_yield();
-    }
+    if (file->n_pending == 0)
+        return;
+    file->closer = ult_self();
+    ult_suspend();
 }
 
 AMPI_EXPORT(File_close);

@@ -213,7 +213,12 @@ void ampi_io_transfer_run(struct ampi_io_access *access)
 /* The access of a request is over. */
 static void end(struct ampi_io_access *access)
 {
-    access->file->n_pending--;
+    struct ampi_file *file = access->file;
+
+    if (--file->n_pending == 0 && file->closer) {
+        ult_ready(file->closer);
+        file->closer = NULL;
+    }
     ampi_request_complete(access->request);
 }
 

@@ -360,7 +360,7 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
         add_call(line, u, false);
         return;
     }
-    entered = ampi_entered_of(u);
+    entered = ampi_entered_of(u, pe_id < 0);
     if (u->call)
         ampi_line_add(line, "%s: ", u->call);
     ampi_line_add(line, "blocked");
@@ -436,7 +436,7 @@ int ampi_blocked_waits_for(const struct ampi_rank *rank)
     }
     if (probe.prober && probe.prober->source >= 0)
         peer = world_rank_of(probe.comm, probe.prober->source);
-    entered = ampi_entered_of(u);
+    entered = ampi_entered_of(u, true);
     if (peer < 0 && entered.comm)
         peer = ampi_entered_first_missing(&entered);
     return peer >= 0 ? peer : holder;

@@ -4,12 +4,14 @@
  *
  * The members of an intercommunicator's two sides enter the same collectives. Members are numbered over both sides, those of the
  * rank's own side first. Members of other processes are known if these were asked (missing.h). Reads and writes of a file have
- * numbers of their own, and wait for members of the same process only.
+ * numbers of their own, and wait for members of the same process only. The starts of persistent collectives have numbers of their own;
+ * other PEs' are known only while no rank runs.
  */
 #include <string.h>
 
 #include "ampi/coll/between/missing.h"
-#include "ampi/coll/engine/slot.h"
+#include "ampi/coll/engine/series.h"
+#include "ampi/coll/engine/usage.h"
 #include "ampi/io/access.h"
 #include "ampi/io/file.h"
 #include "ampi/io/two_phase.h"
@@ -37,18 +39,20 @@ static const struct ampi_comm_side *side_of(const struct ampi_entered *entered, 
     return comm->peer;
 }
 
-/* NULL: it belongs to another process, or has freed it. */
+/* NULL: it belongs to another process. A freed handle lasts as long as the communicator. */
 static const struct ampi_comm *handle_of(const struct ampi_comm_side *side, int i)
 {
     const struct ampi_comm *handle = &side->handles[i];
 
-    return side->layout->pe_of[i] != AMPI_PE_REMOTE && handle->magic == AMPI_MAGIC_COMM ? handle : NULL;
+    return side->layout->pe_of[i] != AMPI_PE_REMOTE ? handle : NULL;
 }
 
 static bool has_entered(const struct ampi_entered *entered, const struct ampi_comm *handle)
 {
     if (entered->is_access)
         return ampi_two_phase_has_started(handle->shared->file->buffers, handle->rank, entered->seq);
+    if (entered->series > 0)
+        return !ampi_coll_series_lacks(handle, entered->series, entered->seq);
     return (int32_t)(handle->coll_seq - entered->seq) > 0;
 }
 
@@ -58,7 +62,7 @@ static bool is_missing(const struct ampi_entered *entered, int i, struct ampi_co
     const struct ampi_comm_side *side = side_of(entered, &i);
     const struct ampi_comm *handle = handle_of(side, i);
     const struct ampi_coll_absent *others =
-        handle || entered->is_access ? NULL : ampi_coll_missing(side, entered->seq);
+        handle || entered->is_access ? NULL : ampi_coll_missing(side, entered->series, entered->seq);
 
     if (handle && !has_entered(entered, handle))
         *absent_out =
@@ -97,7 +101,7 @@ static void find_entered(struct ampi_comm *comm, void *arg)
     struct ampi_coll_absent absent;
 
     for (unsigned back = AMPI_COLL_SLOTS; back > 0 && !out->comm; back--) {
-        struct ampi_entered one = {comm, comm->coll_seq - back, false};
+        struct ampi_entered one = {comm, 0, comm->coll_seq - back, false};
         if (back <= comm->coll_seq && comm->coll_pending >> one.seq % AMPI_COLL_SLOTS & 1 &&
             next_missing(&one, 0, &absent) >= 0)
             *out = one;
@@ -107,7 +111,7 @@ static void find_entered(struct ampi_comm *comm, void *arg)
 /* The same for reads and writes of the file that owns the communicator. */
 static void find_access(struct ampi_comm *comm, void *arg)
 {
-    struct ampi_entered *out = arg, one = {comm, 0, true};
+    struct ampi_entered *out = arg, one = {comm, 0, 0, true};
     struct ampi_coll_absent absent;
 
     if (!out->comm && comm->shared->file &&
@@ -116,23 +120,40 @@ static void find_access(struct ampi_comm *comm, void *arg)
         *out = one;
 }
 
-struct ampi_entered ampi_entered_of(const struct ult *u)
+/* The same for a persistent collective. */
+static void find_started(const struct ampi_request *request, struct ampi_entered *out)
+{
+    struct ampi_entered one = {request->comm, ampi_coll_number_of(request), ampi_coll_args_of(request)->seq,
+                               false};
+    struct ampi_coll_absent absent;
+
+    if (next_missing(&one, 0, &absent) >= 0)
+        *out = one;
+}
+
+static void find_of_request(const struct ampi_request *request, bool is_quiet, struct ampi_entered *out)
+{
+    if (ampi_coll_number_of(request) > 0 && is_quiet)
+        find_started(request, out);
+    else if (ampi_coll_number_of(request) == 0 && request->kind->is_collective && request->comm)
+        find_entered(request->comm, out);
+    else if (ampi_io_collective_comm(request))
+        find_access(ampi_io_collective_comm(request), out);
+}
+
+struct ampi_entered ampi_entered_of(const struct ult *u, bool is_quiet)
 {
     struct ampi_request *const *wait_for = u->wait_for;
-    struct ampi_entered found = {NULL, 0, false};
+    const struct ampi_coll_args *args = u->collective;
+    struct ampi_entered found = {NULL, 0, 0, false};
 
-    if (u->n_wait_for == 0)
-        ampi_comm_each(u->owner, find_entered, &found);
-    if (u->n_wait_for == 0 && u->call && strncmp(u->call, "MPI_File", 8) == 0)
+    if (args)
+        find_entered(args->comm, &found);
+    else if (u->n_wait_for == 0 && u->call && strncmp(u->call, "MPI_File", 8) == 0)
         ampi_comm_each(u->owner, find_access, &found);
-    for (int i = 0; i < u->n_wait_for && !found.comm; i++) {
-        if (!wait_for[i] || !ampi_request_is_active(wait_for[i]))
-            continue;
-        if (wait_for[i]->kind->is_collective && wait_for[i]->comm)
-            find_entered(wait_for[i]->comm, &found);
-        else if (ampi_io_collective_comm(wait_for[i]))
-            find_access(ampi_io_collective_comm(wait_for[i]), &found);
-    }
+    for (int i = 0; i < u->n_wait_for && !found.comm; i++)
+        if (wait_for[i] && ampi_request_is_active(wait_for[i]))
+            find_of_request(wait_for[i], is_quiet, &found);
     return found;
 }
 
@@ -142,7 +163,9 @@ void ampi_entered_add_comm(struct ampi_line *line, const struct ampi_entered *en
 {
     const struct ampi_comm *comm = entered->comm;
 
-    if (u->n_wait_for > 0 || !comm || comm == comm->owner->world || !u->call ||
+    if (entered->is_access && u->call && strcmp(u->call, "MPI_File_close") == 0)
+        ampi_line_add(line, " in a collective access that is not complete");
+    if (!u->collective || !comm || comm == comm->owner->world || !u->call ||
         strncmp(u->call, "MPI_Win", 7) == 0 || strncmp(u->call, "MPI_File", 8) == 0 ||
         strcmp(u->call, "MPI_Finalize") == 0)
         return;
@@ -201,7 +224,7 @@ void ampi_entered_add_missing(struct ampi_line *line, const struct ampi_entered 
     if (!entered->comm)
         return;
     if (known.shared != entered->comm->shared || known.entered.seq != entered->seq ||
-        known.entered.is_access != entered->is_access) {
+        known.entered.series != entered->series || known.entered.is_access != entered->is_access) {
         known.shared = entered->comm->shared;
         known.entered = *entered;
         out = base_text_in(known.text, sizeof known.text);

@@ -94,17 +94,19 @@ void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
 
 struct ampi_entered {
     const struct ampi_comm *comm; /* the rank's handle; NULL: none */
-    uint32_t seq;                 /* number of the collective on it */
-    bool is_access; /* a read or write of the file that owns the communicator; seq is its number */
+    uint32_t series; /* number of a persistent collective, and seq is that of its start; 0: another one */
+    uint32_t seq;    /* number of the collective on the communicator */
+    bool is_access;  /* a read or write of the file that owns the communicator; seq is its number */
 };
 
 /* A report begins: ranks may have run since the last one of the calling OS thread. */
 void ampi_entered_begin(void);
 
-/* The oldest collective that the thread waits for, if members are known that have not entered it. */
-struct ampi_entered ampi_entered_of(const struct ult *u);
+/* The oldest collective that the thread waits for, if members are known that have not entered it. is_quiet: no rank runs. */
+struct ampi_entered ampi_entered_of(const struct ult *u, bool is_quiet);
 
-/* Appends " on a communicator of size 2": of a blocking collective, unless it is MPI_COMM_WORLD or the library's. */
+/* Appends " on a communicator of size 2": of a blocking collective, unless it is MPI_COMM_WORLD or the library's; or the reason for which
+ * MPI_File_close waits. */
 void ampi_entered_add_comm(struct ampi_line *line, const struct ampi_entered *entered, const struct ult *u);
 
 /* Appends the members that have not entered it. */

@@ -6,8 +6,9 @@
  * prints its ranks, it asks the other processes of each communicator on which its members wait for a collective. No rank runs
  * then in any process, so the tables of all PEs may be read.
  *
- *      question   context_id, seq: the collective; AMPI_AM_SIDE: on side 1; cookie: number of the question
- *      answer     AMPI_AM_DONE; cookie; the missing members (struct ampi_coll_absent)
+ *      question   context_id, source, seq: the collective (source: number of a persistent one); AMPI_AM_SIDE: on side 1; cookie:
+ *                 number of the question
+ *      answer     AMPI_AM_DONE; cookie; the missing members (struct ampi_coll_absent); or AMPI_AM_GONE: all of the process
  *
  * A job may go on after a report (a verdict is void then), and ask again: the earlier answers are dropped, also if they come late.
  */
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/engine/series.h"
 #include "ampi/comm/contexts.h"
 #include "base/log.h"
 
@@ -25,7 +27,8 @@
 
 struct question {
     const struct ampi_comm_side *side;
-    uint32_t seq;                    /* number of the collective */
+    uint32_t series;                 /* number of the persistent collective; 0: another one */
+    uint32_t seq;                    /* number of the collective, or of its start */
     struct ampi_coll_absent *absent; /* as returned by ampi_coll_missing */
 };
 
@@ -36,20 +39,22 @@ static struct {
     size_t n_members; /* of all sides */
 } asked;
 
+/* NULL: it belongs to another process. It may have freed the handle, which lasts as long as the communicator. */
 static const struct ampi_comm *local_member(const struct ampi_comm_side *side, int i)
 {
-    const struct ampi_comm *handle = &side->handles[i];
-
-    return side->layout->pe_of[i] != AMPI_PE_REMOTE && handle->magic == AMPI_MAGIC_COMM ? handle : NULL;
+    return side->layout->pe_of[i] != AMPI_PE_REMOTE ? &side->handles[i] : NULL;
 }
 
 /* ---- The process that asks ---- */
 
-const struct ampi_coll_absent *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq)
+const struct ampi_coll_absent *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t series,
+                                                 uint32_t seq)
 {
-    for (int i = 0; i < asked.n; i++)
-        if (asked.questions[i].side == side && asked.questions[i].seq == seq)
-            return asked.questions[i].absent;
+    for (int i = 0; i < asked.n; i++) {
+        const struct question *question = &asked.questions[i];
+        if (question->side == side && question->series == series && question->seq == seq)
+            return question->absent;
+    }
     return NULL;
 }
 
@@ -68,7 +73,7 @@ static bool find_pending(const struct ampi_comm_side *side, uint32_t *seq_out)
     return false;
 }
 
-static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t seq)
+static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t series, uint32_t seq)
 {
     const struct ampi_coll_remote *remote = shared->coll->remote;
     const struct ampi_comm_side *side = &shared->side[which];
@@ -79,12 +84,13 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
     if (asked.n == QUESTIONS_MAX || (size_t)side->n_ranks > MEMBERS_MAX - asked.n_members)
         return 0;
     asked.n_members += (size_t)side->n_ranks;
-    *question = (struct question){side, seq, base_malloc(n_bytes, "a report")};
+    *question = (struct question){side, series, seq, base_malloc(n_bytes, "a report")};
     memset(question->absent, -1, n_bytes);
     for (int i = 0; i < remote->n_procs; i++) {
         struct ampi_am_header am = {.kind = AMPI_AM_MISSING,
                                     .flags = which ? AMPI_AM_SIDE : 0,
                                     .context_id = shared->context_id,
+                                    .source = (int32_t)series,
                                     .seq = seq,
                                     .cookie = asked.first + (uint64_t)asked.n};
         if (i != remote->own && remote->sides[i] >> which & 1 && ampi_procs_is_own(remote->proc_id[i]))
@@ -94,15 +100,32 @@ static int ask_side(const struct ampi_comm_shared *shared, int which, uint32_t s
     return n_asked;
 }
 
+/* Asks about both sides, where there are two. */
+static int ask_sides(const struct ampi_comm_shared *shared, uint32_t series, uint32_t seq)
+{
+    int n_asked = 0;
+
+    for (int side = 0; side <= shared->is_inter; side++)
+        if (!ampi_coll_missing(&shared->side[side], series, seq))
+            n_asked += ask_side(shared, side, series, seq);
+    return n_asked;
+}
+
 static void ask(struct ampi_comm_shared *shared, void *arg)
 {
+    struct ampi_coll_start_name *pending;
     int *n_asked = arg;
     uint32_t seq;
 
-    for (int i = 0; shared->coll && shared->coll->remote && i < 2; i++)
-        for (int side = 0; side <= shared->is_inter && find_pending(&shared->side[i], &seq); side++)
-            if (!ampi_coll_missing(&shared->side[side], seq))
-                *n_asked += ask_side(shared, side, seq);
+    if (!shared->coll || !shared->coll->remote)
+        return;
+    for (int i = 0; i <= shared->is_inter; i++)
+        if (find_pending(&shared->side[i], &seq))
+            *n_asked += ask_sides(shared, 0, seq);
+    pending = ampi_coll_series_find_pending(shared->coll);
+    for (int i = 0; pending[i].number > 0; i++)
+        *n_asked += ask_sides(shared, pending[i].number, pending[i].seq);
+    free(pending);
 }
 
 int ampi_coll_missing_ask(void)
@@ -118,18 +141,41 @@ int ampi_coll_missing_ask(void)
     return n_asked;
 }
 
+/* All members of that process have freed the communicator, and have not entered the collective. Spawned ones have other numbers in reports,
+ * which this process may not know. */
+static void take_gone(const struct question *question, int proc_id)
+{
+    const struct ampi_comm_side *side = question->side;
+
+    for (int i = 0; i < side->n_ranks; i++) {
+        int world_rank = ampi_group_world_rank(side->layout->group, i);
+        if (!ampi_job_is_spawned(world_rank) && ampi_procs_of_rank(world_rank) == proc_id)
+            question->absent[i] = (struct ampi_coll_absent){i, world_rank, 0};
+    }
+}
+
 static void take_answer(const struct ampi_am_header *am, const struct ampi_coll_absent *missing, size_t n)
 {
+    const struct question *question;
+
     if (am->cookie < asked.first) /* late */
         return;
+    question = &asked.questions[am->cookie - asked.first];
+    if (am->flags & AMPI_AM_GONE)
+        take_gone(question, (int)am->src_proc);
     for (size_t i = 0; i < n; i++)
-        asked.questions[am->cookie - asked.first].absent[missing[i].member] = missing[i];
+        question->absent[missing[i].member] = missing[i];
     ampi_procs_answered();
 }
 
 /* ---- The process that answers ---- */
 
-/* A process that does not know the communicator any more names no members. */
+static bool is_missing(const struct ampi_comm *handle, uint32_t series, uint32_t seq)
+{
+    return series > 0 ? ampi_coll_series_lacks(handle, series, seq) : (int32_t)(handle->coll_seq - seq) <= 0;
+}
+
+/* A process that does not know the communicator any more may name no members. */
 static void answer(const struct ampi_am_header *am)
 {
     struct ampi_am_header out = {.kind = AMPI_AM_MISSING, .flags = AMPI_AM_DONE, .cookie = am->cookie};
@@ -139,9 +185,11 @@ static void answer(const struct ampi_am_header *am)
         side ? base_malloc((size_t)side->layout->n_local * sizeof *missing, "a report") : NULL;
     size_t n = 0;
 
+    if (!shared && am->source == 0 && ampi_contexts_are_behind(am->context_id, am->seq))
+        out.flags |= AMPI_AM_GONE;
     for (int i = 0; side && i < side->n_ranks; i++) {
         const struct ampi_comm *handle = local_member(side, i);
-        if (handle && (int32_t)(handle->coll_seq - am->seq) <= 0)
+        if (handle && is_missing(handle, (uint32_t)am->source, am->seq))
             missing[n++] =
                 (struct ampi_coll_absent){i, ampi_rank_number(handle->owner), ampi_rank_spawn(handle->owner)};
     }

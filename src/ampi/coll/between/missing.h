@@ -15,8 +15,10 @@ struct ampi_coll_absent {
 };
 
 /* For a collective that members of this process wait for, on a side of a communicator, by member. On an intercommunicator members of
- * either side may wait. NULL: not known, because the job is not deadlocked. */
-const struct ampi_coll_absent *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t seq);
+ * either side may wait. series: number of a persistent one, and seq that of its start; 0: another one. NULL: not known, because the job
+ * is not deadlocked. */
+const struct ampi_coll_absent *ampi_coll_missing(const struct ampi_comm_side *side, uint32_t series,
+                                                 uint32_t seq);
 
 /* A struct ampi_procs_client: asks the other processes, and returns the number of questions. */
 int ampi_coll_missing_ask(void);

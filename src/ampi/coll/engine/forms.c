@@ -151,6 +151,13 @@ const struct ampi_coll_args *ampi_coll_args_of(const struct ampi_request *reques
     return request->kind == &coll_kind ? &((const struct held *)request->u.extra)->args : NULL;
 }
 
+uint32_t ampi_coll_number_of(const struct ampi_request *request)
+{
+    const struct held *held = request->kind == &coll_kind ? request->u.extra : NULL;
+
+    return held && held->series ? held->series->number : 0;
+}
+
 static struct ampi_request *create_request(const struct ampi_coll_args *args, bool is_persistent)
 {
     size_t n_types = (size_t)(count_types(&args->send) + count_types(&args->recv));

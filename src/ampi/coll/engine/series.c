@@ -20,6 +20,16 @@ static struct ampi_coll_series **bucket_of(const struct ampi_coll_series_table *
     return &table->buckets[number & (table->n_buckets - 1)];
 }
 
+/* NULL: no member of this process has this series. With the lock. */
+static struct ampi_coll_series *find_locked(const struct ampi_coll_series_table *table, uint32_t number)
+{
+    struct ampi_coll_series *series = table->n_buckets > 0 ? *bucket_of(table, number) : NULL;
+
+    while (series && series->number != number)
+        series = series->next;
+    return series;
+}
+
 /* Doubles the number of buckets when there are that many series. */
 static void make_room(struct ampi_coll_series_table *table)
 {
@@ -88,12 +98,10 @@ struct ampi_coll_series *ampi_coll_series_join(struct ampi_comm *comm, const str
     struct ampi_coll_state *state = comm->shared->coll;
     struct ampi_coll_series_table *table = &state->series;
     uint32_t number = ++comm->n_series;
-    struct ampi_coll_series *series = NULL;
+    struct ampi_coll_series *series;
 
     pthread_mutex_lock(&table->lock);
-    if (table->n_buckets > 0)
-        for (series = *bucket_of(table, number); series && series->number != number;)
-            series = series->next;
+    series = find_locked(table, number);
     if (!series) {
         make_room(table);
         series = create(state, number, plan);
@@ -135,6 +143,50 @@ bool ampi_coll_series_is_pending(const struct ampi_coll_slot *slot, int member)
 
     return args && args->request && ampi_request_is_active(args->request) &&
            slot == &slot->series->slots[args->seq % AMPI_COLL_SERIES_SLOTS];
+}
+
+/* A request has one struct of arguments, which has the number of its last start. */
+bool ampi_coll_series_lacks(const struct ampi_comm *comm, uint32_t number, uint32_t seq)
+{
+    struct ampi_coll_state *state = comm->shared->coll;
+    const struct ampi_coll_series *series;
+    const struct ampi_coll_args *args = NULL;
+
+    if (comm->n_series < number)
+        return true;
+    pthread_mutex_lock(&state->series.lock);
+    series = find_locked(&state->series, number);
+    pthread_mutex_unlock(&state->series.lock);
+    for (int i = 0; series && i < AMPI_COLL_SERIES_SLOTS && !args; i++)
+        args = series->slots[i].args[ampi_coll_member(comm)];
+    return args ? (int32_t)(args->seq - seq) < 0 : series && series->n_left == ampi_coll_n_local(state);
+}
+
+static void add_pending(const struct ampi_coll_series *series, struct ampi_coll_start_name **next)
+{
+    const struct ampi_coll_state *state = series->slots[0].state;
+
+    for (int i = 0; i < state->part_first[state->n_parts]; i++)
+        for (int slot = 0; slot < AMPI_COLL_SERIES_SLOTS; slot++)
+            if (ampi_coll_series_is_pending(&series->slots[slot], state->part_members[i])) {
+                uint32_t seq = series->slots[slot].args[state->part_members[i]]->seq;
+                *(*next)++ = (struct ampi_coll_start_name){series->number, seq};
+                return;
+            }
+}
+
+struct ampi_coll_start_name *ampi_coll_series_find_pending(struct ampi_coll_state *state)
+{
+    struct ampi_coll_series_table *table = &state->series;
+    struct ampi_coll_start_name *all, *next;
+
+    pthread_mutex_lock(&table->lock);
+    next = all = base_calloc(table->n_series + 1, sizeof *all, "a report");
+    for (uint32_t i = 0; i < table->n_buckets; i++)
+        for (const struct ampi_coll_series *series = table->buckets[i]; series; series = series->next)
+            add_pending(series, &next);
+    pthread_mutex_unlock(&table->lock);
+    return all;
 }
 
 void ampi_coll_series_visit(struct ampi_coll_series_table *table,

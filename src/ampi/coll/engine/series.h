@@ -46,6 +46,17 @@ void ampi_coll_series_leave(struct ampi_coll_series *series, const struct ampi_c
 /* True if this member, which is on this PE, has an operation in the slot. */
 bool ampi_coll_series_is_pending(const struct ampi_coll_slot *slot, int member);
 
+/* For reports, while no rank runs: true if the member of this process, whose handle this is, has not made start `seq` of the persistent
+ * collective with this number; false if it may have freed its request after that. */
+bool ampi_coll_series_lacks(const struct ampi_comm *comm, uint32_t number, uint32_t seq);
+
+/* The same: a malloc'ed array of the series of which a start is pending at a member of this process, and the starts' numbers; ends with
+ * number 0. */
+struct ampi_coll_start_name {
+    uint32_t number, seq;
+};
+struct ampi_coll_start_name *ampi_coll_series_find_pending(struct ampi_coll_state *state);
+
 /* Calls visit for the slots of each series; meanwhile no series is created or freed. */
 void ampi_coll_series_visit(struct ampi_coll_series_table *table,
                             void (*visit)(struct ampi_coll_slot *slots, int n_slots, int arg), int arg);

@@ -516,7 +516,9 @@ int ampi_coll_run(struct ampi_coll_args *args)
     ampi_coll_start(args, NULL);
     if (!args->is_done) {
         args->waiter = ult_self();
+        args->waiter->collective = args;
         ult_suspend();
+        args->waiter->collective = NULL;
         BASE_ASSERT(args->is_done);
     }
     if (BASE_UNLIKELY(args->comm->coll_pending & AMPI_COLL_PENDING_WATCHED))
@@ -554,25 +556,22 @@ bool ampi_coll_withdraw(struct ampi_coll_slot *slot)
 
 static void fail_deferred(struct ampi_comm *comm)
 {
-    struct ampi_coll_args *args = comm->coll_deferred_first;
+    struct ampi_coll_args *args = comm->coll_deferred_first, *next;
 
     comm->coll_deferred_first = NULL;
-    while (args) {
-        struct ampi_coll_args *next = args->next;
+    for (; args; args = next) {
+        next = args->next;
         end_member(args, MPI_ERR_PROC_ABORTED);
-        args = next;
     }
 }
 
 static void fail_slots(struct ampi_coll_slot *slots, int n_slots, int part)
 {
-    for (int i = 0; i < n_slots; i++) {
-        struct ampi_coll_slot *slot = &slots[i];
+    for (struct ampi_coll_slot *slot = slots; slot < slots + n_slots; slot++)
         if (slot->parts[part].n_arrived > 0 ||
             (is_pending(slot, slot->state->part_members[slot->state->part_first[part]]) &&
              ampi_coll_withdraw(slot)))
             fail_part(slot, &slot->parts[part]);
-    }
 }
 
 void ampi_coll_handle_failure(struct ampi_coll_state *state, int pe_id)

@@ -56,6 +56,9 @@ bool ampi_coll_usage_are_equal(int leaf, int other);
 /* The arguments of a request; NULL: it is not a collective on buffers. */
 const struct ampi_coll_args *ampi_coll_args_of(const struct ampi_request *request);
 
+/* The number of a persistent collective (series.h); 0: another request. */
+uint32_t ampi_coll_number_of(const struct ampi_request *request);
+
 /* Formats the values in the hash, for a report. */
 void ampi_coll_usage_describe(const struct ampi_coll_slot *slot, char *text, size_t size_bytes);
 
