@@ -252,6 +252,17 @@ bool image_is_forked_child(void);
  * (SIGSEGV and similar). */
 bool image_has_fault_handler(int number);
 
+/* A thread that waits in pthread_join: used by join_begins and join_ends. */
+struct image_join {
+    struct image_join *next; /* in a list of all */
+    void *owner;             /* its rank */
+    pthread_t thread;
+    pid_t tid;        /* the kernel's number of the thread */
+    pid_t target_tid; /* the same of the one that it waits for */
+    bool is_awaited;  /* the rank's main thread waits for it, by await_call */
+    const void *from; /* the address of the call */
+};
+
 /* Functions that the layer above provides to the replacements; all but current are called on the rank's
  * ULT. NULL: libc's function is called. */
 struct image_rebind_client {
@@ -284,13 +295,14 @@ struct image_rebind_client {
      * NULL: nothing. */
     void (*thread_begins)(void);
     void (*thread_ended)(void);
-    /* A main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after end_await
-     * (any thread). False: at once: there is no such call, or the process has one rank; then it counts as waiting until end_await
-     * (image: NULL) or until the other one goes on. Deadlocks are found meanwhile. from: the address of the call. */
+    /* A rank's main thread waits for the end of another one, which is in a call that waits: returns when that goes on, or after
+     * end_await (any thread). False: at once, there is no such call. Deadlocks are found meanwhile. from: the address of the call. */
     bool (*await_call)(pthread_t thread, const void *from);
     void (*end_await)(const struct image *image);
-    /* True on the main thread of a process with one rank, if await_call and end_await expect its joins. NULL: false. */
-    bool (*watches_join)(void);
+    /* Another thread, or that of a process with one rank, is about to wait so in the C library. False: that need not be known;
+     * otherwise join_ends follows on this thread, also if it is cancelled. NULL: false. */
+    bool (*join_begins)(struct image_join *join, pthread_t thread, const void *from);
+    void (*join_ends)(struct image_join *join);
     /* A library that a rank has opened wants executable stacks (image_wants_executable_stacks). NULL: nothing. */
     void (*make_stacks_executable)(void);
     /* True if other ranks wait for as long as the running rank blocks its OS thread. NULL: false. */

@@ -311,12 +311,24 @@ static enum under_way find_under_way(void)
     return found;
 }
 
-/* True if a thread that has called the library is running. Waiting threads cannot call it. */
-static bool has_active_threads(void)
+int (*_Atomic ult_count_joining)(const struct ult_pe *pe);
+
+/* The threads that wait for the end of others: of a PE that is locked; NULL: all that may. */
+static int count_joining(const struct ult_pe *pe)
 {
-    for (int i = 0; atomic_load_explicit(&ult_n_shared, memory_order_relaxed) && i < ult_job.n_pes; i++)
-        if (atomic_load(&ult_job.pes[i].sharing.n_active) > 0)
+    int (*count)(const struct ult_pe *) = atomic_load_explicit(&ult_count_joining, memory_order_relaxed);
+
+    return BASE_UNLIKELY(count != NULL) ? count(pe) : 0;
+}
+
+/* True if a thread that has called the library is running. Waiting threads cannot call it. is_locked: all PEs are. */
+static bool has_active_threads(bool is_locked)
+{
+    for (int i = 0; atomic_load_explicit(&ult_n_shared, memory_order_relaxed) && i < ult_job.n_pes; i++) {
+        int n_active = atomic_load(&ult_job.pes[i].sharing.n_active);
+        if (n_active > 0 && (!is_locked || n_active > count_joining(&ult_job.pes[i])))
             return true;
+    }
     return false;
 }
 
@@ -363,7 +375,7 @@ static enum under_way examine_job(const struct ult_pe *self)
     int n_locked;
 
     if (lock_others(self, &n_locked))
-        found = has_active_threads() ? MORE : find_under_way();
+        found = !has_active_threads(true) ? find_under_way() : count_joining(NULL) > 0 ? OTHERS : MORE;
     if (found == NOTHING) /* a thread may have posted something, and ended */
         found = ult_has_others() ? OTHERS : find_under_way();
     unlock_others(self, n_locked);
@@ -378,7 +390,8 @@ int64_t ult_idle_enter(void)
     /* For reports: a PE sleeps on the stack of the ULT that blocked last. */
     ult_current->sp = __builtin_frame_address(0);
     ult_job.n_asleep++;
-    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 && !has_active_threads()) {
+    if (ult_job.n_asleep == ult_job.n_pes && atomic_load(&ult_job.n_live) > 0 &&
+        (!has_active_threads(false) || count_joining(NULL) > 0)) {
         enum under_way found = examine_job(ult_self()->pe);
         if (found == NOTHING && ult_job.hooks.deadlock)
             ult_job.hooks.deadlock();

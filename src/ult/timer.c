@@ -4,7 +4,6 @@
  */
 #include <time.h>
 
-#include "ult/join.h"
 #include "ult/pe.h"
 
 uint64_t ult_now_ns(void)
@@ -98,19 +97,11 @@ void ult_join(struct ult *blocked)
     ult_suspend();
 }
 
-void ult_join_outside(struct ult *blocked)
-{
-    blocked->joiner = ult_self();
-    atomic_fetch_sub(&blocked->pe->sharing.n_active, 1);
-}
-
 void ult_wake_joiner(struct ult *blocked)
 {
     struct ult *joiner = blocked->joiner;
 
     blocked->joiner = NULL;
-    if (joiner->state == ULT_RUNNING && !joiner->is_called) /* ult_join_outside */
-        atomic_fetch_add(&blocked->pe->sharing.n_active, 1);
-    else if (joiner->state != ULT_ENDED) /* an errand can end it */
+    if (joiner->state != ULT_ENDED) /* an errand can end it */
         ult_ready(joiner);
 }

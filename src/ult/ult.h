@@ -126,6 +126,10 @@ struct ult_hooks {
     void (*errand_suspends)(const struct ult *u);
 };
 
+/* The number of threads of the program, among those that have called the library, that wait for the end of threads that are blocked in
+ * it: of a PE, while all PEs are asleep and locked; NULL: all that may. NULL: none have waited so. */
+extern int (*_Atomic ult_count_joining)(const struct ult_pe *pe);
+
 /* Creates n_pes PEs; PE 0 is the calling thread, the others' threads start in ult_job_run. hooks may be
  * NULL. Ends the process with a message if that fails. */
 void ult_job_init(int n_pes, const struct ult_hooks *hooks);

@@ -7,6 +7,9 @@
  *   unknown   from rank 0: two messages of another thread, which calls MPI later
  *   main      the same, but the main thread receives; a thread of UCX ends before (reports_early.c)
  *   reused    the same, and the other thread has the number of UCX's, if the kernel lets this program choose it
+ *   chain     as never, but the main thread joins a thread that joins it
+ *   helper    as chain, but the main thread receives, too; the joining thread has called MPI before
+ *   cancel    the same, from rank 0 itself; another thread cancels the joining one, whose handler sends both messages
  *   ends      from itself, by the main thread; another thread, which never calls MPI, ends later
  */
 #include <dirent.h>
@@ -46,6 +49,51 @@ static void *send(void *arg)
         MPI_Send(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD);
     }
     return arg;
+}
+
+static pthread_t receiver;
+
+static void send_both(void *unused)
+{
+    usleep(1500000);
+    for (int i = 0; i < 2; i++)
+        MPI_Send(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD);
+}
+
+static void *join(void *calls_before)
+{
+    if (calls_before)
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    pthread_cleanup_push(send_both, NULL);
+    pthread_join(receiver, NULL); /* helper */
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void *cancel(void *helper)
+{
+    usleep(1500000);
+    pthread_cancel(*(pthread_t *)helper);
+    return NULL;
+}
+
+/* Rank 0, for chain, helper and cancel. */
+static void join_helper(const char *how)
+{
+    int is_main = strcmp(how, "chain") != 0, is_right = strcmp(how, "cancel") == 0;
+    pthread_t helper, canceller;
+
+    pthread_create(&receiver, NULL, receive, NULL);
+    pthread_create(&helper, NULL, join, is_main ? &rank : NULL);
+    if (is_right)
+        pthread_create(&canceller, NULL, cancel, &helper);
+    if (is_main)
+        receive(NULL);
+    pthread_join(helper, NULL); /* chain */
+    if (is_right) {
+        pthread_join(canceller, NULL);
+        pthread_join(receiver, NULL);
+    }
 }
 
 static void *sleep_longer(void *arg)
@@ -98,6 +146,8 @@ static void send_later(void)
 
 int main(int argc, char **argv)
 {
+    int is_helper = strcmp(argv[1], "chain") == 0 || strcmp(argv[1], "helper") == 0,
+        is_cancel = strcmp(argv[1], "cancel") == 0;
     int is_reused = strcmp(argv[1], "reused") == 0, ends = strcmp(argv[1], "ends") == 0;
     int is_main = is_reused || strcmp(argv[1], "main") == 0,
         is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
@@ -107,14 +157,16 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    source = is_unknown ? 0 : size - 1;
+    source = is_unknown || is_cancel ? 0 : size - 1;
     if (is_unknown)
         n_messages = 2;
     if (early_end)
         ended_tid = end_early();
     if (is_reused)
         wanted_tid = ended_tid;
-    if (rank == 0) {
+    if (rank == 0 && (is_helper || is_cancel)) {
+        join_helper(argv[1]);
+    } else if (rank == 0) {
         if (!is_main && !ends)
             pthread_create(&thread, NULL, receive, NULL);
         if (is_unknown)
@@ -127,9 +179,9 @@ int main(int argc, char **argv)
             pthread_join(thread, NULL); /* join */
         if (is_unknown)
             pthread_join(sender, NULL);
-    } else if (rank == size - 1 && strcmp(argv[1], "never") == 0) {
+    } else if (rank == size - 1 && (is_helper || strcmp(argv[1], "never") == 0)) {
         MPI_Recv(&data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else if (!is_unknown) {
+    } else if (!is_unknown && !is_cancel) {
         send_later();
     }
     MPI_Finalize();

@@ -134,6 +134,16 @@ for options in '-n 2' '--procs 2 -n 2'; do
     # shellcheck disable=SC2086
     expect "a join that is no deadlock, $options" 0 '' '' "$mpirun" $options ./reports_join unknown
 done
+helper="another thread: pthread_join: blocked; called at join \\(reports_join.c:$(join_line helper)\\)"
+for options in '-n 1' '-n 2' '-n 2 +p 1' '--procs 2 -n 2'; do
+    # shellcheck disable=SC2086
+    expect "a join of a thread that joins, $options" 1 '' "rank 0 of . [^;]*: pthread_join: blocked; called at (main|join_helper) \(reports_join.c:$(join_line chain)\) \
+.*rank 0 of . [^;]*: $helper.* (cycle of 2 ranks|rank 0 waits for itself)" "$mpirun" $options ./reports_join chain
+    # shellcheck disable=SC2086
+    expect "a join by another thread, $options" 1 '' "rank 0 of . [^;]*: MPI_Recv: blocked .*rank 0 of . [^;]*: $helper" "$mpirun" $options ./reports_join helper
+    # shellcheck disable=SC2086
+    expect "a cancelled join, $options" 0 '' '' "$mpirun" $options ./reports_join cancel
+done
 expect "a join in a job of one rank" 1 '' "rank 0 of 1 [^;]*: $joined.* rank 0 waits for itself" "$mpirun" -n 1 ./reports_join never
 expect "a join that is no deadlock in a job of one rank" 0 '' '' "$mpirun" -n 1 ./reports_join unknown
 "$build/bin/mpicc" -shared -fPIC -g -O1 "$here/reports_early.c" -o libreports_early.so || exit 1

@@ -319,13 +319,20 @@ static bool is_asleep_now(const struct ult *u)
 }
 
 /* The thread that a main thread waits for in pthread_join, if that is blocked; NULL: none. */
-static const struct ult *find_joined(const struct ult *u)
+static const struct ult *find_joined(const struct ult *u, const void **from_out)
 {
-    const struct ampi_thread *thread = ((const struct ampi_rank *)u->owner)->threads;
+    const struct ampi_rank *rank = u->owner;
 
-    while (thread && thread->ult.joiner != u)
-        thread = thread->next;
-    return thread ? &thread->ult : NULL;
+    return u == &rank->ult ? ampi_join_of_main(rank, from_out) : NULL;
+}
+
+void ampi_blocked_add_join(struct ampi_line *line, const void *from)
+{
+    char text[AMPI_CALL_SITE_BYTES];
+
+    ampi_line_add(line, "pthread_join: blocked");
+    if (ampi_call_site_describe(from, text))
+        ampi_line_add(line, "; called at %s", text);
 }
 
 /* A thread that is not blocked in MPI. False: it is. */
@@ -352,12 +359,12 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
     struct probe probe = {u, NULL, NULL};
     const struct ampi_rank *rank = u->owner;
     struct ampi_entered entered;
+    const void *from;
 
     if (pe_id >= 0 && add_state(u, line))
         return;
-    if (find_joined(u)) {
-        ampi_line_add(line, "pthread_join: blocked");
-        add_call(line, u, false);
+    if (find_joined(u, &from)) {
+        ampi_blocked_add_join(line, from);
         return;
     }
     entered = ampi_entered_of(u, pe_id < 0);
@@ -410,10 +417,11 @@ int ampi_blocked_waits_for(const struct ampi_rank *rank)
     struct probe probe = {NULL, NULL, NULL};
     struct ampi_entered entered;
     int peer = -1, holder = -1, n_active = 0;
+    const void *from;
 
     if (rank->state == AMPI_RANK_ENDED)
         return -1;
-    joined = find_joined(&rank->ult);
+    joined = find_joined(&rank->ult, &from);
     u = joined ? joined : &rank->ult;
     if (!ult_is_blocked(u))
         return -1;

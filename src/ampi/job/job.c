@@ -34,7 +34,6 @@
 #include "base/cores.h"
 #include "base/launched.h"
 #include "base/log.h"
-#include "gpu/nccl/nccl.h"
 #include "gpu/rank/guard.h"
 #include "gpu_detect.h"
 #include "gpu/gpu.h"
@@ -259,7 +258,8 @@ const struct image_rebind_client image_rebind_client = {
     .thread_ended = ult_wake_all,
     .await_call = ampi_thread_await_call,
     .end_await = ampi_thread_end_await,
-    .watches_join = ampi_thread_watches_join,
+    .join_begins = ampi_join_begin,
+    .join_ends = ampi_join_end,
     .make_stacks_executable = ampi_memory_make_stacks_executable,
     .report = report_rank,
     .has_begun = has_begun,

@@ -90,7 +90,30 @@ bool ampi_thread_may_keep(const struct ult *u);
 /* See image_rebind_client. */
 bool ampi_thread_await_call(pthread_t target, const void *from);
 void ampi_thread_end_await(const struct image *image);
-bool ampi_thread_watches_join(void);
+
+/* ---- Threads in pthread_join (thread_join.c) ---- */
+
+struct image_join;
+
+/* See image_rebind_client: join_begins, join_ends. */
+bool ampi_join_begin(struct image_join *join, pthread_t target, const void *from);
+void ampi_join_end(struct image_join *join);
+
+/* The thread that is blocked in MPI and ends the chain of joins that begins with this thread of the rank; NULL: there is none. If a join of
+ * the chain ends, ampi_thread_end_await is called. On the PE. */
+struct ampi_thread *ampi_join_follow(const struct ampi_rank *rank, pthread_t target);
+
+/* See ult_count_joining. */
+int ampi_join_count_active(const struct ult_pe *pe);
+
+/* The number of the rank's threads that wait so, without its main thread. With the lock of its PE. */
+int ampi_join_count(const struct ampi_rank *rank);
+
+/* For reports: the thread that the rank's main thread waits for so; NULL: none. */
+const struct ult *ampi_join_of_main(const struct ampi_rank *rank, const void **from_out);
+
+/* The same: calls visit for each of the rank's other threads that joins one. */
+void ampi_join_visit(const struct ampi_rank *rank, void (*visit)(const void *from, void *arg), void *arg);
 
 /* In a process with one rank, on its main thread: returns when MPI is finalized, or when only threads of this library and of
  * the libraries that it uses are left. At once if their number is unknown. */

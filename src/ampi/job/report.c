@@ -86,6 +86,27 @@ static void print_thread(const struct ult *u, int pe_id)
     ampi_lines_fini(&lines);
 }
 
+/* The lines of a rank's threads that join others. */
+struct joins {
+    const struct ampi_rank *rank;
+    struct ampi_lines *lines; /* NULL: prints them */
+};
+
+static void add_join(const void *from, void *arg)
+{
+    const struct joins *joins = arg;
+    struct ampi_line line = {.text = ""};
+
+    if (joins->lines)
+        line = line_of(joins->rank);
+    ampi_line_add(&line, "another thread: ");
+    ampi_blocked_add_join(&line, from);
+    if (joins->lines)
+        ampi_lines_add(joins->lines, &line);
+    else
+        ampi_report_on(&(const struct ult){.owner = (void *)joins->rank}, "%s", line.text);
+}
+
 /* Calls the function for the blocked threads of a rank. */
 static void visit_threads(const struct ampi_rank *rank, struct ampi_lines *lines, int pe_id)
 {
@@ -99,6 +120,8 @@ static void visit_threads(const struct ampi_rank *rank, struct ampi_lines *lines
             else
                 print_thread(u, pe_id);
         }
+    if (pe_id < 0)
+        ampi_join_visit(rank, add_join, &(struct joins){rank, lines});
 }
 
 /* ---- Reports ---- */

@@ -87,6 +87,9 @@ void ampi_blocked_describe(const struct ult *u, int pe_id, struct ampi_line *lin
 /* The world rank of a rank that the blocked rank waits for, and that cannot be replaced by another one; -1: none is known. */
 int ampi_blocked_waits_for(const struct ampi_rank *rank);
 
+/* Appends "pthread_join: blocked", and the place of the call. */
+void ampi_blocked_add_join(struct ampi_line *line, const void *from);
+
 /* Appends "in the function NAME of a reduction operation, ...". */
 void ampi_blocked_add_user_fn(struct ampi_line *line, const void *user_fn);
 

@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "gpu/gpu.h"
 #include "image/image.h"
-#include "ult/join.h"
 
 struct ampi_rank *ampi_rank_of_thread(const void *caller)
 {
@@ -400,10 +399,10 @@ void ampi_thread_await_others(const struct ampi_rank *rank)
         nanosleep(&(struct timespec){.tv_nsec = OTHERS_NS}, NULL);
 }
 
-/* Number of the rank's threads that wait in MPI. */
+/* Number of the rank's threads, besides the main one, that wait in MPI or for the end of others that do. */
 static int count_waiting(const struct ampi_rank *rank)
 {
-    int n_waiting = 0;
+    int n_waiting = ampi_join_count(rank);
 
     for (const struct ampi_thread *thread = rank->threads; thread; thread = thread->next)
         n_waiting += ult_is_blocked(&thread->ult);
@@ -412,55 +411,18 @@ static int count_waiting(const struct ampi_rank *rank)
 
 /* ---- The end of threads ---- */
 
-/* The thread of the caller's rank, if it is blocked in MPI and no other one waits for it; NULL: it is not. On the PE. */
+/* The thread of the caller's rank, if it is blocked in MPI and no other one waits for it, or that at the end of its joins; NULL: it is
+ * not. On the PE. */
 static struct ampi_thread *find_blocked(pthread_t target)
 {
-    struct ampi_thread *thread = ((struct ampi_rank *)ult_self()->owner)->threads;
+    struct ampi_rank *self = ult_self()->owner;
+    struct ampi_thread *thread = self->threads;
 
     while (thread && !pthread_equal(thread->thread, target))
         thread = thread->next;
+    if (!thread || !ult_is_blocked(&thread->ult))
+        thread = ampi_join_follow(self, target);
     return thread && ult_is_blocked(&thread->ult) && !thread->ult.joiner ? thread : NULL;
-}
-
-/* In a process with one rank: the main thread may be a joiner. Used by that thread. */
-static bool is_joiner;
-
-static void await_outside(struct ult *self, pthread_t target, const void *from)
-{
-    struct ampi_thread *thread;
-
-    ult_enter(self);
-    thread = find_blocked(target);
-    if (thread) {
-        is_joiner = true;
-        self->called_from = from;
-        ult_join_outside(&thread->ult);
-    }
-    ult_leave(self);
-    if (thread)
-        ult_wake_all(); /* the PE looks for a deadlock again */
-}
-
-static void end_outside(struct ult *self)
-{
-    if (!is_joiner)
-        return;
-    is_joiner = false;
-    ult_enter(self);
-    for (struct ampi_thread *thread = ((struct ampi_rank *)self->owner)->threads; thread;
-         thread = thread->next)
-        if (thread->ult.joiner == self)
-            ult_end_join(&thread->ult);
-    self->called_from = NULL;
-    ult_leave(self);
-}
-
-bool ampi_thread_watches_join(void)
-{
-    const struct ult *self = ult_self();
-
-    return self && self->depth == 0 && !ampi_job.is_virtual && !ampi_job.is_forked &&
-           ult_pe_is_shared(self->pe);
 }
 
 bool ampi_thread_await_call(pthread_t target, const void *from)
@@ -471,10 +433,6 @@ bool ampi_thread_await_call(pthread_t target, const void *from)
     struct ampi_thread *thread;
     bool is_found;
 
-    if (!ampi_job.is_virtual) {
-        await_outside(self, target, from);
-        return false;
-    }
     ult_enter(self);
     thread = find_blocked(target);
     is_found = thread && !self->is_called && !image_cancel_is_due(); /* end_await may have been handled */
@@ -509,10 +467,6 @@ void ampi_thread_end_await(const struct image *image)
     int n_ranks = atomic_load(&ampi_job.n_present), i = 0;
     struct await_end *end;
 
-    if (!ampi_job.is_virtual) {
-        end_outside(ult_self());
-        return;
-    }
     while (i < n_ranks && ampi_job.ranks[i].image != image)
         i++;
     if (i == n_ranks)

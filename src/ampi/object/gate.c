@@ -5,6 +5,7 @@
 #include "ampi/object/gate.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "ampi/object/error.h"
 #include "base/log.h"
@@ -60,6 +61,7 @@ static BASE_COLD struct ampi_thread *create(struct ampi_rank *rank)
         base_fatal(1, "out of memory: a thread of rank %d cannot call MPI", ampi_rank_number(rank));
     thread->rank = rank;
     thread->thread = pthread_self();
+    thread->tid = gettid();
     ult_bind(&thread->ult, &rank->ult);
     ult_enter_bound(&thread->ult);
     thread->next = rank->threads;

@@ -21,6 +21,7 @@ struct ampi_thread {
     struct ampi_thread *next; /* link of the rank's list, which the PE's lock guards */
     struct ampi_rank *rank;
     pthread_t thread; /* its number */
+    pid_t tid;        /* the kernel's */
     int cancel_state; /* the cancelability state before the call (pthread_setcancelstate) */
 };
 

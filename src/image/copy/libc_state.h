@@ -191,8 +191,10 @@ struct image_libc_room {
     bool (*destroy_values)(struct image_thread *thread);
     /* Frees the thread's values of keys. */
     void (*free_values)(struct image_thread *thread);
-    /* pthread_join by a rank's main thread: other ranks run meanwhile. */
-    int (*join)(pthread_t thread, void **value_out);
+    /* pthread_join: other ranks run meanwhile, and deadlocks are found. caller: the address of the call. */
+    int (*join)(pthread_t thread, void **value_out, const void *caller);
+    /* The C library's. */
+    int (*join_blocking)(pthread_t thread, void **value_out);
     /* The calling thread's mask in two parts: what other ranks of the OS thread have put there, and the rest. Returns true if the
      * first is not empty. Children and new threads do not inherit that. Also in handlers of signals and in children of vfork. */
     bool (*mask_of_others)(sigset_t *own_out, sigset_t *others_out);

@@ -23,7 +23,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-typedef int (*join_fn)(pthread_t thread, void **value_out);
 typedef int (*create_fn)(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *), void *arg);
 
 struct start {
@@ -115,66 +114,14 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t function, void *arg)
     return error == 0 ? thrd_success : error == EAGAIN || error == ENOMEM ? thrd_nomem : thrd_error;
 }
 
-/* Interval at which a main thread checks whether the thread that it joins is blocked. */
-#define JOIN_LOOK_NS 200000000
-
-/* Waits by the function that sanitizers know. */
-static int join_and_look(pthread_t thread, void **value_out, const void *caller)
-{
-    struct timespec until;
-    int error;
-
-    for (;;) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += (until.tv_nsec + JOIN_LOOK_NS) / 1000000000;
-        until.tv_nsec = (until.tv_nsec + JOIN_LOOK_NS) % 1000000000;
-        error = pthread_timedjoin_np(thread, value_out, &until);
-        if (error != ETIMEDOUT)
-            return error;
-        image_rebind_client.await_call(thread, caller);
-    }
-}
-
-static void end_await(void *unused)
-{
-    (void)unused;
-    image_rebind_client.end_await(NULL);
-}
-
-/* In a process with one rank: waits in the C library, and is cancelled there; deadlocks are found meanwhile. */
-static int join_as_main(pthread_t thread, void **value_out, const void *caller)
-{
-    int error;
-
-    pthread_cleanup_push(end_await, NULL);
-    error = join_and_look(thread, value_out, caller);
-    pthread_cleanup_pop(1);
-    return error;
-}
-
-static bool is_watched(void)
-{
-    return image_rebind_client.watches_join && image_rebind_client.watches_join();
-}
-
 /* For std::thread::join, which is the C++ library's and calls pthread_join: other ranks run meanwhile. Libraries that serve all
  * ranks may hold locks that other ranks need. */
 EXPORT int pthread_join(pthread_t thread, void **value_out)
 {
-    static _Atomic(join_fn) found;
-    join_fn real = atomic_load_explicit(&found, memory_order_relaxed);
-    bool is_on_rank = image_is_on_rank();
+    const void *caller = __builtin_return_address(0);
 
-    if ((is_on_rank || is_watched()) && !image_thread_serves_all(__builtin_return_address(0)))
-        return is_on_rank ? image_libc_room.join(thread, value_out)
-                          : join_as_main(thread, value_out, __builtin_return_address(0));
-    if (!real) {
-        real = (join_fn)image_precedence_next("pthread_join");
-        if (!real)
-            base_fatal(1, "the C library has no pthread_join; is this glibc?");
-        atomic_store_explicit(&found, real, memory_order_relaxed);
-    }
-    return real(thread, value_out);
+    return image_thread_serves_all(caller) ? image_libc_room.join_blocking(thread, value_out)
+                                           : image_libc_room.join(thread, value_out, caller);
 }
 
 /* ---- Threads of the C library ---- */

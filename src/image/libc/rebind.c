@@ -171,5 +171,6 @@ const struct image_libc_room image_libc_room = {.find = find,
                                                 .move_environment = image_env_move,
                                                 .destroy_values = image_keys_destroy_values,
                                                 .free_values = image_keys_free_values,
-                                                .join = image_libc_join,
+                                                .join = image_libc_join_from,
+                                                .join_blocking = image_libc_join_blocking,
                                                 .mask_of_others = image_mask_of_others};

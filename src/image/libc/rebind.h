@@ -218,6 +218,8 @@ void image_libc_abort(void) BASE_NORETURN;
 int image_libc_setcancelstate(int state, int *old);
 int image_libc_setcanceltype(int type, int *old);
 int image_libc_join(pthread_t thread, void **value_out);
+int image_libc_join_from(pthread_t thread, void **value_out, const void *caller);
+int image_libc_join_blocking(pthread_t thread, void **value_out);
 int image_libc_nanosleep(const struct timespec *duration, struct timespec *remaining);
 void image_libc_gomp_critical_start(void);
 void image_libc_gomp_critical_end(void);

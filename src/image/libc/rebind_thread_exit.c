@@ -397,20 +397,57 @@ static bool must_poll(pthread_t thread)
     return image_can_wait() || rank_of_main(thread);
 }
 
-/* The C library's function: that of takeover_threads.c would call image_libc_join again. */
-static int join_blocking(pthread_t thread, void **value_out)
+/* The C library's function: that of takeover_threads.c would call image_libc_join_from again. */
+int image_libc_join_blocking(pthread_t thread, void **value_out)
 {
-    int (*join)(pthread_t, void **);
+    typedef int (*join_fn)(pthread_t thread, void **value_out);
+    static _Atomic(join_fn) found;
+    join_fn real = atomic_load_explicit(&found, memory_order_relaxed);
 
-    *(void **)&join = image_precedence_next("pthread_join");
-    return join(thread, value_out);
+    if (!real) {
+        real = (join_fn)image_precedence_next("pthread_join");
+        if (!real)
+            base_fatal(1, "the C library has no pthread_join; is this glibc?");
+        atomic_store_explicit(&found, real, memory_order_relaxed);
+    }
+    return real(thread, value_out);
+}
+
+/* A time that never comes. */
+#define NEVER_S ((time_t)1 << 40)
+
+static void end_join(void *arg)
+{
+    image_rebind_client.join_ends(arg);
+}
+
+/* Deadlocks are found meanwhile. Waits by a function that sanitizers know, and that is a cancellation point. */
+static int join_watched(pthread_t thread, void **value_out, struct image_join *join)
+{
+    const struct timespec never = {.tv_sec = NEVER_S};
+    int error;
+
+    pthread_cleanup_push(end_join, join);
+    error = pthread_timedjoin_np(thread, value_out, &never);
+    pthread_cleanup_pop(1);
+    return error;
+}
+
+int image_libc_join_from(pthread_t thread, void **value_out, const void *caller)
+{
+    struct image_join join;
+
+    if (must_poll(thread))
+        return wait_to_join(thread, value_out, 0, NULL, caller);
+    if (!image_is_on_rank() && image_rebind_client.join_begins &&
+        image_rebind_client.join_begins(&join, thread, caller))
+        return join_watched(thread, value_out, &join);
+    return image_libc_join_blocking(thread, value_out);
 }
 
 int image_libc_join(pthread_t thread, void **value_out)
 {
-    if (must_poll(thread))
-        return wait_to_join(thread, value_out, 0, NULL, __builtin_return_address(0));
-    return image_is_on_rank() ? join_blocking(thread, value_out) : pthread_join(thread, value_out);
+    return image_libc_join_from(thread, value_out, __builtin_return_address(0));
 }
 IMAGE_REBINDS(image_libc_join, "pthread_join");
 

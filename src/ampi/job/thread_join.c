@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * thread_join.c: threads of the program that wait in pthread_join. See job.h.
+ *
+ * Such a thread cannot call MPI before the other one ends. It counts as waiting, for deadlocks, while the other thread is blocked in
+ * MPI, or joins one that is, and so on. Neither end may have changed unseen: the kernel must say that the thread sleeps (it does not once it
+ * is cancelled, gets a signal, or the other one has ended), and the other one must be the same thread still (pthread_t is used again, but
+ * not soon with the same number of the kernel). So a thread that is about to go on never counts as waiting.
+ *
+ * A rank's main thread with a copy of the program joins as a ULT (thread.c), and is not in the list.
+ */
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ampi/job/job.h"
+#include "ampi/object/gate.h"
+#include "base/log.h"
+#include "image/image.h"
+
+/* The kernel's number of a thread in that of its CPU clock: above these bits, inverted. */
+#define CLOCK_ID_BITS 3
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct image_join *first; /* guarded by the lock */
+static atomic_int n_joins;
+
+/* ---- Chains of joins. With the lock of the rank's PE, and that of the list ---- */
+
+static struct image_join *find(pid_t tid)
+{
+    struct image_join *join = first;
+
+    while (join && join->tid != tid)
+        join = join->next;
+    return join;
+}
+
+static struct ampi_thread *find_thread(const struct ampi_rank *rank, pid_t tid)
+{
+    struct ampi_thread *thread = rank->threads;
+
+    while (thread && thread->tid != tid)
+        thread = thread->next;
+    return thread;
+}
+
+/* The thread that is blocked in MPI at the end of the chain; NULL: there is none. */
+static struct ampi_thread *resolve(struct image_join *join, bool is_awaited)
+{
+    const struct ampi_rank *rank = join->owner;
+
+    for (int i = atomic_load(&n_joins); i > 0 && join && ampi_stuck_call_of(join->tid) == SYS_futex; i--) {
+        struct ampi_thread *thread = find_thread(rank, join->target_tid);
+        join->is_awaited |= is_awaited;
+        if (thread && ult_is_blocked(&thread->ult))
+            return thread;
+        join = find(join->target_tid);
+    }
+    return NULL;
+}
+
+/* ---- Joins ---- */
+
+/* 0: it has ended. */
+static pid_t tid_of(pthread_t thread)
+{
+    clockid_t clock;
+
+    return pthread_getcpuclockid(thread, &clock) == 0 ? (pid_t) ~(clock >> CLOCK_ID_BITS) : 0;
+}
+
+bool ampi_join_begin(struct image_join *join, pthread_t target, const void *from)
+{
+    struct ampi_rank *rank = ampi_gate_is_on && !ampi_job.is_forked ? ampi_rank_of_thread(from) : NULL;
+    pid_t target_tid = rank && ult_pe_is_shared(ult_pe_get(rank->pe_id)) ? tid_of(target) : 0;
+
+    if (target_tid <= 0)
+        return false;
+    *join = (struct image_join){
+        .owner = rank, .thread = pthread_self(), .tid = gettid(), .target_tid = target_tid, .from = from};
+    pthread_mutex_lock(&lock);
+    join->next = first;
+    first = join;
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add(&n_joins, 1);
+    atomic_store(&ult_count_joining, ampi_join_count_active);
+    ult_wake_all(); /* the PEs look for a deadlock again, from now on at intervals */
+    return true;
+}
+
+void ampi_join_end(struct image_join *join)
+{
+    struct image_join **link = &first;
+
+    atomic_fetch_sub(&n_joins, 1);
+    pthread_mutex_lock(&lock);
+    while (*link != join)
+        link = &(*link)->next;
+    *link = join->next;
+    pthread_mutex_unlock(&lock);
+    if (join->is_awaited)
+        ampi_thread_end_await(((const struct ampi_rank *)join->owner)->image);
+}
+
+struct ampi_thread *ampi_join_follow(const struct ampi_rank *rank, pthread_t target)
+{
+    struct image_join *join;
+    struct ampi_thread *thread = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (join = first; join && (join->owner != rank || !pthread_equal(join->thread, target));)
+        join = join->next;
+    if (join)
+        thread = resolve(join, true);
+    pthread_mutex_unlock(&lock);
+    return thread;
+}
+
+/* ---- Counting those that wait ---- */
+
+/* The process's main thread, which is a rank. */
+static bool is_main(const struct image_join *join)
+{
+    return !ampi_job.is_virtual && join->tid == getpid();
+}
+
+int ampi_join_count_active(const struct ult_pe *pe)
+{
+    int n = 0;
+
+    if (!pe)
+        return atomic_load(&n_joins);
+    pthread_mutex_lock(&lock);
+    for (struct image_join *join = first; join; join = join->next) {
+        const struct ampi_rank *rank = join->owner;
+        if (rank->ult.pe == pe && (is_main(join) || find_thread(rank, join->tid)))
+            n += resolve(join, false) != NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+int ampi_join_count(const struct ampi_rank *rank)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&lock);
+    for (struct image_join *join = first; join; join = join->next)
+        if (join->owner == rank && !is_main(join))
+            n += resolve(join, false) != NULL;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* ---- Reports ---- */
+
+const struct ult *ampi_join_of_main(const struct ampi_rank *rank, const void **from_out)
+{
+    struct image_join *join;
+    const struct ampi_thread *thread = rank->threads;
+
+    while (thread && thread->ult.joiner != &rank->ult)
+        thread = thread->next;
+    if (thread) {
+        *from_out = rank->ult.called_from;
+        return &thread->ult;
+    }
+    pthread_mutex_lock(&lock);
+    for (join = first; join && (join->owner != rank || !is_main(join));)
+        join = join->next;
+    if (join) {
+        thread = resolve(join, false);
+        *from_out = join->from;
+    }
+    pthread_mutex_unlock(&lock);
+    return thread ? &thread->ult : NULL;
+}
+
+void ampi_join_visit(const struct ampi_rank *rank, void (*visit)(const void *from, void *arg), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (struct image_join *join = first; join; join = join->next)
+        if (join->owner == rank && !is_main(join))
+            visit(join->from, arg);
+    pthread_mutex_unlock(&lock);
+}
