@@ -65,8 +65,11 @@ expect "a wrong source" 1 '' "rank 0 of 4 [^;]*receive from rank 2, tag 5; calle
 expect "partitions that are not ready" 1 '' "ranks 0-19 of 20: MPI_Waitall: blocked in partitioned send to rank\+1 modulo 20, tag 5, \
 without MPI_Pready for 1 of 4 partitions, partitioned receive from rank-1 modulo 20, tag 5; called at $(line partitions) .*cycle of 20 ranks" \
     "$mpirun" -n 20 ./reports partitions
-expect "a group that does not come" 1 '' "MPI_Comm_create_group: blocked in a call of 2 ranks, tag 5, not entered by rank 1; called at $(line group) " \
-    "$mpirun" -n 4 ./reports group
+for options in '-n 4' '--procs 2 -n 4' '--procs 4 -n 4'; do
+    # shellcheck disable=SC2086
+    expect "a group that does not come, $options" 1 '' "MPI_Comm_create_group: blocked in a call of 2 ranks, tag 5, not entered by rank 1; called at \
+$(line group) " "$mpirun" $options ./reports group
+done
 expect "a cycle of locks" 1 '' "rank 0 of 4 [^;]*MPI_Win_lock exclusive on rank 1, held by rank 1; called at $(line lock) .*\
 cycle of 2 ranks: rank 0 waits for rank 1, which waits for rank 0 $" "$mpirun" -n 4 ./reports locks
 expect "an epoch that nobody starts" 1 '' "rank 1 of 4 [^;]*MPI_Win_wait, for the MPI_Win_complete of rank 0; called at $(line wait) .*\

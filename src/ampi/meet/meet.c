@@ -178,30 +178,70 @@ static void have_told(uint64_t number, const struct ampi_group *group)
         ampi_meet_handle_failure();
 }
 
+/* ---- Reports ---- */
+
+void ampi_meet_each(void (*visit)(const struct ampi_meet *key, struct ampi_meet *const *members, void *arg),
+                    void *arg)
+{
+    pthread_mutex_lock(&table.lock);
+    for (unsigned i = 0; i <= TABLE_CHAINS; i++)
+        for (const struct meeting *meeting = i < TABLE_CHAINS ? table.chains[i] : table.announced; meeting;
+             meeting = meeting->next)
+            visit(meeting->key, meeting->members, arg);
+    pthread_mutex_unlock(&table.lock);
+}
+
+/* The members that are missing in a description. */
+struct absent {
+    char *text;
+    size_t n, size_bytes;
+    int n_missing;
+};
+
+static void add_absent(struct absent *out, int number)
+{
+    if (out->n_missing++ < 8 && out->n < out->size_bytes)
+        out->n += (size_t)snprintf(out->text + out->n, out->size_bytes - out->n, "%s%d",
+                                   out->n_missing == 1 ? ", not entered by rank " : ", ", number);
+    else if (out->n_missing == 9 && out->n < out->size_bytes)
+        snprintf(out->text + out->n, out->size_bytes - out->n, ", ...");
+}
+
+static void add_absents(const struct meeting *meeting, struct absent *out)
+{
+    const struct ampi_group *group = meeting->key->group;
+    const int *others;
+    int n_others = ampi_meet_absent(meeting->key, &others);
+
+    for (int i = 0; i < group->n_ranks; i++) {
+        int world_rank = ampi_group_world_rank(group, i);
+        if (!meeting->members[i] && ampi_job_is_local(world_rank))
+            add_absent(out, ampi_rank_number(&ampi_job.ranks[ampi_job_index_of(world_rank)]));
+    }
+    for (int i = 0; i < n_others; i++)
+        add_absent(out, others[i]);
+}
+
 /* "a call of 2 ranks, tag 5, not entered by rank 1 (of MPI_COMM_WORLD)". */
 static void describe(const struct ampi_request *request, char *text, size_t size_bytes)
 {
     struct ampi_meet *me = BASE_CONTAINER(request, struct ampi_meet, request);
     const struct meeting *meeting;
-    int n_missing = 0;
-    size_t n = (size_t)snprintf(text, size_bytes, "a call of %d ranks, tag ", me->group->n_ranks);
+    struct absent absent = {text, 0, size_bytes, 0};
 
-    n += me->stringtag ? (size_t)snprintf(text + n, size_bytes - n, "\"%.60s\"", me->stringtag)
-                       : (size_t)snprintf(text + n, size_bytes - n, "%d", me->tag);
-
+    absent.n = (size_t)snprintf(text, size_bytes, "a call of %d ranks, tag ", me->group->n_ranks);
+    absent.n += me->stringtag
+                    ? (size_t)snprintf(text + absent.n, size_bytes - absent.n, "\"%.60s\"", me->stringtag)
+                    : (size_t)snprintf(text + absent.n, size_bytes - absent.n, "%d", me->tag);
     if (pthread_mutex_trylock(&table.lock) != 0)
         return;
     for (meeting = *chain_of(me); meeting && meeting->members[me->member] != me;)
         meeting = meeting->next;
-    for (int i = 0; meeting && i < me->group->n_ranks && n < size_bytes; i++) {
-        int world_rank = ampi_group_world_rank(me->group, i);
-        if (!meeting->members[i] && ampi_job_is_local(world_rank) && n_missing++ < 8)
-            n += (size_t)snprintf(text + n, size_bytes - n, "%s%d",
-                                  n_missing == 1 ? ", not entered by rank " : ", ",
-                                  ampi_rank_number(&ampi_job.ranks[ampi_job_index_of(world_rank)]));
-    }
-    if (n_missing > 8 && n < size_bytes)
-        snprintf(text + n, size_bytes - n, ", ...");
+    if (!meeting)
+        for (meeting = table.announced; meeting && meeting->members[me->member] != me;)
+            meeting = meeting->next;
+    if (meeting)
+        add_absents(meeting, &absent);
     pthread_mutex_unlock(&table.lock);
 }
 

@@ -59,6 +59,14 @@ void ampi_meet_finish(uint64_t number, uint64_t new_context_id, const struct amp
 /* struct ampi_procs_client: the members of a meeting may have freed all communicators that they shared. */
 bool ampi_meet_is_linked(bool *is_linked);
 
+/* For reports, while no rank runs: calls visit for each incomplete meeting, with the table's lock. key: of a member; members: as in
+ * build, NULL also for those that have not arrived. */
+void ampi_meet_each(void (*visit)(const struct ampi_meet *key, struct ampi_meet *const *members, void *arg),
+                    void *arg);
+
+/* The same: the numbers of members of other processes that have not arrived, if these were asked; returns how many. key: as above. */
+int ampi_meet_absent(const struct ampi_meet *key, const int **numbers_out);
+
 /* Processes have failed: meetings with their ranks end with MPI_ERR_PROC_ABORTED. Any PE. */
 void ampi_meet_handle_failure(void);
 

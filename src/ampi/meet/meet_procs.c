@@ -5,6 +5,11 @@
  *
  *      to the collector    key, then for each member of the process its rank in the group and its payload
  *      from it             the new context id, then the same for all members
+ *
+ * Before a report of a deadlock, each process asks the others of its incomplete meetings which of their members have not arrived:
+ *
+ *      question            AMPI_AM_SYNC; key
+ *      answer              AMPI_AM_SYNC, AMPI_AM_DONE; these members' numbers
  */
 #include <string.h>
 
@@ -44,6 +49,19 @@ static int64_t get_int(const unsigned char **at)
     memcpy(&value, *at, sizeof value);
     *at += sizeof value;
     return value;
+}
+
+/* Moves a pointer to a key to the ranks, and returns their number. */
+static int64_t skip_to_ranks(const unsigned char **at)
+{
+    int64_t n_chars;
+
+    *at += 2 * sizeof(int64_t); /* context, tag */
+    n_chars = get_int(at);
+    *at += n_chars;
+    n_chars = get_int(at);
+    *at += n_chars > 0 ? n_chars : 0;
+    return get_int(at);
 }
 
 static void put_member(struct bytes *out, int member, struct ampi_meet_payload payload)
@@ -196,14 +214,8 @@ static void handle_participant(const struct ampi_am_header *am, unsigned char *b
 static bool has_failed_member(const struct collection *collection)
 {
     const unsigned char *at = collection->key;
-    int64_t n_chars, n_ranks;
+    int64_t n_ranks = skip_to_ranks(&at);
 
-    at += 2 * sizeof(int64_t); /* context, tag */
-    n_chars = get_int(&at);
-    at += n_chars;
-    n_chars = get_int(&at);
-    at += n_chars > 0 ? n_chars : 0;
-    n_ranks = get_int(&at);
     for (int64_t i = 0; i < n_ranks; i++)
         if (ampi_failed_is_rank((int)get_int(&at)))
             return true;
@@ -231,9 +243,132 @@ static void fail_participants(int pe_id)
     }
 }
 
+/* ---- Reports ---- */
+
+/* Meetings that are asked about; others have no members in other processes that are named. */
+#define QUESTIONS_MAX 64
+
+struct question {
+    const struct ampi_meet *key;
+    int *numbers; /* answers: members that have not arrived */
+    int n;
+};
+
+static struct {
+    struct question questions[QUESTIONS_MAX];
+    int n;
+    uint64_t first; /* number of the first one: all earlier reports have asked so many */
+} asked;
+
+int ampi_meet_absent(const struct ampi_meet *key, const int **numbers_out)
+{
+    for (int i = 0; i < asked.n; i++)
+        if (asked.questions[i].key == key) {
+            *numbers_out = asked.questions[i].numbers;
+            return asked.questions[i].n;
+        }
+    return 0;
+}
+
+static void add_question(const struct ampi_meet *key, struct ampi_meet *const *members, void *unused)
+{
+    if (asked.n < QUESTIONS_MAX)
+        asked.questions[asked.n++] = (struct question){.key = key};
+}
+
+static bool has_member(const struct ampi_group *group, int proc_id)
+{
+    for (int i = 0; i < group->n_ranks; i++)
+        if (ampi_procs_of_rank(ampi_group_world_rank(group, i)) == proc_id)
+            return true;
+    return false;
+}
+
+/* Returns the number of answers that will come. */
+static int ask_for_report(void)
+{
+    int n_asked = 0;
+
+    for (int i = 0; i < asked.n; i++)
+        free(asked.questions[i].numbers);
+    asked.first += (uint64_t)asked.n;
+    asked.n = 0;
+    ampi_meet_each(add_question, NULL);
+    for (int i = 0; i < asked.n; i++)
+        for (int proc = 0; proc < ampi_job.max_procs; proc++) {
+            struct ampi_am_header am = {
+                .kind = AMPI_AM_MEET, .flags = AMPI_AM_SYNC, .cookie = asked.first + (uint64_t)i};
+            struct bytes out = {0};
+            if (proc == ampi_job.proc_id || !ampi_procs_is_own(proc) ||
+                !has_member(asked.questions[i].key->group, proc))
+                continue;
+            put_key(&out, asked.questions[i].key);
+            n_asked += ampi_procs_post(proc, 0, &am, out.at, out.n);
+        }
+    return n_asked;
+}
+
+/* The meeting with a key. */
+struct search {
+    const unsigned char *key;
+    size_t key_bytes;
+    struct ampi_meet *const *members; /* NULL: not found */
+};
+
+static void compare(const struct ampi_meet *key, struct ampi_meet *const *members, void *arg)
+{
+    struct search *search = arg;
+    struct bytes bytes = {0};
+
+    put_key(&bytes, key);
+    if (bytes.n == search->key_bytes && memcmp(bytes.at, search->key, bytes.n) == 0)
+        search->members = members;
+    free(bytes.at);
+}
+
+static void handle_question(const struct ampi_am_header *am, const unsigned char *key, size_t key_bytes)
+{
+    struct ampi_am_header reply = {
+        .kind = AMPI_AM_MEET, .flags = AMPI_AM_SYNC | AMPI_AM_DONE, .cookie = am->cookie};
+    struct search search = {key, key_bytes, NULL};
+    struct bytes out = {0};
+    int64_t n_ranks = skip_to_ranks(&key);
+
+    ampi_meet_each(compare, &search);
+    for (int64_t i = 0; i < n_ranks; i++) {
+        int world_rank = (int)get_int(&key);
+        if (ampi_job_is_local(world_rank) && !(search.members && search.members[i]))
+            put_int(&out, ampi_rank_number(&ampi_job.ranks[ampi_job_index_of(world_rank)]));
+    }
+    ampi_procs_post((int)am->src_proc, 0, &reply, out.at, out.n);
+}
+
+static void handle_answer(const struct ampi_am_header *am, const unsigned char *at, size_t n_bytes)
+{
+    struct question *question;
+    size_t n = n_bytes / sizeof(int64_t);
+
+    if (am->cookie < asked.first) /* late */
+        return;
+    question = &asked.questions[am->cookie - asked.first];
+    question->numbers =
+        base_realloc(question->numbers, ((size_t)question->n + n + 1) * sizeof(int), "a report");
+    for (size_t i = 0; i < n; i++)
+        question->numbers[question->n++] = (int)get_int(&at);
+    ampi_procs_answered();
+}
+
+/* ---- Messages ---- */
+
 static void handle_meeting(const struct ampi_am_header *am, void *bytes, size_t n_bytes)
 {
-    if (am->flags & AMPI_AM_DONE) {
+    if (am->flags & AMPI_AM_SYNC) {
+        if (am->flags & AMPI_AM_DONE)
+            handle_answer(am, bytes, n_bytes);
+        else
+            handle_question(am, bytes, n_bytes);
+        free(bytes);
+    } else if (am->flags & AMPI_AM_DONE) {
         handle_done(am, bytes);
         free(bytes);
     } else {
@@ -259,8 +394,10 @@ static void look_again(int pe_id)
 
 void ampi_meet_connect(void)
 {
-    static const struct ampi_procs_client client = {
-        .forget = forget, .look_again = look_again, .is_linked = ampi_meet_is_linked};
+    static const struct ampi_procs_client client = {.forget = forget,
+                                                    .look_again = look_again,
+                                                    .is_linked = ampi_meet_is_linked,
+                                                    .ask_for_report = ask_for_report};
 
     ampi_procs_add_client(&client);
     ampi_procs_set_handler(AMPI_AM_MEET, handle);

@@ -76,13 +76,12 @@ struct ampi_am_header {
                       * meeting; CREDIT: bytes; COLL: data of the algorithm; offers, PULL, PIECE: the other
                       * side's flow */
 };
-#define AMPI_AM_SIDE 1   /* the destination is in side[1] of an intercommunicator */
-#define AMPI_AM_AGAIN 1  /* COLL: the kernel refused to copy the data to its place */
-#define AMPI_AM_SYNC 2   /* notify the sender of the match */
-#define AMPI_AM_DONE 4   /* MEET: all have arrived; CANCELLED: the send was cancelled */
-#define AMPI_AM_STAGED 8 /* SEND: an offer (p2p/route/staged.h), the data is sent in pieces */
-#define AMPI_AM_GONE \
-    8 /* MISSING: all members have freed the communicator, and none has entered the collective */
+#define AMPI_AM_SIDE 1     /* the destination is in side[1] of an intercommunicator */
+#define AMPI_AM_AGAIN 1    /* COLL: the kernel refused to copy the data to its place */
+#define AMPI_AM_SYNC 2     /* notify the sender of the match; MEET: for a report */
+#define AMPI_AM_DONE 4     /* MEET: all have arrived; CANCELLED: the send was cancelled */
+#define AMPI_AM_STAGED 8   /* SEND: an offer (p2p/route/staged.h), the data is sent in pieces */
+#define AMPI_AM_GONE 8     /* MISSING: no member is left, and none entered the collective */
 #define AMPI_AM_LENT 8     /* COLL: the data is a reference to node memory (node_memory.h) */
 #define AMPI_AM_FAILED 16  /* PIECE: the last one, tag is CUDA's error; COLL_COPIED: the kernel refused */
 #define AMPI_AM_BARE 16    /* COLL: the data is a bare part (coll/between/exchange.h) */
