@@ -5,10 +5,14 @@
 #ifndef GPU_TEST_WORK_H
 #define GPU_TEST_WORK_H
 
+#include <stdatomic.h>
+
 #include "../mpi_conformance/work_model.h"
 #include "device.h"
 #include "fakecuda.h"
 #include "heddle_work.h"
+
+static atomic_int wtest_n_launches; /* with this rank's kernel */
 
 /* What the combined kernel does, for all its blocks; a request's first block does its work. */
 static inline void run_launch(const void *args)
@@ -18,6 +22,7 @@ static inline void run_launch(const void *args)
     const struct HEDDLE_Work_entry *entries = (const void *)table;
     unsigned next_block = 0;
 
+    atomic_fetch_add(&wtest_n_launches, 1);
     for (unsigned i = 0; table && i < launch->n_requests; i++) {
         const struct wm_task *task = (const void *)(table + entries[i].args_at);
         const uint64_t *addresses = (const void *)(table + entries[i].buffers_at);
@@ -34,6 +39,15 @@ static inline void run_launch(const void *args)
     }
     if (next_block != launch->n_blocks)
         abort();
+}
+
+/* The launches of work requests so far that are done, by all ranks. The library launches kernels of its own, which copy. */
+static inline int wtest_count_launches(void)
+{
+    int own = atomic_load(&wtest_n_launches), all;
+
+    MTEST_OK(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    return all;
 }
 
 static inline void wtest_init(int *argc, char ***argv)

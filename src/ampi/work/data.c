@@ -35,8 +35,8 @@ static bool drain_part(struct ampi_work_device *device, struct ampi_work_entry *
         return false;
     error = gpu_worker_wait(device->worker, GPU_WORKER_OUT, &entry->written);
     if (!error)
-        error =
-            gpu_worker_copy_out(device->worker, pinned, entry->address + (part.from - entry->from), n_bytes);
+        error = gpu_worker_copy(device->worker, GPU_WORKER_OUT, (uintptr_t)pinned,
+                                entry->address + (part.from - entry->from), n_bytes);
     if (error) {
         ampi_work_device_fail(device, error);
         return false;
@@ -46,6 +46,7 @@ static bool drain_part(struct ampi_work_device *device, struct ampi_work_entry *
                                  .from = pinned,
                                  .n_bytes = n_bytes,
                                  .step = gpu_worker_next(device->worker, GPU_WORKER_OUT)};
+    ampi_ranges_add(&device->draining, part.from, part.from + n_bytes);
     /* Not before: those that wait are tried again when a step has brought bytes. */
     device->is_draining = true;
     entry->used.of[GPU_WORKER_OUT] = gpu_worker_next(device->worker, GPU_WORKER_OUT);
@@ -80,23 +81,14 @@ void ampi_work_data_arrived(struct ampi_work_device *device)
         else
             device->drains[n_left++] = *drain;
     }
-    ampi_work_engine.has_changed |= n_left != device->n_drains;
+    if (n_left == device->n_drains)
+        return;
+    ampi_work_engine.has_changed = true;
     device->n_drains = n_left;
-}
-
-/* True if bytes of the rows are on their way to the host's memory. */
-static bool is_draining(const struct ampi_work_device *device, const struct ampi_rows *rows)
-{
-    uintptr_t end = ampi_rows_end(rows);
-
-    for (int i = 0; i < device->n_drains; i++) {
-        const struct ampi_work_drain *drain = &device->drains[i];
-        struct ampi_rows part = {
-            .from = drain->to, .row_bytes = drain->n_bytes, .n = 1, .stride = drain->n_bytes};
-        if (drain->to < end && rows->from < drain->to + drain->n_bytes && ampi_rows_overlap(&part, rows))
-            return true;
-    }
-    return false;
+    ampi_ranges_clear(&device->draining);
+    for (int i = 0; i < n_left; i++) /* bytes may be among them twice */
+        ampi_ranges_add(&device->draining, device->drains[i].to,
+                        device->drains[i].to + device->drains[i].n_bytes);
 }
 
 /* Makes the bytes of one device's entries that the rows have current on the host. True: they are. */
@@ -113,7 +105,7 @@ static bool settle_device(struct ampi_work_device *device, const struct ampi_row
         for (size_t row = 0; row < rows->n && !device->error; row++)
             drain(device, entry, ampi_rows_get(rows, row).from, ampi_rows_get(rows, row).to);
     }
-    return is_settled && !is_draining(device, rows);
+    return is_settled && !ampi_ranges_overlap_rows(&device->draining, rows);
 }
 
 /* except: this device does not matter; NULL: all do. */
@@ -384,7 +376,7 @@ static bool is_current(struct ampi_work_device *device, const struct ampi_work_b
     for (size_t i = 0; i < rows->n; i++)
         if (!ampi_ranges_contain(&buffer->entry->valid, ampi_rows_get(rows, i).from,
                                  ampi_rows_get(rows, i).to))
-            return !is_draining(device, rows);
+            return !ampi_ranges_overlap_rows(&device->draining, rows);
     return true;
 }
 
@@ -454,10 +446,10 @@ static int copy_group(struct ampi_work_device *device, int first, int end)
     if (pinned) {
         for (int i = first; i < end; i++)
             memcpy(pinned + (uploads[i].to - at), uploads[i].from, uploads[i].n_bytes);
-        return gpu_worker_copy_in(device->worker, at, pinned, n_bytes);
+        return gpu_worker_copy(device->worker, GPU_WORKER_IN, at, (uintptr_t)pinned, n_bytes);
     }
     for (int i = first; i < end && !error; i++)
-        error = gpu_worker_copy_in(device->worker, uploads[i].to, uploads[i].from, uploads[i].n_bytes);
+        error = gpu_worker_copy_pageable(device->worker, uploads[i].to, uploads[i].from, uploads[i].n_bytes);
     return error;
 }
 

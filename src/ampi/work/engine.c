@@ -281,6 +281,7 @@ void ampi_work_device_fail(struct ampi_work_device *device, int error)
 {
     device->error = error;
     device->n_drains = device->n_uploads = 0;
+    ampi_ranges_clear(&device->draining);
     for (int i = 0; i < device->table.n; i++) {
         ampi_ranges_clear(&device->table.entries[i]->valid);
         ampi_ranges_clear(&device->table.entries[i]->dirty);

@@ -32,7 +32,7 @@
 #define AMPI_WORK_DEVICES 64
 #define AMPI_WORK_BATCHES 8               /* of a GPU, at a time */
 #define AMPI_WORK_TABLE_BYTES (64u << 10) /* of a batch */
-#define AMPI_WORK_DRAINS 64
+#define AMPI_WORK_DRAINS 512
 #define AMPI_WORK_SIZES 32 /* classes of sizes: powers of two of the number of blocks */
 
 /* Where requests go: +work. */
@@ -167,7 +167,8 @@ struct ampi_work_device {
     int uploads_room;
     struct ampi_work_drain drains[AMPI_WORK_DRAINS];
     int n_drains;
-    bool is_draining;   /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
+    struct ampi_ranges draining; /* their bytes of the host's memory */
+    bool is_draining;            /* in a round: steps of GPU_WORKER_OUT are queued that have not ended */
     double pending_ns;  /* estimate for the pending requests, less those that this turn gives to the CPU */
     double launched_ns; /* +work both: ... of the launches under way */
     uint64_t done_ns;   /* when the last batch was done */

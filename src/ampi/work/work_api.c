@@ -130,7 +130,7 @@ static int register_kind(struct ampi_rank *self, const char *name, void *kernel,
         wanted.device = gpu_worker_device();
         if ((error = open_device(wanted.device)))
             return error;
-        gpu_worker_load(kernel);
+        gpu_worker_load(ampi_work_engine.devices[wanted.device]->worker, kernel);
     }
     wanted.name = (char *)(uintptr_t)name;
     handle = base_calloc(1, sizeof *handle, "a kind of work");

@@ -4,13 +4,18 @@
  *
  * Each step ends with an event. A stream has at most STEPS_MAX steps under way, so that an event is not used again before its step is done.
  * Pinned memory is a ring: positions grow for ever; a mark says up to where a step uses it.
+ *
+ * A copy takes the CPU 3 us however small it is, and so does a kernel for many. So small copies of a step are gathered: one launch of heddle_copies,
+ * which reads or writes the pinned memory itself.
  */
 #include "gpu/work/worker.h"
 
 #include "base/log.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/gpu_upper.h"
+#include "gpu/driver/module.h"
 #include "gpu/driver/pe_state.h"
+#include "gpu/kernels/kernels.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/work/device_room.h"
 
@@ -19,12 +24,22 @@
 #define PIECE_BYTES ((size_t)64 << 20) /* memory is taken from the driver in such pieces */
 #define FREE_SHARE 10                  /* one part in so many of the GPU's memory stays free */
 #define MARKS_MAX (STEPS_MAX * GPU_WORKER_STREAMS)
+#define GATHERED_MAX ((size_t)64 << 10) /* bytes of a copy */
+#define COPIES_THREADS 512
+#define COPIES_BLOCKS_MAX 64 /* they saturate PCIe */
 
 struct stream {
     CUstream stream;
     CUevent events[STEPS_MAX]; /* of step n: n % STEPS_MAX */
     uint64_t n_ended;          /* steps */
     uint64_t n_done;
+    struct gpu_worker_steps waited; /* steps that it waits for already */
+};
+
+/* Copies of a step that are not queued yet. */
+struct gathered {
+    size_t longest;
+    struct gpu_kernel_copies args;
 };
 
 /* The ring's memory up to `to` is in use until this step is done. */
@@ -43,6 +58,10 @@ struct gpu_worker {
     uint64_t full_ns; /* when the driver had no memory left */
     int error;        /* the GPU's; 0: none */
     struct stream streams[GPU_WORKER_STREAMS];
+    CUfunction copies;     /* heddle_copies; NULL: there is none */
+    atomic_bool is_loaded; /* it */
+    struct gathered in;
+    struct gathered out;
     struct gpu_room room;
     size_t budget_bytes;
     size_t taken_bytes; /* from the driver */
@@ -144,6 +163,8 @@ int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worke
         error = count_threads(worker);
     if (!error)
         error = make_stage(worker);
+    if (!error && gpu_module.image && gpu_module_has_machine_code(device))
+        error = gpu_module_function(device, GPU_KERNEL_COPIES, &worker->copies);
     gpu_worker_leave(worker);
     if (error)
         destroy(worker);
@@ -152,9 +173,11 @@ int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worke
     return error;
 }
 
-void gpu_worker_load(void *kernel)
+void gpu_worker_load(struct gpu_worker *worker, void *kernel)
 {
     gpu_guard_load(kernel);
+    if (worker->copies && !atomic_exchange(&worker->is_loaded, true))
+        gpu_guard_load(worker->copies);
 }
 
 int gpu_worker_begin(struct gpu_worker *worker)
@@ -262,23 +285,65 @@ void *gpu_worker_stage(struct gpu_worker *worker, size_t n_bytes)
 
 int gpu_worker_wait(struct gpu_worker *worker, int stream, const struct gpu_worker_steps *after)
 {
+    struct stream *used = &worker->streams[stream];
     int error = 0;
 
-    for (int i = 0; i < GPU_WORKER_STREAMS && !error; i++)
-        if (i != stream && !gpu_worker_is_done(worker, i, after->of[i]))
-            error = gpu_call(cuStreamWaitEvent, (worker->streams[stream].stream,
-                                                 worker->streams[i].events[after->of[i] % STEPS_MAX], 0));
+    for (int i = 0; i < GPU_WORKER_STREAMS && !error; i++) {
+        if (i == stream || after->of[i] <= used->waited.of[i] || gpu_worker_is_done(worker, i, after->of[i]))
+            continue;
+        error = gpu_call(cuStreamWaitEvent,
+                         (used->stream, worker->streams[i].events[after->of[i] % STEPS_MAX], 0));
+        used->waited.of[i] = after->of[i];
+    }
     return error;
 }
 
-int gpu_worker_copy_in(struct gpu_worker *worker, uint64_t to, const void *from, size_t n_bytes)
+static int copy(struct gpu_worker *worker, int stream, uint64_t to, uint64_t from, size_t n_bytes)
 {
-    return gpu_call(cuMemcpyHtoDAsync, (to, from, n_bytes, worker->streams[GPU_WORKER_IN].stream));
+    CUstream used = worker->streams[stream].stream;
+
+    return stream == GPU_WORKER_IN
+               ? gpu_call(cuMemcpyHtoDAsync, (to, (const void *)(uintptr_t)from, n_bytes, used))
+               : gpu_call(cuMemcpyDtoHAsync, ((void *)(uintptr_t)to, from, n_bytes, used));
 }
 
-int gpu_worker_copy_out(struct gpu_worker *worker, void *to, uint64_t from, size_t n_bytes)
+/* Queues the gathered copies of a stream. */
+static int queue_gathered(struct gpu_worker *worker, int stream)
 {
-    return gpu_call(cuMemcpyDtoHAsync, (to, from, n_bytes, worker->streams[GPU_WORKER_OUT].stream));
+    struct gathered *gathered = stream == GPU_WORKER_IN ? &worker->in : &worker->out;
+    struct gpu_kernel_copies *args = &gathered->args;
+    size_t n_blocks, args_bytes = sizeof *args;
+    void *options[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &args_bytes,
+                       CU_LAUNCH_PARAM_END};
+    int error;
+
+    if (args->n == 0)
+        return 0;
+    args->n_pieces = (gathered->longest + GPU_COPIES_PIECE - 1) / GPU_COPIES_PIECE;
+    n_blocks = (args->n * args->n_pieces * GPU_COPIES_WARP + COPIES_THREADS - 1) / COPIES_THREADS;
+    n_blocks = n_blocks < COPIES_BLOCKS_MAX ? n_blocks : COPIES_BLOCKS_MAX;
+    error = args->n == 1
+                ? copy(worker, stream, args->copies[0].to, args->copies[0].from, args->copies[0].n_bytes)
+                : gpu_call(cuLaunchKernel, (worker->copies, (unsigned)n_blocks, 1, 1, COPIES_THREADS, 1, 1, 0,
+                                            worker->streams[stream].stream, NULL, options));
+    args->n = gathered->longest = 0;
+    return error;
+}
+
+int gpu_worker_copy(struct gpu_worker *worker, int stream, uint64_t to, uint64_t from, size_t n_bytes)
+{
+    struct gathered *gathered = stream == GPU_WORKER_IN ? &worker->in : &worker->out;
+
+    if (!worker->copies || n_bytes > GATHERED_MAX)
+        return copy(worker, stream, to, from, n_bytes);
+    gathered->longest = n_bytes > gathered->longest ? n_bytes : gathered->longest;
+    gathered->args.copies[gathered->args.n++] = (struct gpu_kernel_copy){to, from, n_bytes};
+    return gathered->args.n == GPU_KERNEL_COPIES_MAX ? queue_gathered(worker, stream) : 0;
+}
+
+int gpu_worker_copy_pageable(struct gpu_worker *worker, uint64_t to, const void *from, size_t n_bytes)
+{
+    return copy(worker, GPU_WORKER_IN, to, (uintptr_t)from, n_bytes);
 }
 
 int gpu_worker_launch(struct gpu_worker *worker, int stream, void *kernel, unsigned n_threads,
@@ -295,8 +360,10 @@ int gpu_worker_end(struct gpu_worker *worker, int stream, uint64_t *step_out)
 {
     struct stream *used = &worker->streams[stream];
     uint64_t step = used->n_ended + 1;
-    int error = gpu_call(cuEventRecord, (used->events[step % STEPS_MAX], used->stream));
+    int error = stream >= GPU_WORKER_KERNELS ? queue_gathered(worker, stream) : 0;
 
+    if (!error)
+        error = gpu_call(cuEventRecord, (used->events[step % STEPS_MAX], used->stream));
     if (error)
         return worker->error = error;
     used->n_ended = step;

@@ -38,8 +38,8 @@ int gpu_worker_create(int device, size_t budget_bytes, struct gpu_worker **worke
 /* The number of threads that the GPU runs at a time. */
 unsigned gpu_worker_threads(const struct gpu_worker *worker);
 
-/* Loads a kernel (a CUfunction), which may wait for the GPU. May switch. */
-void gpu_worker_load(void *kernel);
+/* Loads a kernel (a CUfunction) of the caller, and the worker's own, which may wait for the GPU. May switch. Any thread. */
+void gpu_worker_load(struct gpu_worker *worker, void *kernel);
 
 /* Makes the GPU's context current, and restores the former one. */
 int gpu_worker_begin(struct gpu_worker *worker) BASE_MUST_CHECK;
@@ -73,11 +73,13 @@ void *gpu_worker_stage(struct gpu_worker *worker, size_t n_bytes);
 int gpu_worker_wait(struct gpu_worker *worker, int stream,
                     const struct gpu_worker_steps *after) BASE_MUST_CHECK;
 
-/* Queue copies in the streams GPU_WORKER_IN and GPU_WORKER_OUT, from and to memory of gpu_worker_stage. With memory of the program the driver may
- * wait for the GPU. */
-int gpu_worker_copy_in(struct gpu_worker *worker, uint64_t to, const void *from,
-                       size_t n_bytes) BASE_MUST_CHECK;
-int gpu_worker_copy_out(struct gpu_worker *worker, void *to, uint64_t from, size_t n_bytes) BASE_MUST_CHECK;
+/* A copy in the stream GPU_WORKER_IN or GPU_WORKER_OUT, from or to memory of gpu_worker_stage. Small ones are queued together, when the step ends. */
+int gpu_worker_copy(struct gpu_worker *worker, int stream, uint64_t to, uint64_t from,
+                    size_t n_bytes) BASE_MUST_CHECK;
+
+/* Queues a copy in GPU_WORKER_IN from memory of the program: the driver may wait for the GPU. */
+int gpu_worker_copy_pageable(struct gpu_worker *worker, uint64_t to, const void *from,
+                             size_t n_bytes) BASE_MUST_CHECK;
 
 int gpu_worker_launch(struct gpu_worker *worker, int stream, void *kernel, unsigned n_threads,
                       const struct HEDDLE_Work_launch *launch) BASE_MUST_CHECK;
