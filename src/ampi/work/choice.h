@@ -14,6 +14,8 @@ struct ampi_work_situation {
     size_t to_gpu_bytes;   /* that the request reads, and the GPU does not have */
     size_t from_gpu_bytes; /* that it reads, and only the GPU has */
     size_t stale_bytes;    /* copies on the GPU of what it writes: the CPU would make them useless */
+    double in_byte_ns;     /* time for a byte to the GPU, */
+    double out_byte_ns;    /* and from it */
     bool is_gpu_busy;
     bool is_tried; /* the CPU does the first request of the kind: it is being measured */
 };

@@ -68,6 +68,7 @@ struct ampi_work_entry *ampi_work_table_add(struct ampi_work_table *table, uintp
     table->entries[i] = entry;
     table->ends[i] = to;
     table->n++;
+    table->n_bytes += entry->block_bytes;
     ampi_work_table_touch(table, entry);
     return entry;
 }
@@ -85,6 +86,7 @@ static void release(struct ampi_work_table *table, struct ampi_work_entry *entry
 {
     BASE_ASSERT(entry->dirty.n == 0);
     table->n_removed++;
+    table->n_bytes -= entry->block_bytes;
     if (entry->block_bytes > 0)
         gpu_worker_give(table->worker, entry->block, entry->block_bytes);
     ampi_ranges_free(&entry->valid);

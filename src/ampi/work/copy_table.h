@@ -34,6 +34,7 @@ struct ampi_work_table {
     uintptr_t *ends;                  /* of the entries: a search reads nothing else */
     int n;
     int capacity;
+    size_t n_bytes;     /* of the copies */
     uint64_t clock;     /* of uses */
     uint64_t n_removed; /* entries: none has gone since this was the same */
 };

@@ -18,8 +18,10 @@
 #define UNKNOWN_BLOCK_NS 200. /* until the first measurement */
 #define TRIALS 3              /* of a kind and size: the first may find its data in no cache */
 #define TRIAL_AFTER_NS 50e6   /* a program that ends before is not worth one */
-#define TRIAL_SHARE 50
-#define UNIT_BETTER 0.9 /* a unit that changes by less stays */
+#define TRIAL_SHARE 100       /* experiments of the policy come on top */
+#define BYTE_NS 0.1           /* of a move through pinned memory, until the first measurement */
+#define LARGE_BYTES 4096      /* a move of fewer says nothing of the time per byte */
+#define UNIT_BETTER 0.9       /* a unit that changes by less stays */
 
 enum ampi_work_mode ampi_work_mode;
 
@@ -120,6 +122,7 @@ static double gpu_queue_ns(const struct ampi_work_device *device, const struct a
 
 static bool ends_first(struct ampi_work_device *device, const struct ampi_work *work)
 {
+    const struct ampi_work_engine *engine = &ampi_work_engine;
     double own_ns = work->n_blocks * ampi_work_block_ns(work->kind);
     struct ampi_work_situation situation = {
         .gpu_queue_ns = gpu_queue_ns(device, work),
@@ -127,6 +130,8 @@ static bool ends_first(struct ampi_work_device *device, const struct ampi_work *
         .cpu_ns = cpu_ns_of(work),
         .is_gpu_busy = device->n_batches > 0,
         .is_tried = work->kind->n_on_cpu > 0,
+        .in_byte_ns = engine->in_byte_ns > 0 ? engine->in_byte_ns : BYTE_NS,
+        .out_byte_ns = engine->out_byte_ns > 0 ? engine->out_byte_ns : BYTE_NS,
     };
 
     for (int i = 0; i < work->n_buffers;
@@ -148,7 +153,7 @@ static bool is_trial_due(const struct ampi_work *work)
     const struct ampi_work_engine *engine = &ampi_work_engine;
     double passed_ns;
 
-    if (work->kind->n_trials[class_of(work)] >= TRIALS || engine->on_cpu)
+    if (work->kind->n_trials[class_of(work)] >= TRIALS || engine->n_on_cpu > 0)
         return false;
     passed_ns = (double)(ult_now_ns() - engine->began_ns);
     return passed_ns >= TRIAL_AFTER_NS && passed_ns >= TRIAL_SHARE * engine->trials_ns;
@@ -170,6 +175,36 @@ bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_
     return ampi_work_engine.policy.way == AMPI_WORK_WAY_FIRST ? ends_first(device, work) : is_trial_due(work);
 }
 
+/* ---- What is learned ---- */
+
+void ampi_work_moved_in(size_t n_bytes, uint64_t duration_ns)
+{
+    if (n_bytes >= LARGE_BYTES)
+        average(&ampi_work_engine.in_byte_ns, (double)duration_ns / (double)n_bytes);
+}
+
+void ampi_work_cpu_chosen(struct ampi_work *work)
+{
+    struct ampi_work_engine *engine = &ampi_work_engine;
+    struct ampi_work_situation situation = {0};
+
+    work->is_for_cpu = true;
+    work->chosen_ns = ult_now_ns();
+    work->estimate_ns = cpu_ns_of(work);
+    work->kind->n_on_cpu++;
+    engine->n_on_cpu++;
+    if (ampi_work_mode != AMPI_WORK_BOTH)
+        return;
+    for (int i = 0; i < engine->n_devices; i++)
+        for (int j = 0; j < work->n_buffers && engine->devices[i]; j++)
+            count_bytes(&engine->devices[i]->table, &work->buffers[j], &situation);
+    work->moved_bytes = situation.from_gpu_bytes;
+    if (work->pe->pe == ult_self()->pe) { /* the next choice comes before the data is there */
+        work->is_queued = true;
+        work->pe->errands_ns += work->estimate_ns;
+    }
+}
+
 /* A request has run on the CPU. */
 static void learn(const struct ampi_work *work)
 {
@@ -178,22 +213,38 @@ static void learn(const struct ampi_work *work)
     double ns = 1 + (double)work->cpu_ns;
 
     average(&kind->cpu_ns[class], ns);
-    if (kind->n_trials[class] >= TRIALS)
+    if (kind->n_trials[class] >= TRIALS || ampi_work_mode != AMPI_WORK_BOTH)
         return;
-    ampi_work_engine.trials_ns += ns;
+    ampi_work_engine.trials_ns += (double)(ult_now_ns() - work->chosen_ns);
     if (kind->n_trials[class]++ == 0 || ns < UNIT_BETTER * kind->unit_ns[class]) {
         kind->unit_ns[class] = ns;
         ampi_work_policy_restart(&ampi_work_engine.policy);
     }
 }
 
+/* The time for all data of the GPUs to the host and back. */
+static double move_ns(const struct ampi_work_engine *engine)
+{
+    double n_bytes = 0;
+
+    for (int i = 0; i < engine->n_devices; i++)
+        n_bytes += engine->devices[i] ? (double)engine->devices[i]->table.n_bytes : 0;
+    return n_bytes * ((engine->in_byte_ns > 0 ? engine->in_byte_ns : BYTE_NS) +
+                      (engine->out_byte_ns > 0 ? engine->out_byte_ns : BYTE_NS));
+}
+
 void ampi_work_counted(const struct ampi_work *work)
 {
     struct ampi_work_engine *engine = &ampi_work_engine;
 
-    if (ampi_work_mode == AMPI_WORK_BOTH)
-        ampi_work_policy_count(&engine->policy, unit_ns_of(work), engine->n_active,
-                               atomic_load_explicit(&engine->n_pes, memory_order_relaxed), ult_now_ns());
+    if (ampi_work_mode == AMPI_WORK_BOTH) {
+        struct ampi_work_done done = {.cpu_ns = unit_ns_of(work),
+                                      .move_ns = move_ns(engine),
+                                      .n_active = engine->n_active,
+                                      .n_pes = atomic_load_explicit(&engine->n_pes, memory_order_relaxed),
+                                      .now_ns = ult_now_ns()};
+        ampi_work_policy_count(&engine->policy, &done);
+    }
     engine->n_active--;
 }
 
@@ -218,7 +269,7 @@ static void run(struct ult_errand *errand)
 /* On the PE of its owner, as run. */
 static void start(struct ampi_work *work)
 {
-    work->pe->errands_ns += work->estimate_ns;
+    work->pe->errands_ns += work->is_queued ? 0 : work->estimate_ns;
     work->errand.run = run;
     ampi_rank_send(work->owner, &work->errand);
 }
@@ -231,12 +282,12 @@ static void start_here(struct ult_wakeup *wakeup)
 void ampi_work_cpu_start(struct ampi_work *work)
 {
     atomic_store_explicit(&work->cpu_is_done, false, memory_order_relaxed);
-    work->estimate_ns = cpu_ns_of(work);
+    if (work->moved_bytes >= LARGE_BYTES)
+        average(&ampi_work_engine.out_byte_ns,
+                (double)(ult_now_ns() - work->chosen_ns) / (double)work->moved_bytes);
     work->next = ampi_work_engine.on_cpu;
     ampi_work_engine.on_cpu = work;
     ampi_work_engine.counts.n_cpu++;
-    work->kind->n_on_cpu++;
-    ampi_work_engine.n_on_cpu++;
     if (work->pe->pe == ult_self()->pe) {
         start(work);
         return;

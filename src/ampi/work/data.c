@@ -485,7 +485,8 @@ static int wait_for_uses(struct ampi_work_device *device)
 
 static int flush_uploads(struct ampi_work_device *device)
 {
-    uint64_t step = 0;
+    uint64_t step = 0, since_ns = ult_now_ns();
+    size_t n_bytes = 0;
     int error = wait_for_uses(device);
 
     if (!error)
@@ -494,10 +495,12 @@ static int flush_uploads(struct ampi_work_device *device)
         error = gpu_worker_end(device->worker, GPU_WORKER_IN, &step);
     for (int i = 0; i < device->n_uploads; i++) {
         struct ampi_work_entry *entry = device->uploads[i].entry;
-        ampi_work_engine.counts.in_bytes += entry ? device->uploads[i].n_bytes : 0;
+        n_bytes += entry ? device->uploads[i].n_bytes : 0;
         if (entry)
             entry->used.of[GPU_WORKER_IN] = entry->written.of[GPU_WORKER_IN] = step;
     }
+    ampi_work_engine.counts.in_bytes += n_bytes;
+    ampi_work_moved_in(n_bytes, ult_now_ns() - since_ns);
     device->n_uploads = 0;
     return error;
 }

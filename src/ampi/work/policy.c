@@ -13,10 +13,19 @@
 #define WAIT_OF_EQUAL \
     40. /* windows in 1 part in 20 of which a way of equal speed is tried, with the requests that do not count */
 #define WINDOW_NS 1000000 /* at least */
+#define SHARE 0.02        /* of the time that may be spent on experiments */
+#define GAIN_SHARE 0.25   /* ... of the time that would have been saved with a way that seems to be faster */
+#define DOUBT 2           /* factor by which a speed that was not measured may be lower */
+#define EXPERIMENT 2      /* windows of work, with the requests that do not count */
 
 void ampi_work_policy_restart(struct ampi_work_policy *policy)
 {
+    struct ampi_work_policy before = *policy;
+
     memset(policy, 0, sizeof *policy);
+    policy->began_ns = before.began_ns;
+    policy->spent_ns = before.spent_ns;
+    policy->learned_ns = before.learned_ns;
     for (int i = 0; i < AMPI_WORK_WAYS; i++)
         policy->wait[i] = WAIT_FIRST;
 }
@@ -33,6 +42,59 @@ static bool may_win(const struct ampi_work_policy *policy, enum ampi_work_way wa
         return gpu + (cpu > 0 && cpu < n_pes ? cpu : n_pes) > SPLIT_BETTER * best;
     return true;
 }
+
+/* ---- The cost of experiments ---- */
+
+/* The speed of a way; if it was never tried: the CPU is as fast as all PEs together, and if each request goes where it ends first, that may take
+ * twice as long as with the best way. */
+static double estimate(const struct ampi_work_policy *policy, enum ampi_work_way way, int n_pes)
+{
+    if (policy->speed[way] > 0)
+        return policy->speed[way];
+    return way == AMPI_WORK_WAY_CPU ? n_pes : policy->speed[policy->best] / DOUBT;
+}
+
+/* What an experiment may cost. */
+static double allowed_ns(const struct ampi_work_policy *policy, enum ampi_work_way way,
+                         const struct ampi_work_done *done)
+{
+    double speed = estimate(policy, way, done->n_pes) / (policy->speed[way] > 0 ? 1 : DOUBT);
+    double gain = 1 - policy->speed[policy->best] / speed;
+
+    return (SHARE + (gain > 0 ? GAIN_SHARE * gain : 0)) * (double)(done->now_ns - policy->began_ns) -
+           policy->spent_ns;
+}
+
+/* How much longer the program would take with an experiment. */
+static double expected_ns(const struct ampi_work_policy *policy, enum ampi_work_way way,
+                          const struct ampi_work_done *done)
+{
+    double work = EXPERIMENT * policy->window_work;
+
+    return work / estimate(policy, way, done->n_pes) - work / policy->speed[policy->best] +
+           (policy->learned_ns > 0 ? policy->learned_ns : done->move_ns);
+}
+
+/* What the experiment that runs has cost so far. */
+static double cost_ns(const struct ampi_work_policy *policy, uint64_t now_ns)
+{
+    return (double)(now_ns - policy->left_ns) -
+           (policy->away_work + policy->back_work) / policy->speed[policy->best];
+}
+
+/* The best way has taken over again: the data has come back. */
+static void settle_up(struct ampi_work_policy *policy, uint64_t now_ns)
+{
+    double cost = cost_ns(policy, now_ns);
+    double moves = (double)(now_ns - policy->left_ns) - policy->away_work / policy->away_speed -
+                   policy->back_work / policy->speed[policy->best];
+
+    policy->is_returning = false;
+    policy->spent_ns += cost > 0 ? cost : 0;
+    policy->learned_ns = moves > 1 ? moves : 1;
+}
+
+/* ---- The choice ---- */
 
 /* When a way is tried again that is slower than the best one by this factor. Each time later. */
 static void put_off(struct ampi_work_policy *policy, enum ampi_work_way way, double factor)
@@ -92,53 +154,108 @@ static void follow(struct ampi_work_policy *policy, double speed)
     policy->was_slow = is_slow;
 }
 
-static void choose(struct ampi_work_policy *policy, enum ampi_work_way before, int n_pes)
+static void choose(struct ampi_work_policy *policy, const struct ampi_work_done *done)
 {
-    policy->way = policy->best;
     for (int i = AMPI_WORK_WAYS - 1; i >= 0; i--)
-        if (i != (int)policy->best && i != (int)before && policy->due[i] <= policy->n_windows &&
-            may_win(policy, (enum ampi_work_way)i, n_pes))
+        if (i != (int)policy->best && policy->due[i] <= policy->n_windows &&
+            may_win(policy, (enum ampi_work_way)i, done->n_pes) &&
+            expected_ns(policy, (enum ampi_work_way)i, done) <=
+                allowed_ns(policy, (enum ampi_work_way)i, done))
             policy->way = (enum ampi_work_way)i;
+    policy->left_ns = done->now_ns;
+    policy->away_work = policy->back_work = 0;
 }
 
-static void end_window(struct ampi_work_policy *policy, double speed, int n_pes)
+static void go_back(struct ampi_work_policy *policy, double away_speed)
+{
+    policy->way = policy->best;
+    policy->away_speed = away_speed;
+    policy->is_returning = true;
+}
+
+static void end_experiment(struct ampi_work_policy *policy, double speed)
+{
+    enum ampi_work_way tried = policy->way;
+
+    policy->speed[tried] = speed;
+    compare(policy);
+    policy->is_measuring = policy->best == tried;
+    if (policy->best != tried)
+        go_back(policy, speed);
+}
+
+static void end_window(struct ampi_work_policy *policy, double speed, const struct ampi_work_done *done)
 {
     enum ampi_work_way before = policy->way;
 
-    if (before == policy->best) {
-        follow(policy, speed);
-    } else {
-        policy->speed[before] = speed;
-        compare(policy);
+    if (before != policy->best) {
+        end_experiment(policy, speed);
+        return;
     }
-    choose(policy, before, n_pes);
+    policy->window_work = policy->work_ns;
+    follow(policy, speed);
+    choose(policy, done);
     policy->is_measuring = policy->way == before;
 }
 
-void ampi_work_policy_count(struct ampi_work_policy *policy, double cpu_ns, unsigned n_active, int n_pes,
-                            uint64_t now_ns)
+/* True: an experiment has ended, because it costs more than is allowed. What it has cost counts as moves of data. */
+static bool is_too_dear(struct ampi_work_policy *policy, const struct ampi_work_done *done)
+{
+    if (policy->way == policy->best || cost_ns(policy, done->now_ns) <= allowed_ns(policy, policy->way, done))
+        return false;
+    put_off(policy, policy->way, 1);
+    go_back(policy, estimate(policy, policy->way, done->n_pes));
+    policy->is_measuring = false;
+    return true;
+}
+
+static void add_up(struct ampi_work_policy *policy, const struct ampi_work_done *done)
+{
+    if (policy->began_ns == 0)
+        policy->began_ns = done->now_ns;
+    if (done->n_active > policy->n_together)
+        policy->n_together = done->n_active;
+    policy->n_done++;
+    policy->work_ns += done->cpu_ns;
+    if (policy->is_returning)
+        policy->back_work += done->cpu_ns;
+    else if (policy->way != policy->best)
+        policy->away_work += done->cpu_ns;
+}
+
+static void begin_window(struct ampi_work_policy *policy, uint64_t now_ns)
+{
+    policy->n_done = 0;
+    policy->work_ns = 0;
+    policy->since_ns = now_ns;
+}
+
+void ampi_work_policy_count(struct ampi_work_policy *policy, const struct ampi_work_done *done)
 {
     unsigned n_together;
 
-    if (n_active > policy->n_together)
-        policy->n_together = n_active;
+    add_up(policy, done);
     n_together =
         policy->n_together > policy->n_together_before ? policy->n_together : policy->n_together_before;
-    policy->n_done++;
-    policy->work_ns += cpu_ns;
-    if (policy->n_done < 2 * n_together || policy->n_done % n_together != 0) /* they may end together */
+    if (policy->n_done % n_together != 0) /* they may end together */
+        return;
+    if (is_too_dear(policy, done)) {
+        begin_window(policy, done->now_ns);
+        return;
+    }
+    if (policy->n_done < 2 * n_together)
         return;
     if (policy->is_measuring) {
-        if (now_ns - policy->since_ns < WINDOW_NS)
+        if (done->now_ns - policy->since_ns < WINDOW_NS)
             return;
         if (policy->work_ns > 0)
-            end_window(policy, policy->work_ns / (double)(now_ns - policy->since_ns), n_pes);
+            end_window(policy, policy->work_ns / (double)(done->now_ns - policy->since_ns), done);
         policy->n_together_before = policy->n_together;
         policy->n_together = 0;
     } else {
         policy->is_measuring = true;
+        if (policy->is_returning)
+            settle_up(policy, done->now_ns);
     }
-    policy->n_done = 0;
-    policy->work_ns = 0;
-    policy->since_ns = now_ns;
+    begin_window(policy, done->now_ns);
 }

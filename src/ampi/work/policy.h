@@ -10,6 +10,8 @@
  *   data had to move.
  * - Another way is tried in one window: at the beginning, when the best one has become slower than the other was, and now and then; the rarer, the slower it
  *   is, and the more often it has lost.
+ * - Such experiments cost at most 1 part in SHARE (policy.c) of the program's time, the moves of data to the other side and back included. What one will cost is
+ *   estimated before: one that would cost too much must wait, so that short runs have none. One that costs more than that ends early.
  * - The CPU is not tried where the GPUs are faster than all PEs together could be.
  */
 #ifndef AMPI_WORK_POLICY_H
@@ -18,6 +20,15 @@
 #include "base/base.h"
 
 enum ampi_work_way { AMPI_WORK_WAY_GPU, AMPI_WORK_WAY_CPU, AMPI_WORK_WAY_FIRST, AMPI_WORK_WAYS };
+
+/* A request is done. */
+struct ampi_work_done {
+    double cpu_ns;     /* its time on a CPU, in a unit that does not change; 0: not known */
+    double move_ns;    /* estimate: all data of requests to the other side and back */
+    unsigned n_active; /* requests that were not done, with this one */
+    int n_pes;
+    uint64_t now_ns;
+};
 
 struct ampi_work_policy {
     enum ampi_work_way way; /* now */
@@ -33,13 +44,21 @@ struct ampi_work_policy {
     unsigned n_windows;           /* of the best way */
     unsigned due[AMPI_WORK_WAYS]; /* a way is tried again when n_windows is this number */
     unsigned wait[AMPI_WORK_WAYS];
+    /* The cost of experiments: */
+    uint64_t began_ns;  /* the program's first request was done; 0: none */
+    double spent_ns;    /* so far */
+    double window_work; /* work_ns of the last window */
+    double learned_ns;  /* the moves of data in the last experiment; 0: there was none */
+    uint64_t left_ns;   /* when the best way was left */
+    double away_work;   /* done since then in the other way, */
+    double away_speed;  /* the other way's speed, */
+    double back_work;   /* and since the return to the best one */
+    bool is_returning;  /* the last experiment has ended, but data may still be on its way back */
 };
 
-/* Measurements of the past have no meaning any more. The policy begins with the GPUs. */
+/* Measurements of the past have no meaning any more, but what experiments have cost. The policy begins with the GPUs. */
 void ampi_work_policy_restart(struct ampi_work_policy *policy);
 
-/* A request is done. cpu_ns: its time on a CPU, in a unit that does not change; 0: not known. n_active: how many are not done, with this one. */
-void ampi_work_policy_count(struct ampi_work_policy *policy, double cpu_ns, unsigned n_active, int n_pes,
-                            uint64_t now_ns);
+void ampi_work_policy_count(struct ampi_work_policy *policy, const struct ampi_work_done *done);
 
 #endif

@@ -69,6 +69,8 @@ static enum outcome take_to_cpu(struct ampi_work *work)
 {
     bool is_ready = ampi_work_data_is_read();
 
+    if (work->chosen_ns == 0)
+        ampi_work_cpu_chosen(work);
     for (int i = 0; i < work->n_buffers; i++)
         is_ready &= ampi_work_data_settle(&work->buffers[i].rows);
     if (!is_ready)
@@ -103,10 +105,8 @@ static enum outcome take_to_gpu(struct ampi_work_device *device, struct ampi_wor
         ampi_work_engine.has_changed = true; /* there may be room now, and nothing else would say so */
         return WAITS;
     }
-    if (work->cpu && !has_device_buffer(work)) {
-        work->is_for_cpu = true;
+    if (work->cpu && !has_device_buffer(work))
         return take_to_cpu(work);
-    }
     work->error = MPI_ERR_NO_MEM;
     return OVER;
 }

@@ -57,7 +57,7 @@ struct ampi_work_kind {
     size_t args_bytes;
     struct ampi_work_handle *handles; /* of ranks that have not ended */
     struct ampi_work_batch *open;     /* in a round: the batch that takes its requests; NULL: none */
-    int n_on_cpu;                     /* requests that CPUs run or will run */
+    int n_on_cpu;                     /* requests for which the CPU was chosen, and which are not done */
     int n_launched;                   /* batches that are launched and not done */
     /* Of pending requests: when.c. */
     struct ampi_work_kind *next_pending; /* of engine.kinds */
@@ -117,10 +117,13 @@ struct ampi_work {
     void *args;
     int n_refusals; /* times that the GPU had no room for it, though it was idle */
     bool is_for_cpu;
+    bool is_queued; /* its estimate is in pe->errands_ns */
     struct ult_errand errand;
     atomic_bool cpu_is_done;
     double estimate_ns; /* of its time on the CPU */
     uint64_t cpu_ns;    /* the real one */
+    uint64_t chosen_ns; /* when the CPU was chosen; 0: it was not */
+    size_t moved_bytes; /* that came from the GPU for it */
     size_t room_bytes;  /* for arguments and buffers, behind the struct */
 };
 
@@ -185,20 +188,22 @@ struct ampi_work_engine {
     _Atomic(struct ampi_work_pe *) pes;         /* newest first */
     struct ampi_work *first BASE_CACHE_ALIGNED; /* PENDING, in order */
     struct ampi_work **end;
-    int n_urgent;                 /* of them: other than RUN */
-    struct ampi_work_kind *kinds; /* with pending requests, and some that had some */
-    bool has_changed;             /* since the last round */
-    bool must_go;                 /* an operation on data waits for requests that could not go */
-    bool is_forced;               /* in a round: all kinds may go */
-    struct ampi_work *on_cpu;
-    unsigned n_on_cpu;
+    int n_urgent;                   /* of them: other than RUN */
+    struct ampi_work_kind *kinds;   /* with pending requests, and some that had some */
+    bool has_changed;               /* since the last round */
+    bool must_go;                   /* an operation on data waits for requests that could not go */
+    bool is_forced;                 /* in a round: all kinds may go */
+    struct ampi_work *on_cpu;       /* started, and not done */
+    unsigned n_on_cpu;              /* these, and requests that wait for their data */
     unsigned n_active;              /* requests that have arrived and are not done */
     atomic_int n_pes;               /* in `pes` */
     struct ampi_work_policy policy; /* +work both */
     uint64_t began_ns;              /* when the first request came */
-    double trials_ns;               /* of the CPU, for requests whose time was not known */
-    struct ampi_work *finished;     /* to be delivered when the engine is free again */
-    struct ampi_ranges reads;       /* bytes of this round's operations so far */
+    double trials_ns;   /* of requests on the CPU whose time was not known, with the moves of their data */
+    double in_byte_ns;  /* running averages: to a GPU, the PE's time for a byte; 0: not measured */
+    double out_byte_ns; /* from a GPU, until the host has it */
+    struct ampi_work *finished; /* to be delivered when the engine is free again */
+    struct ampi_ranges reads;   /* bytes of this round's operations so far */
     struct ampi_ranges writes;
     struct ampi_ranges pins;
     struct ampi_work_device *devices[AMPI_WORK_DEVICES];
@@ -328,6 +333,12 @@ bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_
 
 /* A request is done. */
 void ampi_work_counted(const struct ampi_work *work);
+
+/* Data has gone to a GPU. */
+void ampi_work_moved_in(size_t n_bytes, uint64_t duration_ns);
+
+/* The CPU will do a request, whose data may still be on its way from GPUs. */
+void ampi_work_cpu_chosen(struct ampi_work *work);
 
 /* Starts a request on its owner's PE; finds those that have run. */
 void ampi_work_cpu_start(struct ampi_work *work);
