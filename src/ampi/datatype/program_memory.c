@@ -5,6 +5,7 @@
  */
 #include "ampi/datatype/program_memory.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,18 @@ void *ampi_program_memory_alloc(enum gpu_memory kind, size_t alignment_bytes, si
         return NULL;
     add_allocation(memory, kind);
     return memory;
+}
+
+size_t ampi_program_memory_bytes(void *memory)
+{
+    const struct allocation *at;
+
+    pthread_mutex_lock(&allocations.lock);
+    at = allocations.first;
+    while (at && at->memory != memory)
+        at = at->next;
+    pthread_mutex_unlock(&allocations.lock);
+    return at || !memory ? 0 : malloc_usable_size(memory);
 }
 
 void ampi_program_memory_free(void *memory)

@@ -25,6 +25,9 @@ void ampi_program_memory_add_kinds(struct ampi_info *info);
 /* Allocates n_bytes > 0; alignment_bytes, a power of two, concerns host memory. NULL: out of memory. */
 void *ampi_program_memory_alloc(enum gpu_memory kind, size_t alignment_bytes, size_t n_bytes);
 
+/* The bytes of such host memory, at least as many as were asked for; 0: it is of CUDA, or NULL. */
+size_t ampi_program_memory_bytes(void *memory);
+
 /* Frees such memory, or memory of malloc. NULL: no effect. */
 void ampi_program_memory_free(void *memory);
 

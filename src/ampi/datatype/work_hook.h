@@ -15,6 +15,10 @@ extern bool ampi_work_is_used;
 extern void (*ampi_work_settle)(const void *buf, MPI_Count count, const struct ampi_type *type,
                                 bool is_written);
 
+/* The program frees memory: its copies on GPUs are dropped. MPI_SUCCESS, or MPI_ERR_BASE, raised, without an effect: a request that is not
+ * done uses it. May switch. Set before main (work/work_usage.c). */
+extern int (*ampi_work_free)(const void *memory, size_t n_bytes);
+
 /* At the start of a call, on its ULT. May switch. */
 static inline void ampi_work_before(const void *buf, MPI_Count count, const struct ampi_type *type,
                                     bool is_written)

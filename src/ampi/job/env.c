@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ampi/datatype/program_memory.h"
+#include "ampi/datatype/work_hook.h"
 #include "ampi/object/attr.h"
 #include "ampi/object/error.h"
 #include "ampi/object/error_class.h"
@@ -177,7 +178,12 @@ int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr)
 AMPI_EXPORT(Free_mem);
 int PMPI_Free_mem(void *base)
 {
+    int error = MPI_SUCCESS;
+
     ampi_enter("MPI_Free_mem");
-    ampi_program_memory_free(base);
-    return MPI_SUCCESS;
+    if (BASE_UNLIKELY(__atomic_load_n(&ampi_work_is_used, __ATOMIC_RELAXED)))
+        error = ampi_work_free(base, ampi_program_memory_bytes(base));
+    if (!error)
+        ampi_program_memory_free(base);
+    return error;
 }

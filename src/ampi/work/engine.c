@@ -176,6 +176,8 @@ static void take_arrived(struct ampi_work_engine *engine)
     *engine->end = oldest;
     engine->end = &last->next;
     engine->has_changed = true;
+    for (; oldest; oldest = oldest->next)
+        ampi_work_usage_look(oldest);
 }
 
 static void run(struct ampi_work_engine *engine, bool is_idle)
@@ -213,21 +215,28 @@ void ampi_work_turn(bool is_idle)
     } while (atomic_load_explicit(&engine->arrived, memory_order_relaxed));
 }
 
+void ampi_work_do_operation(struct ampi_work *work)
+{
+    work->pe = ampi_work_pe_self();
+    ampi_work_push(work);
+    if (!ult_pe_has_ready(
+            work->pe->pe)) /* otherwise other ranks' operations may come, and be done together */
+        ampi_work_turn(false);
+    if (!work->is_done) {
+        work->waiter = ult_self();
+        ult_suspend();
+    }
+}
+
 int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to)
 {
     struct ampi_work_buffer buffer = {
         .rows = {.from = from, .row_bytes = to - from, .n = 1, .stride = to - from},
         .access =
             what == AMPI_WORK_SYNC || what >= AMPI_WORK_PIN ? AMPI_GPU_WORK_READ : AMPI_GPU_WORK_READWRITE};
-    struct ampi_work work = {.what = what, .pe = ampi_work_pe_self(), .n_buffers = 1, .buffers = &buffer};
+    struct ampi_work work = {.what = what, .n_buffers = 1, .buffers = &buffer};
 
-    ampi_work_push(&work);
-    if (!ult_pe_has_ready(work.pe->pe)) /* otherwise other ranks' operations may come, and be done together */
-        ampi_work_turn(false);
-    if (!work.is_done) {
-        work.waiter = ult_self();
-        ult_suspend();
-    }
+    ampi_work_do_operation(&work);
     return work.gpu_error;
 }
 

@@ -46,7 +46,7 @@ static bool do_data(struct ampi_work_engine *engine, struct ampi_work *work)
         (work->what == AMPI_WORK_PIN ? ampi_ranges_add_rows : ampi_ranges_remove_rows)(&engine->pins, rows);
         return true;
     }
-    if (work->what == AMPI_WORK_DROP)
+    if (work->what == AMPI_WORK_DROP || work->what == AMPI_WORK_FREE)
         ampi_work_data_forget(rows);
     if (!ampi_work_data_settle(rows))
         return false;
@@ -154,8 +154,9 @@ static bool pass(struct ampi_work_engine *engine, bool is_idle)
 
     while (*link) {
         struct ampi_work *work = *link, *next = work->next;
-        bool is_late = conflicts(engine, work);
-        enum outcome outcome = is_late ? WAITS : take(engine, work, is_idle);
+        bool is_over = work->what == AMPI_WORK_FREE && work->error;
+        bool is_late = !is_over && conflicts(engine, work);
+        enum outcome outcome = is_over ? OVER : is_late ? WAITS : take(engine, work, is_idle);
         has_held |= outcome == HELD;
         engine->must_go |= is_late && has_held && work->what != AMPI_WORK_RUN;
         if (outcome <= HELD) {

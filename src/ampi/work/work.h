@@ -43,6 +43,7 @@ enum ampi_work_what {
     AMPI_WORK_SYNC,    /* the host's memory becomes current */
     AMPI_WORK_DROP,    /* the GPU's copies become invalid */
     AMPI_WORK_RECEIVE, /* both: the host will write to some of the bytes */
+    AMPI_WORK_FREE,    /* as DROP, unless a request that is not done uses the bytes: then nothing */
     AMPI_WORK_PIN,
     AMPI_WORK_UNPIN
 };
@@ -68,6 +69,7 @@ struct ampi_work_kind {
     uint64_t since_ns;    /* when the first of them came, or when the kind's last batch was launched */
     bool may_go;          /* in this turn */
     bool was_held;        /* could not go in the last round */
+    bool is_reported;     /* +check usage: it has written what another rank wrote */
     double block_ns;      /* running average of a block on the GPU; 0: not measured yet */
     double cpu_ns[AMPI_WORK_SIZES]; /* ... of a request on a CPU, by size; 0: not measured yet */
     double unit_ns
@@ -107,11 +109,12 @@ struct ampi_work {
     int error;     /* MPI's class */
     int gpu_error; /* CUDA's: then `error` comes from it */
     struct ult_wakeup wakeup;
-    struct ult *waiter; /* not RUN: the ULT that is suspended; NULL: not yet */
-    bool is_done;       /* not RUN */
+    struct ult *waiter;          /* not RUN: the ULT that is suspended; NULL: not yet */
+    bool is_done;                /* not RUN */
+    struct ampi_work_kind *kind; /* RUN; FREE with an error: of the request that uses the bytes */
+    int user;                    /* ... and its rank */
     /* RUN: */
     struct ampi_request *request;
-    struct ampi_work_kind *kind;
     AMPI_GPU_Work_cpu_fn *cpu; /* NULL: none */
     unsigned n_blocks;
     void *args;
@@ -252,7 +255,10 @@ void ampi_work_finish(struct ampi_work *work);
 /* Waits until all requests of the rank are done. May switch. */
 void ampi_work_wait_all(struct ampi_work_rank *rank);
 
-/* Does an operation that is not RUN, for the calling rank: error is 0 or CUDA's. May switch. */
+/* Does an operation that is not RUN, which is on the caller's stack: `what` and its only buffer are filled. May switch. */
+void ampi_work_do_operation(struct ampi_work *work);
+
+/* The same, for the calling rank: error is 0 or CUDA's. May switch. */
 int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to) BASE_MUST_CHECK;
 
 /* The engine's state of a device; creates it. NULL: not possible, *error_out. Not by the engine. */
@@ -358,6 +364,14 @@ double ampi_work_block_ns(const struct ampi_work_kind *kind);
 /* The rank ends: its kernels are not used any more. */
 void ampi_work_kinds_leave(const struct ampi_rank *rank);
 
+/* ---- work_usage.c ---- */
+
+/* An operation has arrived: it is behind all earlier ones in the engine's queue. */
+void ampi_work_usage_look(struct ampi_work *work);
+
+/* For ampi_work_free. */
+int ampi_work_usage_free(const void *memory, size_t n_bytes);
+
 /* ---- work_end.c ---- */
 
 /* Called by the last functions of MPI of a rank. May switch. */
@@ -365,6 +379,9 @@ void ampi_work_end(struct ampi_rank *rank);
 
 /* Bytes that data on a GPU may have a copy of. Any thread. */
 void ampi_work_widen(const struct ampi_rows *rows);
+
+/* False: no request has ever used a byte of [from, to). Any thread. */
+bool ampi_work_may_use(uintptr_t from, uintptr_t to);
 
 void ampi_work_connect(void);
 

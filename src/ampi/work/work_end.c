@@ -16,6 +16,7 @@
 #define N_WORDS (1u << 14) /* 2^20 pieces: 16 GiB until they repeat */
 
 bool ampi_work_is_used;
+int (*ampi_work_free)(const void *memory, size_t n_bytes);
 void (*ampi_work_settle)(const void *buf, MPI_Count count, const struct ampi_type *type, bool is_written);
 
 static _Atomic uint64_t used[N_WORDS];
@@ -34,7 +35,7 @@ void ampi_work_widen(const struct ampi_rows *rows)
     }
 }
 
-static bool is_any_used(uintptr_t from, uintptr_t to)
+bool ampi_work_may_use(uintptr_t from, uintptr_t to)
 {
     if ((to - from) >> PIECE_SHIFT > PIECES_MAX)
         return true;
@@ -66,13 +67,14 @@ static void settle(const void *buf, MPI_Count count, const struct ampi_type *typ
         return;
     from = (uintptr_t)ampi_type_address(buf, type->true_lb_bytes + (last < 0 ? last : 0));
     to = from + (uintptr_t)(type->true_extent_bytes + (last < 0 ? -last : last));
-    if (is_any_used(from, to))
+    if (ampi_work_may_use(from, to))
         do_settle(is_written, from, to);
 }
 
 void ampi_work_connect(void)
 {
     ampi_work_settle = settle;
+    ampi_work_free = ampi_work_usage_free;
     ampi_work_policy_restart(&ampi_work_engine.policy);
 }
 
