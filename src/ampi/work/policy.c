@@ -4,10 +4,13 @@
  */
 #include "ampi/work/policy.h"
 
+#include <math.h>
 #include <string.h>
 
 #define BETTER 1.05      /* a way that is not faster by this factor is not better */
 #define SPLIT_BETTER 1.1 /* ... than both sides together could be */
+#define WEIGHT 0.125     /* of a window in the averages */
+#define SPREADS 2        /* a way that is faster by fewer mean deviations is not better */
 #define WAIT_FIRST 32    /* windows until a way is tried again, at least */
 #define WAIT_MAX 16384   /* and at most */
 #define WAIT_OF_EQUAL \
@@ -28,6 +31,12 @@ void ampi_work_policy_restart(struct ampi_work_policy *policy)
     policy->learned_ns = before.learned_ns;
     for (int i = 0; i < AMPI_WORK_WAYS; i++)
         policy->wait[i] = WAIT_FIRST;
+}
+
+/* A way that is faster by this factor than the best one is better. */
+static double better(const struct ampi_work_policy *policy)
+{
+    return BETTER + SPREADS * policy->spread;
 }
 
 /* True if the way may be faster than the best one. */
@@ -113,7 +122,7 @@ static void compare(struct ampi_work_policy *policy)
     enum ampi_work_way tried = policy->way, other = policy->best;
     double factor = policy->speed[policy->best] / policy->speed[tried];
 
-    if (factor * BETTER < 1) {
+    if (factor * better(policy) < 1) {
         policy->best = tried;
         policy->was_slow = false;
         policy->wait[other] = WAIT_FIRST;
@@ -130,7 +139,7 @@ static bool is_behind(const struct ampi_work_policy *policy, double speed)
     bool is_behind = false;
 
     for (int i = 0; i < AMPI_WORK_WAYS; i++)
-        is_behind |= i != (int)policy->best && policy->speed[i] > BETTER * speed;
+        is_behind |= i != (int)policy->best && policy->speed[i] > better(policy) * speed;
     return is_behind;
 }
 
@@ -144,12 +153,14 @@ static void follow(struct ampi_work_policy *policy, double speed)
     if (is_slow && policy->was_slow) {
         *average = speed;
         for (int i = 0; i < AMPI_WORK_WAYS; i++)
-            if (policy->speed[i] > BETTER * speed) {
+            if (policy->speed[i] > better(policy) * speed) {
                 policy->due[i] = policy->n_windows;
                 policy->wait[i] = WAIT_FIRST;
             }
     } else {
-        *average = *average > 0 ? (*average + speed) / 2 : speed;
+        if (*average > 0)
+            policy->spread += WEIGHT * (fabs(speed / *average - 1) - policy->spread);
+        *average = *average > 0 ? *average + WEIGHT * (speed - *average) : speed;
     }
     policy->was_slow = is_slow;
 }

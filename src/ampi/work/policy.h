@@ -10,6 +10,7 @@
  *   data had to move.
  * - Another way is tried in one window: at the beginning, when the best one has become slower than the other was, and now and then; the rarer, the slower it
  *   is, and the more often it has lost.
+ * - A way has won if it is faster by more than windows of the best one differ: a program may pause in some of them.
  * - Such experiments cost at most 1 part in SHARE (policy.c) of the program's time, the moves of data to the other side and back included. What one will cost is
  *   estimated before: one that would cost too much must wait, so that short runs have none. One that costs more than that ends early.
  * - The CPU is not tried where the GPUs are faster than all PEs together could be.
@@ -40,8 +41,9 @@ struct ampi_work_policy {
     uint64_t since_ns;            /* when the window began */
     double work_ns;               /* the CPU's time for its requests */
     double speed[AMPI_WORK_WAYS]; /* work_ns per ns; 0: not known */
-    bool was_slow;                /* the last window: another way was faster */
-    unsigned n_windows;           /* of the best way */
+    double spread;      /* of windows of the best way: the mean deviation from its speed, as a part of it */
+    bool was_slow;      /* the last window: another way was faster */
+    unsigned n_windows; /* of the best way */
     unsigned due[AMPI_WORK_WAYS]; /* a way is tried again when n_windows is this number */
     unsigned wait[AMPI_WORK_WAYS];
     /* The cost of experiments: */
