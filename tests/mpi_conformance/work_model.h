@@ -217,6 +217,53 @@ static inline void wm_look(void)
     }
 }
 
+/* A request with wrong arguments has no effect on any data. */
+static inline void wm_submit_wrong(void)
+{
+    struct wm_task task = {2, 0, {wm_choose_rows(AMPI_GPU_WORK_WRITE), {0}}};
+    struct AMPI_GPU_Work_buffer buffers[2] = {wm_buffer(wm_shared, &task.rows[0]), {0}};
+    MPI_Request request = MPI_REQUEST_NULL;
+    int class = MPI_ERR_BUFFER; /* both have the same bytes */
+
+    buffers[1] = buffers[0];
+    if (wm_random(2)) {
+        buffers[1].count = -1;
+        class = MPI_ERR_COUNT;
+    } else if (wm_random(2)) {
+        buffers[1].access = 0;
+        class = MPI_ERR_ARG;
+    }
+    MTEST_CLASS(AMPI_GPU_Work_submit(wm_kinds[wm_random(2)], 1, &task, 2, buffers, &request), class);
+    MTEST_CHECK(request == MPI_REQUEST_NULL, "a wrong request has a handle");
+    if (task.rows[0].n > 1)
+        MTEST_OK(MPI_Type_free(&buffers[0].datatype));
+}
+
+/* Ends a request: by a wait, by tests, also after MPI_Cancel, which has no effect, or by MPI_Request_free. */
+static inline void wm_end(MPI_Request *request)
+{
+    int is_done = 0, is_cancelled = 1;
+    MPI_Status status;
+
+    switch (wm_random(5)) {
+    case 0:
+        MTEST_OK(MPI_Request_free(request));
+        return;
+    case 1:
+        MTEST_OK(MPI_Cancel(request));
+        break;
+    case 2:
+        while (!is_done)
+            MTEST_OK(MPI_Test(request, &is_done, MPI_STATUS_IGNORE));
+        return;
+    default:
+        break;
+    }
+    MTEST_OK(MPI_Wait(request, &status));
+    MTEST_OK(MPI_Test_cancelled(&status, &is_cancelled));
+    MTEST_CHECK(!is_cancelled, "a work request was cancelled");
+}
+
 static inline void wm_step(void)
 {
     int i = (int)wm_random(WM_PENDING);
@@ -224,7 +271,9 @@ static inline void wm_step(void)
     if (wm_pending[i] == MPI_REQUEST_NULL)
         wm_submit(wm_random(3) ? wm_shared : &wm_own, &wm_pending[i]);
     else
-        MTEST_OK(MPI_Wait(&wm_pending[i], MPI_STATUS_IGNORE));
+        wm_end(&wm_pending[i]);
+    if (wm_random(10) == 0)
+        wm_submit_wrong();
     if (wm_random(20) == 0)
         wm_look();
     if (wm_random(50) == 0)
@@ -249,6 +298,7 @@ static inline void wm_broadcast(void)
 static inline void wm_check_shared(void)
 {
     MTEST_OK(MPI_Waitall(WM_PENDING, wm_pending, MPI_STATUSES_IGNORE));
+    MTEST_OK(AMPI_GPU_Work_wait_all()); /* those that were freed */
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     wm_broadcast();
     MTEST_OK(AMPI_GPU_Work_sync(wm_shared->data, WM_ELEMS * sizeof(unsigned)));
@@ -279,6 +329,8 @@ static inline void wm_run(int n_rounds, int n_steps, unsigned seed)
     struct wm_area shared = {0};
     int lock = 0;
 
+    mtest_errors_return(MPI_COMM_WORLD);
+    mtest_errors_return(MPI_COMM_SELF);
     wm_seed = seed * 1000 + (unsigned)mtest_rank + 1;
     wm_own = wm_make_area();
     for (int i = 0; i < WM_PENDING; i++)
