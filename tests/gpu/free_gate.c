@@ -3,9 +3,9 @@
  * In a process with one rank, frees and operations of streams let each other go on (src/gpu/rank/free_gate.h): many threads that free
  * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
  * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
- * another GPU; frees on two GPUs; a call that CUDA refuses; and a context that the program destroys
- * while memory of the library there is given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked
- * with them (free_gate_linked.c).
+ * another GPU; frees on two GPUs; a free that waits for a host function, which waits for operations of another GPU; a call that
+ * CUDA refuses; and a context that the program destroys while memory of the library there is given back. The program finds CUDA's
+ * functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -35,6 +35,7 @@ static MPI_Comm comm;
 static CUdeviceptr from, to;
 static atomic_bool is_done, has_ended;
 static atomic_int n_added;
+static int (*n_calls_of)(const char *function); /* of the fake driver */
 
 /* cuda.h's macros give the names of the current versions. */
 #define AS_TEXT(name) AS_TEXT_2(name)
@@ -52,6 +53,7 @@ static void open_driver(void)
     driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver)
         mtest_skip("there is no driver here");
+    n_calls_of = (int (*)(const char *))dlsym(driver, "fakecuda_calls");
 #ifndef IS_LINKED
     MTEST_CHECK(CALL(cuStreamSynchronize) && CALL(cuCtxSynchronize), "the driver has no waits");
 #endif
@@ -295,6 +297,68 @@ static void free_on_other_gpu(void)
     CU(CALL(cuStreamSynchronize)(cuda));
 }
 
+/* ---- A host function that waits for operations of another GPU ---- */
+
+static int n_frees_before;
+
+static void CUDA_CB wait_for_operations(void *unused)
+{
+    (void)unused;
+    while (n_added < ADDS)
+        sched_yield();
+}
+
+/* cuMemFree waits for the function. */
+static bool a_free_waits(void)
+{
+    return n_calls_of("cuMemFree") > n_frees_before;
+}
+
+static void *free_on(void *memory)
+{
+    CUcontext other;
+
+    CU(CALL(cuDevicePrimaryCtxRetain)(&other, 1));
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuMemFree)(*(CUdeviceptr *)memory));
+    return NULL;
+}
+
+static void *add_during_free(void *unused)
+{
+    CU(CALL(cuCtxSetCurrent)(context));
+    while (!a_free_waits())
+        sched_yield();
+    while (n_added < ADDS) {
+        add();
+        CU(CALL(cuStreamSynchronize)(cuda));
+        n_added++;
+    }
+    return unused;
+}
+
+/* is_own: the rank frees, and a thread adds. */
+static void free_behind_function(bool is_own)
+{
+    CUdeviceptr memory;
+    CUcontext other;
+    CUstream busy;
+    pthread_t thread;
+
+    CU(CALL(cuDevicePrimaryCtxRetain)(&other, 1));
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuMemAlloc)(&memory, PAGE));
+    CU(CALL(cuStreamCreate)(&busy, CU_STREAM_NON_BLOCKING));
+    n_frees_before = n_calls_of("cuMemFree");
+    CU(CALL(cuLaunchHostFunc)(busy, wait_for_operations, NULL));
+    MTEST_CHECK(pthread_create(&thread, NULL, is_own ? add_during_free : free_on, &memory) == 0, "a thread");
+    (void)(is_own ? free_on : add_during_free)(&memory);
+    pthread_join(thread, NULL);
+    CU(CALL(cuCtxSetCurrent)(other));
+    CU(CALL(cuStreamDestroy)(busy));
+    CU(CALL(cuCtxSetCurrent)(context));
+}
+
 /* The context ends at different times after the library has freed its memory there. */
 static void end_contexts(void)
 {
@@ -315,7 +379,7 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     int n_devices = 0, provided;
 
-    MTEST_OK(MPI_Init_thread(&argc, &argv, strcmp(what, "own") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+    MTEST_OK(MPI_Init_thread(&argc, &argv, strstr(what, "own") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
                              &provided));
     mtest_learn_world(1);
     open_driver();
@@ -341,6 +405,8 @@ int main(int argc, char **argv)
         free_behind_other_gpu();
     else if (strcmp(what, "turns") == 0 && n_devices > 1)
         free_on_other_gpu();
+    else if (strncmp(what, "function", 8) == 0 && n_devices > 1 && n_calls_of)
+        free_behind_function(strcmp(what, "function_own") == 0);
     else if (strcmp(what, "refused") == 0)
         unregister_unknown();
     end();

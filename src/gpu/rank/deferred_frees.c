@@ -146,14 +146,14 @@ static void give_back(CUcontext context)
 
 /* Both give back all memory of the context, which is current, if its work is done. False: not yet. */
 
-static bool try_by_gate(CUcontext context)
+static bool try_by_gate(CUcontext context, bool is_for_idle)
 {
-    bool is_closed = gpu_gate_try();
+    int closed = gpu_gate_try(context, is_for_idle);
 
-    if (is_closed)
+    if (closed != GPU_GATE_OPEN)
         give_back(context);
-    gpu_gate_open(is_closed);
-    return is_closed;
+    gpu_gate_open(closed);
+    return closed != GPU_GATE_OPEN;
 }
 
 static bool try_by_drain(CUcontext context)
@@ -181,7 +181,7 @@ static bool try_context(CUcontext context)
     if (!enter(&giver, context))
         return true;
     if (!gpu_context_enter(context, &before)) {
-        is_given = gpu_streams_n_ranks == 1 ? try_by_gate(context) : try_by_drain(context);
+        is_given = gpu_streams_n_ranks == 1 ? try_by_gate(context, true) : try_by_drain(context);
         gpu_context_leave(context, before);
     }
     leave(&giver);
@@ -293,10 +293,10 @@ static bool is_beside_capture(const struct deferred *what)
 /* The gate is used in a process with one rank only, whose calls are not offloaded. */
 static CUresult call_driver(struct gpu_offload *offload, CUcontext context, const void *caller)
 {
-    bool is_closed = gpu_gate_close(context, caller);
+    int closed = gpu_gate_close(context, caller);
     CUresult result = gpu_offload_call(offload, gpu_offload_is_wanted(caller));
 
-    gpu_gate_open(is_closed);
+    gpu_gate_open(closed);
     return result;
 }
 
@@ -427,7 +427,7 @@ static void call_give_back(CUcontext context, bool is_wanted)
 
     if (gpu_streams_n_ranks != 1)
         (void)gpu_offload_call(&offload, is_wanted);
-    else if (!try_by_gate(context))
+    else if (!try_by_gate(context, false))
         gpu_gate_pause(NULL); /* the call is made again, a number of times */
 }
 

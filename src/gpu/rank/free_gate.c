@@ -31,15 +31,15 @@
 
 _Atomic int gpu_gate_n_captures;
 
-static _Atomic int n_closed;    /* closers that have closed the gate */
-static _Atomic int n_adding;    /* adders inside */
-static _Atomic int n_kept_out;  /* adders that have come to a closed gate */
-static _Atomic int n_recording; /* closers that look whether streams are captured, and record events */
+/* One for each device. The last is of no device: closers for all devices close it, which closes all others. */
+static struct gate {
+    _Atomic int n_closed;                 /* closers that have closed it */
+    _Atomic int n_adding;                 /* adders inside */
+    _Atomic int n_kept_out;               /* adders that have come to it when it was closed */
+    _Atomic unsigned n_tickets, n_served; /* of closers whose GPU was not quiet at once */
+} gates[GPU_DEVICES_MAX + 1];
 
-/* Of closers whose GPU was not quiet at once; the last: of those for all GPUs. */
-static struct {
-    _Atomic unsigned n_tickets, n_served;
-} turns[GPU_DEVICES_MAX + 1];
+static _Atomic int n_recording; /* closers that look whether streams are captured, and record events */
 
 /* A closer; on its stack. */
 struct closer {
@@ -51,29 +51,52 @@ struct closer {
     CUevent event;
 };
 
+static struct gate *gate_of(int device)
+{
+    return &gates[device < 0 ? GPU_DEVICES_MAX : device];
+}
+
 /* ---- Adders ---- */
 
-bool gpu_gate_enter(bool *is_kept_out)
+static bool is_closed(const struct gate *gate)
 {
+    return atomic_load(&gate->n_closed) > 0 || atomic_load(&gates[GPU_DEVICES_MAX].n_closed) > 0;
+}
+
+bool gpu_gate_enter(int device, bool *is_kept_out)
+{
+    struct gate *gate = gate_of(device);
+
     if (gpu_streams_n_ranks != 1)
         return true;
-    atomic_fetch_add(&n_adding, 1);
-    if (BASE_LIKELY(atomic_load(&n_closed) == 0)) {
+    atomic_fetch_add(&gate->n_adding, 1);
+    if (BASE_LIKELY(!is_closed(gate))) {
         if (BASE_UNLIKELY(*is_kept_out))
-            atomic_fetch_sub(&n_kept_out, 1);
+            atomic_fetch_sub(&gate->n_kept_out, 1);
         return true;
     }
-    atomic_fetch_sub(&n_adding, 1);
+    atomic_fetch_sub(&gate->n_adding, 1);
     if (!*is_kept_out)
-        atomic_fetch_add(&n_kept_out, 1);
+        atomic_fetch_add(&gate->n_kept_out, 1);
     *is_kept_out = true;
     return false;
 }
 
-void gpu_gate_leave(void)
+void gpu_gate_leave(int device)
 {
     if (gpu_streams_n_ranks == 1)
-        atomic_fetch_sub(&n_adding, 1);
+        atomic_fetch_sub(&gate_of(device)->n_adding, 1);
+}
+
+/* The adders that the closer keeps out or waits for. */
+static bool has_adders(const struct closer *closer, bool are_kept_out)
+{
+    int n = 0;
+
+    for (int i = 0; i <= GPU_DEVICES_MAX; i++)
+        if (closer->device < 0 || closer->device == i)
+            n += atomic_load(are_kept_out ? &gates[i].n_kept_out : &gates[i].n_adding);
+    return n > 0;
 }
 
 /* Not a point where the thread is cancelled: it would leave the gate closed. */
@@ -166,11 +189,9 @@ static bool is_over(CUcontext context, CUevent event)
     return result != CUDA_ERROR_NOT_READY;
 }
 
-/* No stream of the closer's GPU waits for the PE, and the gate is closed. Other GPUs' streams may. */
-static bool is_behind_others(struct closer *closer)
+/* True if the GPU's work is not done, as far as can be told. The gate is closed. */
+static bool is_busy(struct closer *closer)
 {
-    if (!closer->context || closer->device < 0 || !is_waited_for(GPU_DEVICES_ALL))
-        return false;
     if (!closer->has_event) {
         atomic_fetch_add(&n_recording, 1);
         closer->has_event =
@@ -180,16 +201,27 @@ static bool is_behind_others(struct closer *closer)
     return closer->has_event && !is_over(closer->context, closer->event);
 }
 
+/* No stream of the closer's GPU waits for the PE, and the gate is closed. Other GPUs' streams may. */
+static bool is_behind_others(struct closer *closer)
+{
+    return closer->context && closer->device >= 0 && is_waited_for(GPU_DEVICES_ALL) && is_busy(closer);
+}
+
 static bool is_quiet(struct closer *closer)
 {
-    return atomic_load(&n_adding) == 0 && !is_waited_for(closer->device) && !is_behind_others(closer);
+    return !has_adders(closer, false) && !is_waited_for(closer->device) && !is_behind_others(closer);
 }
 
 /* ---- Closers ---- */
 
-static void close_gate(void)
+static void close_gate(const struct closer *closer)
 {
-    atomic_fetch_add(&n_closed, 1);
+    atomic_fetch_add(&gate_of(closer->device)->n_closed, 1);
+}
+
+static void open_gate(const struct closer *closer)
+{
+    atomic_fetch_sub(&gate_of(closer->device)->n_closed, 1);
 }
 
 static void drop_event(struct closer *closer)
@@ -199,15 +231,16 @@ static void drop_event(struct closer *closer)
     closer->has_event = false;
 }
 
-static bool try_once(struct closer *closer)
+/* Keeps the gate closed if the look finds the GPU to be in the right state. */
+static bool try_once(struct closer *closer, bool (*is_right)(struct closer *closer))
 {
     bool is_so;
 
-    close_gate();
-    is_so = is_quiet(closer);
+    close_gate(closer);
+    is_so = is_right(closer);
     drop_event(closer);
     if (!is_so)
-        atomic_fetch_sub(&n_closed, 1);
+        open_gate(closer);
     return is_so;
 }
 
@@ -248,10 +281,10 @@ static void let_adders_in(const struct closer *closer)
     long pause_ns = PAUSE_MIN_NS;
     uint64_t since_ns;
 
-    if (BASE_LIKELY(atomic_load(&n_kept_out) == 0))
+    if (BASE_LIKELY(!has_adders(closer, true)))
         return;
     since_ns = ult_now_ns();
-    while (atomic_load(&n_kept_out) > 0 && ult_now_ns() - since_ns < ADDERS_NS)
+    while (has_adders(closer, true) && ult_now_ns() - since_ns < ADDERS_NS)
         pause_closer(closer, &pause_ns);
 }
 
@@ -259,7 +292,7 @@ static void let_adders_in(const struct closer *closer)
  * GPUs. */
 static bool is_early(const struct closer *closer)
 {
-    return atomic_load(&n_kept_out) == 0 && atomic_load(&n_adding) == 0 && !is_waited_for(closer->device) &&
+    return !has_adders(closer, true) && !has_adders(closer, false) && !is_waited_for(closer->device) &&
            (!closer->has_event || is_over(closer->context, closer->event));
 }
 
@@ -270,7 +303,7 @@ static void close_by_turns(struct closer *closer)
     long pause_ns = PAUSE_MIN_NS;
     bool is_closed = true;
 
-    close_gate();
+    close_gate(closer);
     while (!is_closed || !is_quiet(closer)) {
         pause_closer(closer, &pause_ns);
         now_ns = ult_now_ns();
@@ -279,10 +312,10 @@ static void close_by_turns(struct closer *closer)
         if (now_ns < until_ns && (is_closed || !is_early(closer)))
             continue;
         if (is_closed) {
-            atomic_fetch_sub(&n_closed, 1);
+            open_gate(closer);
         } else {
             drop_event(closer); /* work was added since */
-            close_gate();
+            close_gate(closer);
             span_ns = now_ns >= until_ns && span_ns < CLOSED_MAX_NS ? 2 * span_ns : span_ns;
             pause_ns = PAUSE_MIN_NS;
         }
@@ -294,23 +327,23 @@ static void close_by_turns(struct closer *closer)
 
 static bool close_for(struct closer *closer)
 {
-    int turn = closer->device < 0 ? GPU_DEVICES_MAX : closer->device;
+    struct gate *gate = gate_of(closer->device);
     long pause_ns = PAUSE_MIN_NS;
     unsigned ticket;
 
     let_adders_in(closer);
-    if (try_once(closer))
+    if (try_once(closer, is_quiet))
         return true;
     if (is_refused())
         return false;
-    ticket = atomic_fetch_add(&turns[turn].n_tickets, 1);
-    while (atomic_load(&turns[turn].n_served) != ticket) {
+    ticket = atomic_fetch_add(&gate->n_tickets, 1);
+    while (atomic_load(&gate->n_served) != ticket) {
         pause_closer(closer, &pause_ns);
         if (pause_ns > PAUSE_MAX_NS / 8)
             pause_ns = PAUSE_MIN_NS;
     }
     close_by_turns(closer);
-    atomic_fetch_add(&turns[turn].n_served, 1);
+    atomic_fetch_add(&gate->n_served, 1);
     return true;
 }
 
@@ -327,32 +360,46 @@ static bool is_in_mpi(void)
     return self && ult_has_pe(self);
 }
 
-bool gpu_gate_close(CUcontext context, const void *caller)
+int gpu_gate_close(CUcontext context, const void *caller)
 {
     struct closer closer = {.caller = caller};
 
     if (BASE_LIKELY(!is_of_use()))
-        return false;
+        return GPU_GATE_OPEN;
     closer.may_lend = gpu_wait_may_lend_pe(caller);
     if (!closer.may_lend && is_in_mpi())
-        return false;
+        return GPU_GATE_OPEN;
     closer.device = gpu_gate_device_of(context);
     closer.context = context ? context : gpu_context_current();
-    return close_for(&closer);
+    return close_for(&closer) ? closer.device : GPU_GATE_OPEN;
 }
 
-bool gpu_gate_close_device(int device)
+int gpu_gate_close_device(int device)
 {
-    return is_of_use() && !is_in_mpi() && close_for(&(struct closer){.device = device});
+    return is_of_use() && !is_in_mpi() && close_for(&(struct closer){.device = device}) ? device
+                                                                                        : GPU_GATE_OPEN;
 }
 
-bool gpu_gate_try(void)
+/* An event is not recorded while streams wait, because the driver may wait for room in them. */
+static bool is_calm(struct closer *closer)
 {
-    return try_once(&(struct closer){.device = GPU_DEVICES_ALL});
+    return !has_adders(closer, false) && !is_waited_for(GPU_DEVICES_ALL);
 }
 
-void gpu_gate_open(bool was_closed)
+static bool is_idle(struct closer *closer)
 {
-    if (was_closed)
-        atomic_fetch_sub(&n_closed, 1);
+    return is_calm(closer) && !is_busy(closer);
+}
+
+int gpu_gate_try(CUcontext context, bool is_for_idle)
+{
+    struct closer closer = {.context = context, .device = gpu_gate_device_of(context)};
+
+    return try_once(&closer, is_for_idle ? is_idle : is_calm) ? closer.device : GPU_GATE_OPEN;
+}
+
+void gpu_gate_open(int closed)
+{
+    if (closed != GPU_GATE_OPEN)
+        atomic_fetch_sub(&gate_of(closed)->n_closed, 1);
 }

@@ -7,9 +7,10 @@
  * driver 580). If a stream of the GPU waits for the PE, which may need a launch, neither ends. Processes with several ranks
  * close contexts instead (drain.h), and defer frees (deferred_frees.h).
  *
- * The rule:
+ * The rule, for the gate of each GPU:
  * 1. An adder makes a stream wait for the PE: an operation of MPI, or a launch of a graph that may have some. It enters the
- *    gate before, and leaves it when the work is in the stream. It never switches, nor waits for another adder, in between.
+ *    gate of the stream's GPU before, and leaves it when the work is in the stream. It never switches, nor waits for another
+ *    adder, in between.
  * 2. A closer calls the driver. It closes the gate, which no adder enters then, and keeps it closed for the call only if its GPU
  *    is quiet: no adder is inside, no stream of the GPU waits for the PE, all launches there are over, and none of the GPU's
  *    work is behind a stream of another GPU that waits. So the driver's call ends without the PE. It never switches in between.
@@ -26,26 +27,28 @@
 
 #include "base/base.h"
 
-/* Enters the gate. False: it is closed, and the adder waits (gpu_gate_pause) before it tries again. is_kept_out: the adder's
- * own, false at first. Never switches. */
-bool gpu_gate_enter(bool *is_kept_out) BASE_MUST_CHECK;
-void gpu_gate_leave(void);
+/* Enters the gate of a device. False: it is closed, and the adder waits (gpu_gate_pause) before it tries again. is_kept_out: the
+ * adder's own, false at first. Never switches. */
+bool gpu_gate_enter(int device, bool *is_kept_out) BASE_MUST_CHECK;
+void gpu_gate_leave(int device);
 
 /* Waits a while. caller: the code that waits. May switch. */
 void gpu_gate_pause(const void *caller);
 
 /* Closes the gate for a call that waits for the GPU of a context (NULL: the current one), when that is quiet. Does nothing in
- * calls of MPI where another thread serves the PE, and if CUDA refuses the call; the result is for gpu_gate_open. May
+ * calls of MPI where another thread serves the PE, and if CUDA refuses the call. Returns the argument of gpu_gate_open. May
  * switch. */
-bool gpu_gate_close(CUcontext context, const void *caller) BASE_MUST_CHECK;
+int gpu_gate_close(CUcontext context, const void *caller) BASE_MUST_CHECK;
 
 /* The same for a device (GPU_DEVICES_ALL: for all), where the work that is behind other GPUs is not known. Never switches. */
-bool gpu_gate_close_device(int device) BASE_MUST_CHECK;
+int gpu_gate_close_device(int device) BASE_MUST_CHECK;
 
-/* The same if all GPUs are quiet now. False: they are not. Never switches. */
-bool gpu_gate_try(void) BASE_MUST_CHECK;
+/* The same for the GPU of a context if no stream of the process waits for the PE now and, if is_for_idle, the GPU's work is done.
+ * GPU_GATE_OPEN: it is not so. Never switches. */
+int gpu_gate_try(CUcontext context, bool is_for_idle) BASE_MUST_CHECK;
 
-void gpu_gate_open(bool was_closed);
+#define GPU_GATE_OPEN (-3) /* nothing has been closed */
+void gpu_gate_open(int closed);
 
 /* The device of a context, NULL: the current one; GPU_DEVICES_ALL: unknown. */
 int gpu_gate_device_of(CUcontext context);

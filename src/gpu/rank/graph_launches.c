@@ -52,16 +52,14 @@ static struct launch *find(CUstream stream, pthread_t thread, CUcontext context)
 }
 
 /* The context is current. */
-static struct launch *create(CUcontext context)
+static struct launch *create(CUcontext context, int device)
 {
     struct launch *made = list;
     CUevent event;
-    CUdevice device;
 
     while (made && (made->context != context || is_pending(made)))
         made = made->next;
-    if (made || gpu_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-        gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (made || gpu_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return made;
     made = base_calloc(1, sizeof *made, "a launch of a graph");
     made->context = context;
@@ -132,15 +130,15 @@ static pthread_t thread_of(CUstream stream)
 }
 
 /* The context of the stream is current. */
-static void note(CUstream stream, CUcontext context)
+static void note(CUstream stream, const struct gpu_graph_launch *made)
 {
     pthread_t thread = thread_of(stream);
     struct launch *launch;
 
     pthread_mutex_lock(&lock);
-    launch = find(stream, thread, context);
+    launch = find(stream, thread, made->context);
     if (!launch) {
-        launch = create(context);
+        launch = create(made->context, made->device);
         if (launch)
             launch->n_in_row = 0;
     }
@@ -158,15 +156,15 @@ static void note(CUstream stream, CUcontext context)
     pthread_mutex_unlock(&lock);
 }
 
-void gpu_graph_launch_end(CUstream stream, CUcontext context, bool is_launched)
+void gpu_graph_launch_end(const struct gpu_graph_launch *launch, CUstream stream, bool is_launched)
 {
     CUcontext before;
 
-    if (is_launched && !gpu_context_enter(context, &before)) {
-        note(stream, context);
-        gpu_context_leave(context, before);
+    if (is_launched && !gpu_context_enter(launch->context, &before)) {
+        note(stream, launch);
+        gpu_context_leave(launch->context, before);
     }
-    gpu_gate_leave();
+    gpu_gate_leave(launch->device);
 }
 
 /* True if the stream has no room for a launch. */
@@ -186,20 +184,19 @@ static bool is_full(CUstream stream, CUcontext context)
     return is_so;
 }
 
-CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller)
+void gpu_graph_launch_begin(struct gpu_graph_launch *launch, CUstream stream, const void *caller)
 {
-    CUcontext context = gpu_stream_is_captured(stream, NULL) ? NULL : gpu_stream_context(stream);
-
     bool is_kept_out = false;
 
-    if (!context)
-        return NULL;
+    launch->context = gpu_stream_is_captured(stream, NULL) ? NULL : gpu_stream_context(stream);
+    if (!launch->context)
+        return;
+    launch->device = gpu_gate_device_of(launch->context);
     if (gpu_waits_are_of_all_code && gpu_wait_may_lend_pe(caller))
-        while (is_full(stream, context))
+        while (is_full(stream, launch->context))
             gpu_wait_before_asking_again(caller);
-    while (!gpu_gate_enter(&is_kept_out))
+    while (!gpu_gate_enter(launch->device, &is_kept_out))
         gpu_gate_pause(caller);
-    return context;
 }
 
 bool gpu_graph_launches_are_pending(int device)

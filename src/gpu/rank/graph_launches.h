@@ -25,13 +25,18 @@ void gpu_graph_exec_note(CUgraphExec exec, bool may_wait);
 /* True if launches of the executable graph are to be noted. Any thread; never switches. */
 bool gpu_graph_exec_may_wait(CUgraphExec exec);
 
-/* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it, and enters the gate
- * (free_gate.h). Returns the stream's context; NULL: the launch will be captured, and gpu_graph_launch_end is not called. May
- * switch. */
-CUcontext gpu_graph_launch_begin(CUstream stream, const void *caller);
+/* A launch that is being made; on the caller's stack. */
+struct gpu_graph_launch {
+    CUcontext context; /* of its stream; NULL: it will be captured */
+    int device;
+};
 
-/* Notes the launch, if it is one, and leaves the gate. context: of the stream. Never switches. */
-void gpu_graph_launch_end(CUstream stream, CUcontext context, bool is_launched);
+/* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it, and enters the gate
+ * of the stream's device (free_gate.h). May switch. */
+void gpu_graph_launch_begin(struct gpu_graph_launch *launch, CUstream stream, const void *caller);
+
+/* Notes the launch, if it is one, and leaves the gate. Only if there is a context. Never switches. */
+void gpu_graph_launch_end(const struct gpu_graph_launch *launch, CUstream stream, bool is_launched);
 
 /* True if a launch on this device is not over. Any context may be current. Never switches. */
 #define GPU_DEVICES_ALL (-1)

@@ -179,16 +179,20 @@ static inline bool frees_at_once(const char *name)
            strcmp(name, AS_TEXT(cuMipmappedArrayDestroy)) == 0;
 }
 
-/* CUDA refuses to free anything else, without a wait. */
-static bool frees_something(const char *name, uintptr_t what)
+/* Closes the gate of what such a function frees. CUDA refuses to free anything else, without a wait. An array does not tell its
+ * context. */
+static int close_gate(const char *name, uintptr_t what, const void *caller)
 {
-    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT};
+    CUcontext context = NULL;
     CUmemorytype type = 0;
-    void *answer = &type;
+    void *answers[] = {&type, &context};
 
     if (strcmp(name, AS_TEXT(cuMemHostUnregister)) != 0)
-        return what != 0;
-    return gpu_driver.cuPointerGetAttributes(1, &wanted, &answer, what) == CUDA_SUCCESS && type != 0;
+        return what ? gpu_gate_close(NULL, caller) : GPU_GATE_OPEN;
+    if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(wanted), wanted, answers, what) != CUDA_SUCCESS || !type)
+        return GPU_GATE_OPEN;
+    return gpu_gate_close(context, caller);
 }
 
 /* From a list of types and names: the first name, the parameters, their names, their fields in the struct of a call. */
@@ -348,20 +352,19 @@ static bool lacks_memory(const struct gpu_offload *offload)
     static CUresult CUDAAPI guard_##name(PARAMETERS_##n parameters)                                       \
     {                                                                                                     \
         const enum gpu_deferred_kind kind = deferred_kind(AS_TEXT(name));                                 \
-        bool is_closed;                                                                                   \
+        int closed = GPU_GATE_OPEN;                                                                       \
         CUresult result;                                                                                  \
         prepare();                                                                                        \
         before;                                                                                           \
         struct call_##name call = {.offload = {.label = text, .run = run_##name, .drain_tries = drains},  \
                                    KEPT_##n parameters};                                                  \
-        is_closed = frees_at_once(AS_TEXT(name)) &&                                                       \
-                    frees_something(AS_TEXT(name), (uintptr_t)FIRST_##n parameters) &&                    \
-                    gpu_gate_close(NULL, GPU_CALLER);                                                     \
+        if (frees_at_once(AS_TEXT(name)))                                                                 \
+            closed = close_gate(AS_TEXT(name), (uintptr_t)FIRST_##n parameters, GPU_CALLER);              \
         if (kind == GPU_DEFERRED_NOT)                                                                     \
             result = gpu_offload_call(&call.offload, is_wanted);                                          \
         else                                                                                              \
             result = gpu_deferred_call(&call.offload, kind, (uintptr_t)FIRST_##n parameters, GPU_CALLER); \
-        gpu_gate_open(is_closed);                                                                         \
+        gpu_gate_open(closed);                                                                            \
         after;                                                                                            \
         return result;                                                                                    \
     }

@@ -40,16 +40,18 @@ static int device_of_memory(CUdeviceptr memory)
     X(array, "cuArrayDestroy", CUarray, gpu_gate_device_of(NULL))                      \
     X(mipmapped, "cuMipmappedArrayDestroy", CUmipmappedArray, gpu_gate_device_of(NULL))
 
-#define FUNCTION(name, symbol, type, device)                                       \
-    static CUresult(CUDAAPI *real_##name)(type freed);                             \
-    static CUresult CUDAAPI free_##name(type freed)                                \
-    {                                                                              \
-        int freed_on = device;                                                     \
-        bool is_closed = freed_on != NO_DEVICE && gpu_gate_close_device(freed_on); \
-        CUresult result = real_##name(freed);                                      \
-                                                                                   \
-        gpu_gate_open(is_closed);                                                  \
-        return result;                                                             \
+#define FUNCTION(name, symbol, type, device)           \
+    static CUresult(CUDAAPI *real_##name)(type freed); \
+    static CUresult CUDAAPI free_##name(type freed)    \
+    {                                                  \
+        int freed_on = device, closed = GPU_GATE_OPEN; \
+        CUresult result;                               \
+                                                       \
+        if (freed_on != NO_DEVICE)                     \
+            closed = gpu_gate_close_device(freed_on);  \
+        result = real_##name(freed);                   \
+        gpu_gate_open(closed);                         \
+        return result;                                 \
     }
 FREES(FUNCTION)
 #undef FUNCTION
@@ -61,12 +63,14 @@ static launch_fn real_launch, real_launch_ptsz;
 /* stream: the one that the program means, in `given`. */
 static CUresult note_launch(launch_fn launch, CUgraphExec exec, CUstream given, CUstream stream)
 {
-    CUcontext context = gpu_graph_exec_may_wait(exec) ? gpu_graph_launch_begin(stream, NULL) : NULL;
+    struct gpu_graph_launch noted = {.context = NULL};
     CUresult result;
 
+    if (gpu_graph_exec_may_wait(exec))
+        gpu_graph_launch_begin(&noted, stream, NULL);
     result = launch(exec, given);
-    if (context)
-        gpu_graph_launch_end(stream, context, result == CUDA_SUCCESS);
+    if (noted.context)
+        gpu_graph_launch_end(&noted, stream, result == CUDA_SUCCESS);
     return result;
 }
 

@@ -113,7 +113,7 @@ static inline bool launches_graph(const char *name)
     {                                                                                     \
         struct gpu_call call;                                                             \
         CUresult result;                                                                  \
-        CUcontext context = NULL;                                                         \
+        struct gpu_graph_launch launch = {.context = NULL};                               \
         int n_attempts = 0;                                                               \
         bool is_noted;                                                                    \
         gpu_guard_prepare();                                                              \
@@ -131,11 +131,11 @@ static inline bool launches_graph(const char *name)
             gpu_api_wait_if_pageable(call.stream, from, to, bytes, GPU_CALLER);           \
         is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);  \
         if (is_noted)                                                                     \
-            context = gpu_graph_launch_begin(LAUNCH_STREAM(twin), GPU_CALLER);            \
+            gpu_graph_launch_begin(&launch, LAUNCH_STREAM(twin), GPU_CALLER);             \
         gpu_submit_begin(GPU_CALLER);                                                     \
         result = real.r_##name arguments;                                                 \
-        if (context)                                                                      \
-            gpu_graph_launch_end(LAUNCH_STREAM(twin), context, result == CUDA_SUCCESS);   \
+        if (launch.context)                                                               \
+            gpu_graph_launch_end(&launch, LAUNCH_STREAM(twin), result == CUDA_SUCCESS);   \
         gpu_submit_end();                                                                 \
         while (allocates(#name) && result == CUDA_ERROR_OUT_OF_MEMORY &&                  \
                give_memory_back(&n_attempts, GPU_CALLER)) {                               \

@@ -276,13 +276,14 @@ int gpu_sync_begin(struct gpu_sync *sync, struct gpu_call *call, CUcontext *befo
     bool is_kept_out = false;
     int error;
 
-    while (BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false) || !gpu_gate_enter(&is_kept_out)))
+    while (
+        BASE_UNLIKELY(gpu_kept_is_behind(sync->stream, false) || !gpu_gate_enter(sync->device, &is_kept_out)))
         ult_yield();
     gpu_submit_begin_in_mpi(sync->context);
     error = gpu_context_enter(sync->context, before_out);
     if (error) {
         gpu_submit_end();
-        gpu_gate_leave();
+        gpu_gate_leave(sync->device);
         return error;
     }
     gpu_repeats_break();
@@ -301,7 +302,7 @@ void gpu_sync_end(struct gpu_sync *sync, const struct gpu_call *call, CUcontext 
     gpu_call_end(call);
     gpu_context_leave(sync->context, before);
     gpu_submit_end();
-    gpu_gate_leave();
+    gpu_gate_leave(sync->device);
 }
 
 int gpu_sync_launch(int device, CUstream stream, int kernel, unsigned n_blocks, unsigned n_threads,
