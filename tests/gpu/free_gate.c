@@ -3,9 +3,9 @@
  * In a process with one rank, frees and operations of streams let each other go on (src/gpu/rank/free_gate.h): many threads that free
  * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
  * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
- * another GPU; frees on two GPUs; a free that waits for a host function, which waits for operations of another GPU; a call that
- * CUDA refuses; and a context that the program destroys while memory of the library there is given back. The program finds CUDA's
- * functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
+ * another GPU; frees on two GPUs; a free that waits for a host function, which waits for operations of another GPU; MPI_Free_mem
+ * behind such a function; a call that CUDA refuses; and a context that the program destroys while memory of the library there is
+ * given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -359,6 +359,28 @@ static void free_behind_function(bool is_own)
     CU(CALL(cuCtxSetCurrent)(context));
 }
 
+/* MPI_Free_mem is local, and the library gives the memory back later: neither waits for the function. */
+static void add_behind_function(void)
+{
+    CUstream busy;
+    MPI_Info info;
+    void *memory;
+
+    CU(CALL(cuStreamCreate)(&busy, CU_STREAM_NON_BLOCKING));
+    MTEST_OK(MPI_Info_create(&info));
+    MTEST_OK(MPI_Info_set(info, "mpi_memory_alloc_kinds", "cuda:device"));
+    MTEST_OK(MPI_Alloc_mem(PAGE, info, &memory));
+    MTEST_OK(MPI_Info_free(&info));
+    CU(CALL(cuLaunchHostFunc)(busy, wait_for_operations, NULL));
+    MTEST_OK(MPI_Free_mem(memory));
+    while (n_added < ADDS) {
+        add();
+        CU(CALL(cuStreamSynchronize)(cuda));
+        n_added++;
+    }
+    CU(CALL(cuStreamDestroy)(busy));
+}
+
 /* The context ends at different times after the library has freed its memory there. */
 static void end_contexts(void)
 {
@@ -405,6 +427,8 @@ int main(int argc, char **argv)
         free_behind_other_gpu();
     else if (strcmp(what, "turns") == 0 && n_devices > 1)
         free_on_other_gpu();
+    else if (strcmp(what, "function_back") == 0)
+        add_behind_function();
     else if (strncmp(what, "function", 8) == 0 && n_devices > 1 && n_calls_of)
         free_behind_function(strcmp(what, "function_own") == 0);
     else if (strcmp(what, "refused") == 0)

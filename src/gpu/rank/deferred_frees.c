@@ -343,6 +343,39 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
     return free_or_defer(offload, &what, caller);
 }
 
+/* In a process with one rank. False: not yet. */
+static bool free_if_idle(struct gpu_offload *offload, CUcontext context)
+{
+    int closed = gpu_gate_try(context, true);
+
+    if (closed != GPU_GATE_OPEN)
+        (void)gpu_offload_call(offload, false);
+    gpu_gate_open(closed);
+    return closed != GPU_GATE_OPEN;
+}
+
+CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address)
+{
+    bool is_wanted = gpu_offload_is_wanted_in_mpi();
+    struct deferred what;
+
+    if (BASE_LIKELY(!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed)) ||
+        !find(kind, address, &what) || n_deferred_bytes + what.n_bytes > DEFERRED_MAX)
+        return gpu_offload_call(offload, is_wanted);
+    if (gpu_streams_n_ranks == 1) {
+        if (free_if_idle(offload, what.context))
+            return offload->result;
+    } else if (atomic_load(&gpu_streams_n_waiting) == 0) {
+        offload->may_defer = true;
+        offload->drain_tries = GPU_DRAIN_BRIEFLY;
+        (void)gpu_offload_call(offload, is_wanted);
+        if (!offload->is_deferred)
+            return offload->result;
+    }
+    add(what);
+    return CUDA_SUCCESS;
+}
+
 bool gpu_deferred_forget(CUcontext context)
 {
     struct deferred *taken = take(context), *next;

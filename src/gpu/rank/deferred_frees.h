@@ -27,6 +27,10 @@ enum gpu_deferred_kind {
 CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind kind, uintptr_t address,
                            const void *caller);
 
+/* The same of memory of MPI_Alloc_mem in a call of MPI, which is local: it does not wait for streams that wait for messages. */
+CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred_kind kind,
+                                  uintptr_t address);
+
 /* Defers the free of memory of the library in this context (any for pinned memory). Any thread; never switches. */
 void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned);
 

@@ -189,7 +189,7 @@ static bool is_over(CUcontext context, CUevent event)
     return result != CUDA_ERROR_NOT_READY;
 }
 
-/* True if the GPU's work is not done, as far as can be told. The gate is closed. */
+/* True if the GPU's work is not done, as far as can be told. The gate is closed. Only where captures are counted. */
 static bool is_busy(struct closer *closer)
 {
     if (!closer->has_event) {
@@ -388,7 +388,7 @@ static bool is_calm(struct closer *closer)
 
 static bool is_idle(struct closer *closer)
 {
-    return is_calm(closer) && !is_busy(closer);
+    return is_calm(closer) && !(gpu_waits_are_of_all_code && is_busy(closer));
 }
 
 int gpu_gate_try(CUcontext context, bool is_for_idle)

@@ -43,8 +43,8 @@ int gpu_gate_close(CUcontext context, const void *caller) BASE_MUST_CHECK;
 /* The same for a device (GPU_DEVICES_ALL: for all), where the work that is behind other GPUs is not known. Never switches. */
 int gpu_gate_close_device(int device) BASE_MUST_CHECK;
 
-/* The same for the GPU of a context if no stream of the process waits for the PE now and, if is_for_idle, the GPU's work is done.
- * GPU_GATE_OPEN: it is not so. Never switches. */
+/* The same for the GPU of a context if no stream of the process waits for the PE now and, if is_for_idle, the GPU's work is done,
+ * as far as can be told. GPU_GATE_OPEN: it is not so. Never switches. */
 int gpu_gate_try(CUcontext context, bool is_for_idle) BASE_MUST_CHECK;
 
 #define GPU_GATE_OPEN (-3) /* nothing has been closed */

@@ -415,9 +415,10 @@ void gpu_guard_rank_ends(void)
 
 CUresult gpu_guard_free_now(void *memory, bool is_pinned)
 {
-    int hold = gpu_resident_hold(GPU_RESIDENT_ALL);
+    int hold = gpu_resident_hold(GPU_RESIDENT_ALL), mode = gpu_relax_begin();
     CUresult result = is_pinned ? real.cuMemFreeHost(memory) : real.cuMemFree((CUdeviceptr)(uintptr_t)memory);
 
+    gpu_relax_end(mode);
     gpu_resident_release(hold);
     return result;
 }
@@ -442,7 +443,9 @@ int gpu_guard_free(void *memory, bool is_pinned)
                              .is_pinned = is_pinned};
 
     gpu_guard_prepare();
-    return gpu_driver_check(gpu_offload_call(&call.offload, gpu_offload_is_wanted_in_mpi()),
+    return gpu_driver_check(gpu_deferred_call_in_mpi(&call.offload,
+                                                     is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE,
+                                                     (uintptr_t)memory),
                             is_pinned ? "cuMemFreeHost" : "cuMemFree");
 }
 

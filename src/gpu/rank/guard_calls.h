@@ -14,8 +14,8 @@ CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
  * May switch. */
 void gpu_guard_load(CUfunction function);
 
-/* Frees memory of the program in a call of MPI, pinned or of a GPU, and returns the driver's error. The driver waits for
- * all work of the GPU. May switch. */
+/* Frees memory of the program in a call of MPI, pinned or of a GPU, and returns the driver's error; later if streams wait for
+ * messages, because the driver waits for all work of the GPU. May switch. */
 int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
 
 /* Frees memory by the driver's own call, which waits for the GPU. Any thread. */

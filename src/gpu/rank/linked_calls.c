@@ -133,12 +133,39 @@ static CUresult CUDAAPI destroy_context(CUcontext context)
     return result;
 }
 
+static CUresult(CUDAAPI *real_reset)(CUdevice device);
+
+static CUresult CUDAAPI reset(CUdevice device)
+{
+    bool is_held = device >= 0 && device < GPU_DEVICES_MAX && gpu_context_is_held(device);
+
+    while (is_held && !gpu_deferred_forget(gpu_context_of(device)))
+        gpu_gate_pause(NULL);
+    return real_reset(device);
+}
+
+/* Memory that is given back later is missing. */
+static CUresult(CUDAAPI *real_allocate)(CUdeviceptr *memory_out, size_t n_bytes);
+
+static CUresult CUDAAPI allocate(CUdeviceptr *memory_out, size_t n_bytes)
+{
+    int n_attempts = 0;
+    CUresult result;
+
+    do
+        result = real_allocate(memory_out, n_bytes);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && gpu_deferred_give_back(&n_attempts, false));
+    return result;
+}
+
 #define IMPORT(name, symbol, type, device) {symbol, (void (*)(void))free_##name},
 #define IMPORT_CREATE(name, parameters, arguments) \
     {"cuCtxCreate_" #name, (void (*)(void))create_context_##name},
 static const struct gpu_import imports[] = {FREES(IMPORT){"cuGraphLaunch", (void (*)(void))launch_graph},
                                             {"cuGraphLaunch_ptsz", (void (*)(void))launch_graph_ptsz},
                                             {"cuCtxDestroy_v2", (void (*)(void))destroy_context},
+                                            {"cuDevicePrimaryCtxReset_v2", (void (*)(void))reset},
+                                            {"cuMemAlloc_v2", (void (*)(void))allocate},
                                             CREATES(IMPORT_CREATE)};
 
 static void find_real(void *driver)
@@ -149,6 +176,8 @@ static void find_real(void *driver)
     FREES(FIND)
     CREATES(FIND_CREATE)
     *(void **)&real_destroy = gpu_symbol(driver, "cuCtxDestroy_v2");
+    *(void **)&real_reset = gpu_symbol(driver, "cuDevicePrimaryCtxReset_v2");
+    *(void **)&real_allocate = gpu_symbol(driver, "cuMemAlloc_v2");
     real_launch = (launch_fn)gpu_symbol(driver, "cuGraphLaunch");
     real_launch_ptsz = (launch_fn)gpu_symbol(driver, "cuGraphLaunch_ptsz");
 }

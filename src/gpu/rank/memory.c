@@ -28,7 +28,7 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
 {
     CUcontext context = NULL, primary = NULL;
     CUdeviceptr memory = 0;
-    int device, error = gpu_call(cuCtxGetCurrent, (&context));
+    int device, n_attempts = 0, error = gpu_call(cuCtxGetCurrent, (&context));
 
     if (!error && !context) {
         device = gpu_device_of_self();
@@ -39,7 +39,10 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
     }
     if (error)
         return error;
-    error = allocate(kind, n_bytes, &memory);
+    do
+        error = allocate(kind, n_bytes, &memory);
+    while (error == CUDA_ERROR_OUT_OF_MEMORY &&
+           gpu_deferred_give_back(&n_attempts, gpu_offload_is_wanted_in_mpi()));
     if (primary)
         gpu_driver.cuCtxSetCurrent(NULL);
     gpu_count_change();
