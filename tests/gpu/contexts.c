@@ -2,7 +2,8 @@
  *
  * A rank has its own CUDA context state: the context stack (push, pop, create, destroy, interleaved with
  * other ranks), retain counts, peer access, and resets. After a reset or too many releases, other ranks'
- * memory and small device messages still work, also at the end.
+ * memory and small device messages still work, also at the end. So do messages after a rank has destroyed the context in which the
+ * earlier ones began.
  */
 #include <pthread.h>
 
@@ -173,6 +174,29 @@ static void look_for_unknown(void)
     GTEST_CU(cuGetProcAddress("cuFutureAsync", &function, CUDA_VERSION, 0, NULL));
 }
 
+/* Between memory of the host and of a GPU in a context of the rank's own. */
+static void exchange_in_own(size_t n_bytes)
+{
+    int other = mtest_rank ^ 1;
+    char *data = mtest_alloc(n_bytes), *got = mtest_alloc(n_bytes);
+    CUcontext own;
+    CUdeviceptr memory;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        memset(data, mtest_rank + i, n_bytes);
+        GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+        GTEST_CU(cuMemAlloc(&memory, n_bytes));
+        MTEST_OK(MPI_Sendrecv(data, (int)n_bytes, MPI_BYTE, other, 0, (void *)memory, (int)n_bytes, MPI_BYTE,
+                              other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        GTEST_CU(cuMemcpyDtoH(got, memory, n_bytes));
+        MTEST_CHECK(got[n_bytes - 1] == other + i, "round %d: received %d", i, got[n_bytes - 1]);
+        GTEST_CU(cuMemFree(memory));
+        GTEST_CU(cuCtxDestroy(own));
+    }
+    free(data);
+    free(got);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "stacks";
@@ -185,6 +209,11 @@ int main(int argc, char **argv)
     if (strcmp(what, "stacks") == 0) {
         stacks();
         peers();
+        return mtest_end();
+    }
+    if (strcmp(what, "own") == 0) {
+        for (size_t n_bytes = 1000; n_bytes <= 1000000 && mtest_rank < 2; n_bytes *= 10)
+            exchange_in_own(n_bytes);
         return mtest_end();
     }
     if (strcmp(what, "fail") == 0) {

@@ -11,23 +11,31 @@
 
 /* ---- Pinned blocks ---- */
 
-/* Pinned memory for all devices: any context works. */
+/* The first context that the library keeps; NULL: it keeps none yet. */
+static CUcontext held_context(void)
+{
+    for (int device = 0; device < GPU_DEVICES_MAX; device++)
+        if (gpu_context_is_held(device))
+            return gpu_context_of(device);
+    return NULL;
+}
+
+/* Pinned memory for all devices. It ends with its context, so that must not be the program's. */
 static int allocate_pinned(char **memory_out, size_t n_bytes)
 {
-    CUcontext before = NULL, primary = NULL;
+    CUcontext context = held_context(), before = NULL;
     void *memory = NULL;
-    int error = gpu_call(cuCtxGetCurrent, (&before));
+    CUdevice device;
+    int error;
 
-    if (!error && !before) {
-        primary = gpu_context_of(0);
-        error = primary ? gpu_call(cuCtxSetCurrent, (primary)) : gpu_driver_last();
-    }
+    if (!context)
+        context = gpu_context_of(gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : 0);
+    error = context ? gpu_context_enter(context, &before) : gpu_driver_last();
     if (error)
         return error;
     error =
         gpu_call(cuMemHostAlloc, (&memory, n_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
-    if (primary)
-        gpu_driver.cuCtxSetCurrent(NULL);
+    gpu_context_leave(context, before);
     *memory_out = memory;
     return error;
 }
@@ -219,15 +227,6 @@ void *gpu_staging_get(size_t n_bytes)
         return NULL;
     pe->staging_bytes += size;
     return memory;
-}
-
-/* Pinned memory can be freed in any context. */
-static CUcontext held_context(void)
-{
-    for (int device = 0; device < GPU_DEVICES_MAX; device++)
-        if (gpu_context_is_held(device))
-            return gpu_context_of(device);
-    return gpu_context_current();
 }
 
 void gpu_staging_put(void *block, size_t n_bytes)
