@@ -4,8 +4,8 @@
  * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
  * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
  * another GPU; frees on two GPUs; a free that waits for a host function, which waits for operations of another GPU; MPI_Free_mem
- * behind such a function; a call that CUDA refuses; and a context that the program destroys while memory of the library there is
- * given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
+ * behind such a function; a call that CUDA refuses; frees in a context that is not current; and a context that the program
+ * destroys while a stream of its GPU waits, or while memory of the library there is given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -381,6 +381,65 @@ static void add_behind_function(void)
     CU(CALL(cuStreamDestroy)(busy));
 }
 
+/* ---- Contexts of the program ---- */
+
+/* A stream of the current context waits for the PE, which serves it during the next call. */
+static MPI_Request begin_wait(void)
+{
+    static const unsigned data[N];
+    MPI_Request request;
+
+    MTEST_OK(MPI_Isend(data, N, MPI_UNSIGNED, 0, 0, comm, &request));
+    MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, 0, 0, comm, MPI_STATUS_IGNORE));
+    return request;
+}
+
+/* The driver waits for all streams of the GPU. */
+static void destroy_beside_wait(void)
+{
+    for (int i = 0; i < FREES; i++) {
+        MPI_Request request;
+        CUcontext own, popped;
+        CU(CALL(cuCtxCreate)(&own, NULL, 0, 0));
+        if (i % 2)
+            CU(CALL(cuCtxPopCurrent)(&popped));
+        request = begin_wait();
+        CU(CALL(cuCtxDestroy)(own));
+        MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+}
+
+/* Memory of a context that is not current, whose stream waits. */
+static void free_elsewhere(int device)
+{
+    CUcontext own;
+
+    CU(CALL(cuCtxCreate)(&own, NULL, 0, device));
+    begin();
+    for (int i = 0; i < FREES; i++) {
+        MPI_Request request;
+        CUdeviceptr memory;
+        void *pinned;
+        CU(CALL(cuMemAlloc)(&memory, PAGE));
+        CU(CALL(cuMemAllocHost)(&pinned, PAGE));
+        request = begin_wait();
+        CU(CALL(cuCtxSetCurrent)(i % 2 ? context : NULL));
+        CU(CALL(cuCtxSetCurrent)(context));
+        if (i % 4 < 2)
+            CU(CALL(cuMemFree)(memory));
+        CU(CALL(cuMemFreeHost)(pinned));
+        if (i % 4 >= 2)
+            CU(CALL(cuMemFree)(memory));
+        CU(CALL(cuCtxSetCurrent)(own));
+        MTEST_OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+    end();
+    CU(CALL(cuCtxDestroy)(own));
+    CU(CALL(cuCtxSetCurrent)(context));
+}
+
 /* The context ends at different times after the library has freed its memory there. */
 static void end_contexts(void)
 {
@@ -431,7 +490,13 @@ int main(int argc, char **argv)
         add_behind_function();
     else if (strncmp(what, "function", 8) == 0 && n_devices > 1 && n_calls_of)
         free_behind_function(strcmp(what, "function_own") == 0);
-    else if (strcmp(what, "refused") == 0)
+    else if (strcmp(what, "destroy") == 0)
+        destroy_beside_wait();
+    else if (strncmp(what, "elsewhere", 9) == 0) {
+        end();
+        free_elsewhere(what[9] == '1' && n_devices > 1);
+        begin();
+    } else if (strcmp(what, "refused") == 0)
         unregister_unknown();
     end();
     return mtest_end();

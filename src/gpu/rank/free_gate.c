@@ -46,6 +46,7 @@ struct closer {
     CUcontext context; /* whose work may be behind other GPUs; NULL: unknown */
     const void *caller;
     int device;
+    bool is_end;    /* of the context, which need not be current */
     bool may_lend;  /* the PE makes progress during its pauses */
     bool has_event; /* recorded when the gate was closed last */
     CUevent event;
@@ -226,7 +227,7 @@ static void open_gate(const struct closer *closer)
 
 static void drop_event(struct closer *closer)
 {
-    if (closer->has_event)
+    if (closer->has_event && !gpu_context_is_gone(closer->context))
         gpu_driver.cuEventDestroy(closer->event);
     closer->has_event = false;
 }
@@ -334,7 +335,7 @@ static bool close_for(struct closer *closer)
     let_adders_in(closer);
     if (try_once(closer, is_quiet))
         return true;
-    if (is_refused())
+    if (!closer->is_end && is_refused())
         return false;
     ticket = atomic_fetch_add(&gate->n_tickets, 1);
     while (atomic_load(&gate->n_served) != ticket) {
@@ -360,9 +361,9 @@ static bool is_in_mpi(void)
     return self && ult_has_pe(self);
 }
 
-int gpu_gate_close(CUcontext context, const void *caller)
+static int close_of_context(CUcontext context, bool is_end, const void *caller)
 {
-    struct closer closer = {.caller = caller};
+    struct closer closer = {.is_end = is_end, .caller = caller};
 
     if (BASE_LIKELY(!is_of_use()))
         return GPU_GATE_OPEN;
@@ -372,6 +373,16 @@ int gpu_gate_close(CUcontext context, const void *caller)
     closer.device = gpu_gate_device_of(context);
     closer.context = context ? context : gpu_context_current();
     return close_for(&closer) ? closer.device : GPU_GATE_OPEN;
+}
+
+int gpu_gate_close(CUcontext context, const void *caller)
+{
+    return close_of_context(context, false, caller);
+}
+
+int gpu_gate_close_for_end(CUcontext context, const void *caller)
+{
+    return close_of_context(context, true, caller);
 }
 
 int gpu_gate_close_device(int device)

@@ -40,6 +40,9 @@ void gpu_gate_pause(const void *caller);
  * switch. */
 int gpu_gate_close(CUcontext context, const void *caller) BASE_MUST_CHECK;
 
+/* The same before this context is destroyed, which waits for its GPU. */
+int gpu_gate_close_for_end(CUcontext context, const void *caller) BASE_MUST_CHECK;
+
 /* The same for a device (GPU_DEVICES_ALL: for all), where the work that is behind other GPUs is not known. Never switches. */
 int gpu_gate_close_device(int device) BASE_MUST_CHECK;
 

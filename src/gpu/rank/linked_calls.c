@@ -123,11 +123,15 @@ static void end_context(CUcontext context)
 static CUresult CUDAAPI destroy_context(CUcontext context)
 {
     bool may_end = context && !gpu_rank_is_primary(context), was_gone = gpu_context_is_gone(context);
+    int closed = GPU_GATE_OPEN;
     CUresult result;
 
+    if (may_end && !was_gone)
+        closed = gpu_gate_close_for_end(context, NULL);
     if (may_end)
         end_context(context);
     result = real_destroy(context);
+    gpu_gate_open(closed);
     if (may_end && !was_gone && result != CUDA_SUCCESS)
         gpu_context_begins(context, true);
     return result;

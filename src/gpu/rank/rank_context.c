@@ -304,10 +304,11 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
     CUcontext before = rank ? gpu_context_current() : NULL;
     bool may_end = gpu_driver.cuCtxGetCurrent && context && !gpu_rank_is_primary(context);
     CUresult result;
-    int hold;
+    int hold, closed;
 
     if (gpu_context_is_gone(context)) /* a thread may not have destroyed it yet */
         return CUDA_ERROR_INVALID_CONTEXT;
+    closed = may_end ? gpu_gate_close_for_end(context, caller) : GPU_GATE_OPEN;
     hold = gpu_resident_hold(GPU_RESIDENT_ALL);
     if (may_end) {
         gpu_context_ends(context);
@@ -316,6 +317,7 @@ static CUresult destroy_by(bool is_detach, CUcontext context, const void *caller
             gpu_gate_pause(caller);
     }
     result = is_detach ? real.detach(context) : destroy_beside(before, context, caller);
+    gpu_gate_open(closed);
     if (may_end && (result != CUDA_SUCCESS || (is_detach && gpu_context_current() == context)))
         gpu_context_begins(context, true);
     if (result != CUDA_SUCCESS && before && before == context)
