@@ -265,14 +265,14 @@ static void run_destroy_later(struct gpu_offload *offload)
 }
 
 /* Waits for the work of the context alone, and has it destroyed by a thread: the driver waits for streams of all contexts
- * (seen on an H200, driver 580), which may wait for this rank. Does nothing and returns false if no stream waits for a PE,
- * or if the work failed. May switch. */
+ * (seen on an H200, driver 580), which may wait for this rank now or when the driver looks. Does nothing and returns false
+ * if no stream has waited for a PE so far, or if the work failed. May switch. */
 static bool destroy_later(CUcontext context, const void *caller)
 {
     struct context_call *call,
         finish = {.offload = {.run = run_finish, .is_of_no_context = true}, .ended = context};
 
-    if (!context || atomic_load(&gpu_streams_n_waiting) == 0 || !gpu_offload_is_wanted_later(caller) ||
+    if (!context || !gpu_offload_is_wanted_later(caller) ||
         gpu_offload_call(&finish.offload, true) != CUDA_SUCCESS)
         return false;
     call = base_calloc(1, sizeof *call, "a context to destroy");

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A rank destroys a context of its own. Only then another rank's stream begins to wait for a message, which the first one sends after
+ * the call; or the stream's wait is in a graph (argument "graph"). FAKECUDA_CALL_US lets the call take its time. It returns.
+ */
+#include "enqueue.h"
+
+#define N 500
+#define ROUNDS 3
+
+static struct etest test;
+static CUdeviceptr memory;
+static CUgraphExec exec;
+
+static void receive(void)
+{
+    MTEST_OK(MPIX_Recv_enqueue((void *)memory, N, MPI_UNSIGNED, 0, 0, test.comm, MPI_STATUS_IGNORE));
+}
+
+static void send(void)
+{
+    MTEST_OK(MPIX_Send_enqueue((void *)memory, N, MPI_UNSIGNED, 1, 0, test.comm));
+}
+
+static void capture(void (*operation)(void))
+{
+    CUgraph graph;
+
+    GTEST_CU(cuStreamBeginCapture(test.cuda, CU_STREAM_CAPTURE_MODE_RELAXED));
+    operation();
+    GTEST_CU(cuStreamEndCapture(test.cuda, &graph));
+    GTEST_CU(cuGraphInstantiate(&exec, graph, 0));
+    GTEST_CU(cuGraphDestroy(graph));
+}
+
+static void run(void (*operation)(void))
+{
+    if (exec)
+        GTEST_CU(cuGraphLaunch(exec, test.cuda));
+    else
+        operation();
+}
+
+static void destroy_and_send(bool is_graph)
+{
+    CUcontext own;
+
+    GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+    if (is_graph)
+        MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    else
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD));
+    GTEST_CU(cuCtxDestroy(own));
+    run(send);
+}
+
+static void wait_for_message(bool is_graph)
+{
+    if (!is_graph)
+        MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    run(receive);
+    if (is_graph)
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
+}
+
+int main(int argc, char **argv)
+{
+    bool is_graph = argc > 1 && strcmp(argv[1], "graph") == 0;
+
+    mtest_init(&argc, &argv, 2);
+    gtest_init();
+    test = etest_begin(0, 0);
+    memory = etest_alloc(N);
+    GTEST_CU(cuMemsetD32(memory, mtest_rank == 0 ? 7 : 0, N));
+    if (is_graph)
+        capture(mtest_rank == 0 ? send : receive);
+    run(mtest_rank == 0 ? send : receive);
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+    for (int i = 0; i < ROUNDS; i++) {
+        GTEST_CU(cuMemsetD32(memory, mtest_rank == 0 ? 8 + i : 0, N));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        if (mtest_rank == 0)
+            destroy_and_send(is_graph);
+        else
+            wait_for_message(is_graph);
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        etest_expect(memory, N, 8 + (unsigned)i, "a message");
+    }
+    if (exec)
+        GTEST_CU(cuGraphExecDestroy(exec));
+    GTEST_CU(cuMemFree(memory));
+    etest_end(&test);
+    return mtest_end();
+}
