@@ -3,9 +3,10 @@
  * In a process with one rank, frees and operations of streams let each other go on (src/gpu/rank/free_gate.h): many threads that free
  * beside one that adds operations; a thread that frees, or unregisters memory, beside launches of a graph with an operation; the
  * rank's own frees beside a thread that adds operations without end; a free on a GPU whose stream is behind an operation of
- * another GPU; frees on two GPUs; a free that waits for a host function, which waits for operations of another GPU; MPI_Free_mem
- * behind such a function; a call that CUDA refuses; frees in a context that is not current; and a context that the program
- * destroys while a stream of its GPU waits, or while memory of the library there is given back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
+ * another GPU; frees on two GPUs, also beside waits for events of the other; a free that waits for a host function, which waits
+ * for operations of another GPU; MPI_Free_mem behind such a function; a call that CUDA refuses; frees in a context that is not
+ * current; and a context that the program destroys while a stream of its GPU waits, or while memory of the library there is given
+ * back. The program finds CUDA's functions by dlsym, as a runtime does, or is linked with them (free_gate_linked.c).
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -24,6 +25,7 @@
 #define ADDS 400
 #define THREADS 16
 #define IN_FLIGHT 32
+#define YIELDS 100
 #define CONTEXTS 300
 #define PAGE 4096
 
@@ -297,6 +299,37 @@ static void free_on_other_gpu(void)
     CU(CALL(cuStreamSynchronize)(cuda));
 }
 
+/* ---- A stream that waits for operations of another GPU ---- */
+
+/* A thread frees on that stream's GPU. */
+static void join_beside(void)
+{
+    void (*function)(void) = free_once;
+    CUcontext first = context;
+    CUstream behind;
+    CUevent event;
+    pthread_t thread;
+
+    CU(CALL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    CU(CALL(cuDevicePrimaryCtxRetain)(&context, 1));
+    CU(CALL(cuCtxSetCurrent)(context));
+    CU(CALL(cuStreamCreate)(&behind, CU_STREAM_NON_BLOCKING));
+    MTEST_CHECK(pthread_create(&thread, NULL, repeat, &function) == 0, "a thread");
+    CU(CALL(cuCtxSetCurrent)(first));
+    while (!is_done) {
+        add();
+        CU(CALL(cuEventRecord)(event, cuda));
+        for (int i = 0; i < YIELDS; i++) /* a free may begin */
+            sched_yield();
+        CU(CALL(cuStreamWaitEvent)(behind, event, 0));
+        CU(CALL(cuStreamSynchronize)(cuda));
+    }
+    pthread_join(thread, NULL);
+    CU(CALL(cuEventDestroy)(event));
+    CU(CALL(cuStreamDestroy)(behind));
+    context = first;
+}
+
 /* ---- A host function that waits for operations of another GPU ---- */
 
 static int n_frees_before;
@@ -486,6 +519,8 @@ int main(int argc, char **argv)
         free_behind_other_gpu();
     else if (strcmp(what, "turns") == 0 && n_devices > 1)
         free_on_other_gpu();
+    else if (strcmp(what, "joined") == 0 && n_devices > 1)
+        join_beside();
     else if (strcmp(what, "function_back") == 0)
         add_behind_function();
     else if (strncmp(what, "function", 8) == 0 && n_devices > 1 && n_calls_of)

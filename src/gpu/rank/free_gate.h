@@ -8,9 +8,9 @@
  * close contexts instead (drain.h), and defer frees (deferred_frees.h).
  *
  * The rule, for the gate of each GPU:
- * 1. An adder makes a stream wait for the PE: an operation of MPI, or a launch of a graph that may have some. It enters the
- *    gate of the stream's GPU before, and leaves it when the work is in the stream. It never switches, nor waits for another
- *    adder, in between.
+ * 1. An adder makes a stream wait for the PE: an operation of MPI, a launch of a graph that may have some, or a wait for an event,
+ *    which may be behind a stream of another GPU that waits. It enters the gate of the stream's GPU before, and leaves it when
+ *    the work is in the stream. It never switches, nor waits for another adder, in between.
  * 2. A closer calls the driver. It closes the gate, which no adder enters then, and keeps it closed for the call only if its GPU
  *    is quiet: no adder is inside, no stream of the GPU waits for the PE, all launches there are over, and none of the GPU's
  *    work is behind a stream of another GPU that waits. So the driver's call ends without the PE. It never switches in between.

@@ -10,6 +10,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/rank/free_gate.h"
 #include "gpu/rank/stream_api.h"
+#include "gpu/rank/streams.h"
 #include "gpu/rank/waits.h"
 
 /* The latest launch in a stream. A later stream may have the same handle, and those of threads have. */
@@ -32,6 +33,7 @@ _Atomic bool gpu_graphs_wait;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these */
 static struct launch *list;
+static _Atomic bool is_any; /* the list has had an entry; read without the lock */
 
 /* Lock held in these. */
 
@@ -67,6 +69,7 @@ static struct launch *create(CUcontext context, int device)
     made->event = event;
     made->next = list;
     list = made;
+    atomic_store(&is_any, true);
     return made;
 }
 
@@ -199,11 +202,18 @@ void gpu_graph_launch_begin(struct gpu_graph_launch *launch, CUstream stream, co
         gpu_gate_pause(caller);
 }
 
+void gpu_graph_wait_begin(struct gpu_graph_launch *launch, CUstream stream, const void *caller)
+{
+    if (BASE_UNLIKELY(gpu_streams_n_ranks == 1 && (atomic_load(&gpu_streams_n_waiting) > 0 ||
+                                                   gpu_graph_launches_are_pending(GPU_DEVICES_ALL))))
+        gpu_graph_launch_begin(launch, stream, caller);
+}
+
 bool gpu_graph_launches_are_pending(int device)
 {
     struct launch *launch;
 
-    if (BASE_LIKELY(!atomic_load_explicit(&gpu_graphs_wait, memory_order_relaxed)))
+    if (BASE_LIKELY(!atomic_load_explicit(&is_any, memory_order_relaxed)))
         return false;
     pthread_mutex_lock(&lock);
     launch = list;

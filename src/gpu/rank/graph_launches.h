@@ -3,7 +3,9 @@
  * graph_launches.h: whether launches of CUDA graphs are pending that may wait for a PE. gpu_streams_n_waiting does not count
  * them: only the driver knows when a launch reaches its operations of MPI.
  *
- * An event after the latest launch in each stream tells. Programs that capture no operation of MPI pay one load per launch.
+ * Nor does it count streams that wait for an event behind another GPU's operation.
+ *
+ * An event after the latest launch or wait in each stream tells. Programs that capture no operation of MPI pay one load per launch.
  * Others pay a look into a table, and an event if the graph may have operations of MPI. A program must not copy the nodes of
  * such operations into other graphs by their parameters.
  */
@@ -34,6 +36,10 @@ struct gpu_graph_launch {
 /* Before a launch. In a process with one rank, lets the PE make progress until the driver has room for it, and enters the gate
  * of the stream's device (free_gate.h). May switch. */
 void gpu_graph_launch_begin(struct gpu_graph_launch *launch, CUstream stream, const void *caller);
+
+/* The same before a stream waits for an event, which may be behind a stream of another GPU that waits for the PE. Does nothing if
+ * none waits, and in processes with several ranks. May switch. */
+void gpu_graph_wait_begin(struct gpu_graph_launch *launch, CUstream stream, const void *caller);
 
 /* Notes the launch, if it is one, and leaves the gate. Only if there is a context. Never switches. */
 void gpu_graph_launch_end(const struct gpu_graph_launch *launch, CUstream stream, bool is_launched);

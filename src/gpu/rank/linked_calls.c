@@ -84,6 +84,37 @@ static CUresult CUDAAPI launch_graph_ptsz(CUgraphExec exec, CUstream stream)
     return note_launch(real_launch_ptsz, exec, stream, stream ? stream : CU_STREAM_PER_THREAD);
 }
 
+/* ---- Waits for events ---- */
+
+typedef CUresult(CUDAAPI *wait_fn)(CUstream, CUevent, unsigned);
+
+static wait_fn real_wait, real_wait_ptsz;
+
+/* stream: the one that the program means, in `given`. */
+static CUresult wait_by_gate(wait_fn wait, CUstream given, CUstream stream, CUevent event, unsigned flags)
+{
+    struct gpu_graph_launch noted = {.context = NULL};
+    CUresult result;
+
+    gpu_graph_wait_begin(&noted, stream, NULL);
+    result = wait(given, event, flags);
+    if (noted.context)
+        gpu_graph_launch_end(&noted, stream, result == CUDA_SUCCESS);
+    return result;
+}
+
+static CUresult CUDAAPI wait_event(CUstream stream, CUevent event, unsigned flags)
+{
+    return wait_by_gate(real_wait, stream, stream, event, flags);
+}
+
+static CUresult CUDAAPI wait_event_ptsz(CUstream stream, CUevent event, unsigned flags)
+{
+    return wait_by_gate(real_wait_ptsz, stream, stream ? stream : CU_STREAM_PER_THREAD, event, flags);
+}
+
+/* ---- Contexts and allocations ---- */
+
 /* A new context may have the handle of a destroyed one. X(name, the parameters, their names) */
 #define CREATES(X)                                                                                  \
     X(v2, (CUcontext * context_out, unsigned flags, CUdevice device), (context_out, flags, device)) \
@@ -167,6 +198,8 @@ static CUresult CUDAAPI allocate(CUdeviceptr *memory_out, size_t n_bytes)
     {"cuCtxCreate_" #name, (void (*)(void))create_context_##name},
 static const struct gpu_import imports[] = {FREES(IMPORT){"cuGraphLaunch", (void (*)(void))launch_graph},
                                             {"cuGraphLaunch_ptsz", (void (*)(void))launch_graph_ptsz},
+                                            {"cuStreamWaitEvent", (void (*)(void))wait_event},
+                                            {"cuStreamWaitEvent_ptsz", (void (*)(void))wait_event_ptsz},
                                             {"cuCtxDestroy_v2", (void (*)(void))destroy_context},
                                             {"cuDevicePrimaryCtxReset_v2", (void (*)(void))reset},
                                             {"cuMemAlloc_v2", (void (*)(void))allocate},
@@ -179,6 +212,8 @@ static void find_real(void *driver)
     *(void **)&real_create_##name = gpu_symbol(driver, "cuCtxCreate_" #name);
     FREES(FIND)
     CREATES(FIND_CREATE)
+    real_wait = (wait_fn)gpu_symbol(driver, "cuStreamWaitEvent");
+    real_wait_ptsz = (wait_fn)gpu_symbol(driver, "cuStreamWaitEvent_ptsz");
     *(void **)&real_destroy = gpu_symbol(driver, "cuCtxDestroy_v2");
     *(void **)&real_reset = gpu_symbol(driver, "cuDevicePrimaryCtxReset_v2");
     *(void **)&real_allocate = gpu_symbol(driver, "cuMemAlloc_v2");

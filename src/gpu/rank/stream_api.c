@@ -132,6 +132,8 @@ static inline bool launches_graph(const char *name)
         is_noted = launches_graph(#name) && gpu_graph_exec_may_wait(LAUNCHED arguments);  \
         if (is_noted)                                                                     \
             gpu_graph_launch_begin(&launch, LAUNCH_STREAM(twin), GPU_CALLER);             \
+        if (waits_for_event(#name))                                                       \
+            gpu_graph_wait_begin(&launch, LAUNCH_STREAM(twin), GPU_CALLER);               \
         gpu_submit_begin(GPU_CALLER);                                                     \
         result = real.r_##name arguments;                                                 \
         if (launch.context)                                                               \
