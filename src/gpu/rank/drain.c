@@ -99,10 +99,10 @@ static void wait_while_closed(CUcontext context)
     } while (!announce_while_open(context));
 }
 
-void gpu_drain_wait(const void *caller)
+void gpu_drain_wait(CUstream stream, const void *caller)
 {
     if (caller && gpu_wait_may_suspend(caller))
-        wait_while_closed(gpu_context_current());
+        wait_while_closed(gpu_stream_context(stream));
 }
 
 /* A bound ULT waits in MPI as others do (ult/sharing.h). */
@@ -126,7 +126,7 @@ void gpu_drain_wait_in_mpi(CUcontext context)
 static _Atomic int n_threads;
 static __thread bool is_submitting __attribute__((tls_model("initial-exec")));
 
-void gpu_drain_begin_elsewhere(const void *caller)
+void gpu_drain_begin_elsewhere(CUstream stream, const void *caller)
 {
     const struct ult *self = ult_self();
     CUcontext context;
@@ -135,7 +135,7 @@ void gpu_drain_begin_elsewhere(const void *caller)
         return;
     if (self && ult_has_pe(self)) {
         (void)gpu_pe_self();
-        gpu_submit_begin(caller);
+        gpu_submit_begin_to(stream, caller);
         return;
     }
     for (;;) {
@@ -143,7 +143,7 @@ void gpu_drain_begin_elsewhere(const void *caller)
         atomic_fetch_add(&n_threads, 1);
         if (BASE_LIKELY(atomic_load(&gpu_drain_n_closed) == 0))
             return;
-        context = gpu_context_current();
+        context = gpu_stream_context(stream);
         pthread_mutex_lock(&lock);
         if (!is_closed(context)) {
             pthread_mutex_unlock(&lock);

@@ -58,6 +58,9 @@ void gpu_drain_end(struct gpu_drain *drain);
  * suspended there. Until gpu_submit_end the rank must not switch. May switch. */
 static inline void gpu_submit_begin(const void *caller);
 
+/* The same where the stream may be of another context than the current one. */
+static inline void gpu_submit_begin_to(CUstream stream, const void *caller);
+
 /* The same for this context in a call of MPI. May switch. */
 static inline void gpu_submit_begin_in_mpi(CUcontext context);
 
@@ -66,12 +69,12 @@ static inline void gpu_submit_end(void);
 
 /* ---- Private ---- */
 
-void gpu_drain_wait(const void *caller) BASE_COLD;
+void gpu_drain_wait(CUstream stream, const void *caller) BASE_COLD;
 void gpu_drain_wait_in_mpi(CUcontext context) BASE_COLD;
 
 /* The same on a PE without a state, which gets one; on another thread of a rank, or a rank's own one outside MPI on a PE that
  * several threads use: it is blocked while the context is closed. Nothing on other threads. */
-void gpu_drain_begin_elsewhere(const void *caller) BASE_COLD;
+void gpu_drain_begin_elsewhere(CUstream stream, const void *caller) BASE_COLD;
 void gpu_drain_end_elsewhere(void) BASE_COLD;
 
 /* Announces that this PE submits work. Either a thread that closes a context sees the announcement, or this
@@ -83,14 +86,19 @@ static inline bool gpu_drain_announce(struct gpu_pe *pe)
     return atomic_load_explicit(&gpu_drain_n_closed, memory_order_relaxed) == 0;
 }
 
-static inline void gpu_submit_begin(const void *caller)
+static inline void gpu_submit_begin_to(CUstream stream, const void *caller)
 {
     struct gpu_pe *pe = gpu_pe_here();
 
     if (BASE_UNLIKELY(!pe))
-        gpu_drain_begin_elsewhere(caller);
+        gpu_drain_begin_elsewhere(stream, caller);
     else if (BASE_UNLIKELY(!gpu_drain_announce(pe)))
-        gpu_drain_wait(caller);
+        gpu_drain_wait(stream, caller);
+}
+
+static inline void gpu_submit_begin(const void *caller)
+{
+    gpu_submit_begin_to(NULL, caller);
 }
 
 static inline void gpu_submit_begin_in_mpi(CUcontext context)

@@ -134,7 +134,7 @@ static inline bool launches_graph(const char *name)
             gpu_graph_launch_begin(&launch, LAUNCH_STREAM(twin), GPU_CALLER);             \
         if (waits_for_event(#name))                                                       \
             gpu_graph_wait_begin(&launch, LAUNCH_STREAM(twin), GPU_CALLER);               \
-        gpu_submit_begin(GPU_CALLER);                                                     \
+        gpu_submit_begin_to(LAUNCH_STREAM(twin), GPU_CALLER);                             \
         result = real.r_##name arguments;                                                 \
         if (launch.context)                                                               \
             gpu_graph_launch_end(&launch, LAUNCH_STREAM(twin), result == CUDA_SUCCESS);   \
