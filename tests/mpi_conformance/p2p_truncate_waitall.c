@@ -3,7 +3,7 @@
  * and its error. */
 #include "mtest.h"
 
-enum { N = 6, BAD = 3 };
+enum { N = 150, BAD = 70 }; /* more than one set of MPI_Waitall, and not in the first */
 
 static int in[N][4];
 

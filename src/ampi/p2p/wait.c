@@ -56,6 +56,12 @@ struct failure {
     char *text;             /* why, malloc'ed; NULL: not known */
 };
 
+static BASE_COLD void drop_failure(const struct failure *failure)
+{
+    free(failure->text);
+    drop_comm(failure->comm);
+}
+
 /* Why an operation failed, malloc'ed; NULL: not known. Once for each, in order. */
 static BASE_COLD char *describe(const struct ampi_comm *comm, const MPI_Status *status)
 {
@@ -183,44 +189,54 @@ static BASE_COLD void set_no_error(MPI_Status statuses[], int n)
 }
 
 /* Retires all live requests, which are complete, and fills the statuses. Sets their MPI_ERROR only if one
- * failed. */
-static int retire_all(struct request_set *set, MPI_Request handles[], MPI_Status statuses[])
+ * failed. The set has the requests from this index of the arrays on. */
+static inline void retire_all(struct request_set *set, int first, MPI_Request handles[],
+                              MPI_Status statuses[], struct failure *failure)
 {
-    struct failure failure = {.error = MPI_SUCCESS};
-
     for (int i = 0; i < set->n_requests; i++) {
         struct ampi_request *request = set->requests[i];
-        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i];
+        MPI_Status *status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[first + i];
         int error = MPI_SUCCESS;
         if (is_complete(request)) {
-            bool had_failed = failure.error != MPI_SUCCESS;
-            error = retire_one_of(&handles[i], request, status, &failure);
+            bool had_failed = failure->error != MPI_SUCCESS;
+            error = retire_one_of(&handles[first + i], request, status, failure);
             if (BASE_UNLIKELY(error && !had_failed))
-                set_no_error(statuses, i);
+                set_no_error(statuses, first + i);
         } else {
             set_status_empty(status);
         }
-        if (BASE_UNLIKELY(failure.error && status != MPI_STATUS_IGNORE))
+        if (BASE_UNLIKELY(failure->error && status != MPI_STATUS_IGNORE))
             status->MPI_ERROR = error;
     }
-    return BASE_LIKELY(!failure.error) ? MPI_SUCCESS : raise_in_status(&failure);
 }
 
+/* One set after another: a request is retired soon after it has completed, while the caches have it, and the first poll
+ * comes before all of a long array has been read, while other processes send. */
 AMPI_EXPORT(Waitall);
 ULT_JUMPS_BACK BASE_FLATTEN int PMPI_Waitall(int count, MPI_Request array_of_requests[],
                                              MPI_Status *array_of_statuses)
 {
+    struct failure failure = {.error = MPI_SUCCESS};
     struct request_set set;
-    int error;
+    int first = 0, error = MPI_SUCCESS;
 
     ampi_enter("MPI_Waitall");
-    if ((error = set_open(&set, count, array_of_requests)))
+    do {
+        int n = count - first < REQUESTS_ON_STACK ? count - first : REQUESTS_ON_STACK;
+        if ((error = set_open(&set, n, array_of_requests + first)))
+            break;
+        if (set.n_active > 0 && !ampi_request_await_n(set.requests, n, set.n_active)) {
+            error = ampi_request_raise_awaited();
+            break;
+        }
+        retire_all(&set, first, array_of_requests, array_of_statuses, &failure);
+        first += n;
+    } while (BASE_UNLIKELY(first < count));
+    if (BASE_LIKELY(!failure.error))
         return error;
-    if (set.n_active > 0 && !ampi_request_await_n(set.requests, count, set.n_active))
-        error = ampi_request_raise_awaited();
-    else
-        error = retire_all(&set, array_of_requests, array_of_statuses);
-    set_close(&set);
+    if (!error)
+        return raise_in_status(&failure);
+    drop_failure(&failure);
     return error;
 }
 
@@ -228,6 +244,7 @@ AMPI_EXPORT(Testall);
 ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int *flag,
                                 MPI_Status *array_of_statuses)
 {
+    struct failure failure = {.error = MPI_SUCCESS};
     struct request_set set;
     int error;
 
@@ -237,8 +254,10 @@ ULT_JUMPS_BACK int PMPI_Testall(int count, MPI_Request array_of_requests[], int 
     if ((error = set_open(&set, count, array_of_requests)))
         return error;
     *flag = poll_all(&set);
-    if (*flag)
-        error = retire_all(&set, array_of_requests, array_of_statuses);
+    if (*flag) {
+        retire_all(&set, 0, array_of_requests, array_of_statuses, &failure);
+        error = failure.error ? raise_in_status(&failure) : MPI_SUCCESS;
+    }
     set_close(&set);
     if (!*flag)
         ult_yield();
