@@ -23,7 +23,8 @@
  *      3. head_seen and bulk_seen are copies of the receiver's positions that it publishes from time to time.
  *         Data begins at the next position of the bulk, or at its start if the rest is too small: both sides
  *         compute this from the sizes, which are in the cells.
- *      4. Before the receiver handles a message it gets ready to write an answer: see src/ult/inbox.h.
+ *      4. Before the receiver handles a message it gets ready to write an answer of the same size, and the sender of a
+ *         stream gets ready for later messages: see src/ult/inbox.h.
  *
  * Sleeping: the receiver sets is_asleep, checks its rings once more, and sleeps on UCX's descriptor. A
  * sender writes, then reads is_asleep, and if it is set wakes the receiver with a UCX message. Each side
@@ -49,6 +50,8 @@
 #define CELL_BYTES 320 /* room for the client's small messages: 256 bytes and a header */
 #define RING_CELLS 128u
 #define PUBLISH_EVERY (RING_CELLS / 4)
+#define OWN_AHEAD \
+    4u /* cells of a stream: 10,000 messages take 136 ns each without, 69 with 1, 46 with 4 (far cores) */
 #define FULL_LOOKS 400 /* of a sender at a full ring, before UCX carries the messages: some microseconds */
 
 /* Size of a bulk, a power of two. Its memory is allocated as it is used: in a node with many PEs, all of which may send to
@@ -354,6 +357,12 @@ static inline bool is_bulk(size_t header_bytes, size_t n_bytes)
     return base_round_up(header_bytes, 8) + n_bytes > sizeof((struct cell *)NULL)->body;
 }
 
+/* The used bytes of a cell with all data of its message. */
+static inline size_t cell_bytes(const struct cell *cell)
+{
+    return offsetof(struct cell, body) + base_round_up(cell->header_bytes, 8) + cell->n_bytes;
+}
+
 /* Takes the place of the next data and moves the position behind it; returns the start. */
 static inline uint32_t take_bulk(uint32_t *position, size_t n_bytes, uint32_t bulk_bytes)
 {
@@ -439,6 +448,8 @@ bool ucxm_ring_send(struct ucxm_peer *peer, const void *header, size_t header_by
     cell->header_bytes = (uint16_t)header_bytes;
     cell->n_bytes = (uint16_t)n_bytes;
     atomic_store_explicit(&cell->turn, ++ring->tail, memory_order_release);
+    if (ring->tail != ring->tail_owned + 1) /* not an answer */
+        base_own_line(&ring->memory->cells[(ring->tail + OWN_AHEAD - 1) % RING_CELLS]);
     peer->n_sent++;
     if (ring->must_fence)
         atomic_thread_fence(memory_order_seq_cst);
@@ -459,14 +470,18 @@ static inline bool has_mail(const struct ucxm_ring_in *ring)
     return atomic_load_explicit(&cell->turn, memory_order_acquire) == ring->head + 1;
 }
 
-static inline void expect_answer(const struct ucxm_port *port, const struct ucxm_ring_in *from)
+static inline void expect_answer(const struct ucxm_port *port, const struct ucxm_ring_in *from,
+                                 const struct cell *message)
 {
     const struct ucxm_peer *peers = port->peers[from->proc_id];
     struct ucxm_ring_out *ring = peers ? peers[from->pe_id].ring : NULL;
 
     if (ring && ring->tail != ring->tail_owned) {
+        bool is_in_cell = !is_bulk(message->header_bytes, message->n_bytes);
+        size_t n_bytes = is_in_cell ? cell_bytes(message) : BASE_CACHE_LINE;
         ring->tail_owned = ring->tail;
-        base_own_line(&ring->memory->cells[ring->tail % RING_CELLS]);
+        for (size_t at = 0; at < n_bytes; at += BASE_CACHE_LINE)
+            base_own_line((char *)&ring->memory->cells[ring->tail % RING_CELLS] + at);
     }
 }
 
@@ -484,7 +499,7 @@ static BASE_NOINLINE int drain(struct ucxm_port *port, struct ucxm_ring_in *ring
             data.bytes = ring->memory->bulk +
                          take_bulk(&ring->bulk_head, data.n_bytes, rings.bulk_bytes) % rings.bulk_bytes;
         ring->n_handled++;
-        expect_answer(port, ring);
+        expect_answer(port, ring, cell);
         ucxm.client.handle(port->pe_id, cell->body, cell->header_bytes, &data);
         n_handled++;
         publish_bulk(ring);
