@@ -16,7 +16,8 @@
  *   4. A cell that the receiver polls is also in the receiver's cache: the sender needs one transfer to own
  *      the line, and a second one carries the message. An item is often answered by one in the opposite
  *      direction. So before the receiver handles an item it owns the cell of the answer, if it has sent an
- *      item since it last did so.
+ *      item since it last did so. The sender of a stream owns a later cell with each item, so that several lines are
+ *      under way.
  *   5. Fields that one side writes all the time share no cache line with fields that the other side reads
  *      or writes.
  */
