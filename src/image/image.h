@@ -263,6 +263,9 @@ struct image_join {
     const void *from; /* the address of the call */
 };
 
+/* Runs handlers of signals that have come for the calling rank while it waited (image_rebind_client.call_soon). */
+void image_signals_called(void);
+
 /* Functions that the layer above provides to the replacements; all but current are called on the rank's
  * ULT. NULL: libc's function is called. */
 struct image_rebind_client {
@@ -270,6 +273,11 @@ struct image_rebind_client {
     /* The kernel's id of the OS thread with the image's main thread; 0: none. place: where the last call for this image has found
      * it; initially 0. Any thread, also in handlers of signals. */
     pid_t (*main_tid)(const struct image *image, atomic_int *place);
+    /* Has the image's rank call image_signals_called, while it waits. place, threads: as above. NULL: a rank's handlers run at once,
+     * whichever rank runs. */
+    void (*call_soon)(const struct image *image, atomic_int *place);
+    /* True if the running rank waits for others, but none of them was ready. On its stack, also in handlers of signals. */
+    bool (*is_waiting)(void);
     void (*exit)(int code) BASE_NORETURN;       /* the rank called exit(); its handlers have run */
     void (*quick_exit)(int code) BASE_NORETURN; /* the rank called _exit(), _Exit() or quick_exit() */
     /* The process ends without exit handlers: _exit outside of ranks. Any thread, also in handlers of signals and in children. */

@@ -229,22 +229,11 @@ static bool has_begun(void)
     return false;
 }
 
-static pid_t main_tid(const struct image *image, atomic_int *place)
-{
-    int i = atomic_load_explicit(place, memory_order_relaxed);
-
-    if (i >= ampi_job.n_present || ampi_job.ranks[i].image != image)
-        for (i = 0; i < ampi_job.n_present && ampi_job.ranks[i].image != image;)
-            i++;
-    if (i >= ampi_job.n_present)
-        return 0;
-    atomic_store_explicit(place, i, memory_order_relaxed);
-    return ult_tid(&ampi_job.ranks[i].ult);
-}
-
 const struct image_rebind_client image_rebind_client = {
     .current = current_image,
-    .main_tid = main_tid,
+    .main_tid = ampi_rank_main_tid,
+    .call_soon = ampi_rank_call_soon,
+    .is_waiting = ampi_rank_is_waiting,
     .exit = exit_rank,
     .quick_exit = exit_rank,
     .process_ends = ampi_job_leave_at_once,

@@ -213,6 +213,11 @@ void ampi_quit_install(void);
 /* From now on, writes the ranks' activities for mpirun --progress. (progress.c) */
 void ampi_progress_publish(void);
 
+/* See image_rebind_client's main_tid, call_soon and is_waiting. (rank_signals.c) */
+pid_t ampi_rank_main_tid(const struct image *image, atomic_int *place);
+void ampi_rank_call_soon(const struct image *image, atomic_int *place);
+bool ampi_rank_is_waiting(void);
+
 /* Prints that a user's operation waits for other ranks in the midst of its rank's own wait, and ends the job. */
 void ampi_report_errand(const struct ult *u) BASE_NORETURN;
 

@@ -105,7 +105,11 @@ struct ampi_rank {
     int initial_errors; /* the error handler at MPI_Init: ampi_errhandler_find; 0: the default */
     int exit_code;      /* once ENDED, or the code to end with: job.c */
     char **argv;        /* arguments of its main; NULL: it runs on the prototype */
-} BASE_CACHE_ALIGNED;   /* neighbours may run on different PEs */
+    /* For its handlers of signals: job/rank_signals.c */
+    struct ult_wakeup signal_wakeup; /* brings the errand to its PE */
+    struct ult_errand signal_errand; /* runs them */
+    atomic_bool is_signalled;        /* one of the two is under way */
+} BASE_CACHE_ALIGNED;                /* neighbours may run on different PEs */
 
 /* Sessions and the world model (MPI_Init, MPI_Finalize) are independent: a rank is INITIALIZED while it has
  * either. These functions update `state`; the last one is for MPI_Initialized and MPI_Finalized, which

@@ -110,6 +110,7 @@ struct image_libc {
     atomic_bool has_buffers;  /* a stream of the C library may use its memory or code (rebind_streams.c) */
     atomic_bool has_handlers; /* the rank has, or once had, handlers of other signals than faults */
     unsigned n_interrupted;   /* handlers of signals, also of other ranks, that run on its stack */
+    bool is_pausing;          /* in image_pause_ns: handlers of its signals wait until it is over */
     const char *first_frame;  /* the frame that calls the first of them */
     sigset_t mask_before;     /* of the OS thread, before it */
     atomic_uint n_handled;    /* calls of these ... */

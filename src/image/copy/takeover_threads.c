@@ -126,21 +126,6 @@ EXPORT int pthread_join(pthread_t thread, void **value_out)
 
 /* ---- Threads of the C library ---- */
 
-/* Called when the C library may start threads that run the program's code from now on, at any time: the rank
- * gets one more thread, which never ends. */
-static void expect_threads(const struct sigevent *event, const void *caller)
-{
-    struct image *image;
-
-    if (!event || event->sigev_notify != SIGEV_THREAD || image_thread_serves_all(caller))
-        return;
-    image = image_thread_heir(caller);
-    if (image_rebind_client.thread_begins)
-        image_rebind_client.thread_begins();
-    if (image)
-        image_thread_count(image, 1);
-}
-
 static void *real_function(const char *name)
 {
     void *real = dlsym(RTLD_NEXT, name);
@@ -155,7 +140,7 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
     int (*real)(clockid_t, struct sigevent *, timer_t *);
 
     *(void **)&real = real_function("timer_create");
-    expect_threads(event, __builtin_return_address(0));
+    image_threads_expect(event, __builtin_return_address(0));
     return real(clock, event, timer);
 }
 
@@ -164,6 +149,6 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
     int (*real)(mqd_t, const struct sigevent *);
 
     *(void **)&real = real_function("mq_notify");
-    expect_threads(event, __builtin_return_address(0));
+    image_threads_expect(event, __builtin_return_address(0));
     return real(queue, event);
 }

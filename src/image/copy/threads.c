@@ -281,3 +281,16 @@ void image_thread_fini(struct image_thread *thread)
     free(thread->at_exit.items);
     thread->at_exit = (struct image_handlers){0};
 }
+
+void image_threads_expect(const struct sigevent *event, const void *caller)
+{
+    struct image *image;
+
+    if (!event || event->sigev_notify != SIGEV_THREAD || image_thread_serves_all(caller))
+        return;
+    image = image_thread_heir(caller);
+    if (image_rebind_client.thread_begins)
+        image_rebind_client.thread_begins();
+    if (image)
+        image_thread_count(image, 1);
+}

@@ -51,4 +51,8 @@ struct image_thread *image_thread_of(const void *code);
 /* Frees memory held by the thread's state. */
 void image_thread_fini(struct image_thread *thread);
 
+/* Called when the C library may start threads that run the code of `caller` from now on, at any time (event: SIGEV_THREAD): the rank
+ * gets one more thread, which never ends. */
+void image_threads_expect(const struct sigevent *event, const void *caller);
+
 #endif

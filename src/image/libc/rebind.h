@@ -80,12 +80,23 @@ struct image_wait {
     bool is_reported;
 };
 
+/* True if the caller is a rank's main thread. In a handler of a signal the pauses of image_wait_pause block the OS thread. */
+bool image_can_poll(void);
+
 /* True if the caller may wait this way. Otherwise it is a thread or a forked process, which blocks, or a handler of a signal: that
  * may have interrupted a switch, or code that holds a lock which other ranks of the OS thread need. */
 bool image_can_wait(void);
 
 /* True if a handler of a signal runs on the stack of this rank, the calling one. (rebind_signal.c) */
 bool image_is_in_handler(struct image_libc *libc);
+
+/* Lets other ranks run for this time, or for their turns; then runs handlers of signals that have come for the rank, which may jump.
+ * image_can_wait is true. Switch. */
+void image_pause_ns(uint64_t duration_ns);
+void image_pause_yield(void);
+
+/* Runs handlers of signals that have come for the calling rank while it could not run them. (rebind_signal.c) */
+void image_signals_run_pending(void);
 
 /* Lets other ranks run for a while. Switches. */
 void image_wait_pause(struct image_wait *wait);

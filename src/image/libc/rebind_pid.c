@@ -117,8 +117,7 @@ bool image_pid_is_own(pid_t number)
 
 static pid_t image_libc_getpid(void)
 {
-    const void *caller = __builtin_return_address(0); /* a handler may interrupt another rank */
-    struct image_libc *libc = image_is_forked_child() ? NULL : image_signals_rank_of(caller);
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
 
     return libc ? image_pid_of(libc) : getpid();
 }
@@ -134,37 +133,48 @@ static pid_t image_libc_getppid(void)
 }
 IMAGE_REBINDS(image_libc_getppid, "getppid"); /* a child's parent is the rank */
 
-/* A signal to itself is for this rank, unless it waits for another thread of the rank. Else it is for the process itself, as from
- * a program: the kernel tries its first thread first, and would try this rank's sleeping one. caller: a handler may interrupt
- * another rank. */
-static struct image_libc *sends_itself(const void *caller, pid_t number, int signal_number)
+/* A signal to itself is for this rank, unless it is for another thread of the rank. Else it is for the process itself, as from a
+ * program: the kernel tries its first thread first, and would try this rank's sleeping one. Returns false if the signal is for the
+ * process. */
+static bool send_to_itself(pid_t number, int signal_number, const union sigval *value, int *result_out)
 {
-    struct image_libc *libc = image_is_forked_child() ? NULL : image_signals_rank_of(caller);
+    struct image_libc *libc = image_is_forked_child() ? NULL : image_libc_current();
+    siginfo_t info = {.si_signo = signal_number, .si_code = value ? SI_QUEUE : SI_USER};
     sigset_t blocked;
 
-    if (libc && number > 0 && signal_number > 0 && number == atomic_load(&libc->number) &&
-        (image_mask_get(&blocked), sigismember(&blocked, signal_number) == 0))
-        return libc;
-    return NULL;
+    if (!libc || number <= 0 || signal_number <= 0 || signal_number >= NSIG ||
+        number != atomic_load(&libc->number))
+        return false;
+    image_mask_get(&blocked);
+    if (sigismember(&blocked, signal_number) == 0) {
+        *result_out = image_signals_send(libc, gettid(), signal_number, value);
+        return true;
+    }
+    info.si_pid = number;
+    info.si_uid = getuid();
+    if (value)
+        info.si_value = *value;
+    *result_out = 0;
+    return libc->signals && image_mask_keeps(libc->signals, signal_number, &info);
 }
 
 static int image_libc_kill(pid_t number, int signal_number)
 {
-    struct image_libc *libc = sends_itself(__builtin_return_address(0), number, signal_number);
+    int result;
 
-    if (libc)
-        return image_signals_send(libc, gettid(), signal_number, NULL);
-    return kill(process_of(number), signal_number);
+    return send_to_itself(number, signal_number, NULL, &result) ? result
+                                                                : kill(process_of(number), signal_number);
 }
 /* The process's first thread gets the signal, not the rank's sleeping one. */
 IMAGE_REBINDS(image_libc_kill, "kill");
 
 static int image_libc_sigqueue(pid_t number, int signal_number, const union sigval value)
 {
-    struct image_libc *libc = sends_itself(__builtin_return_address(0), number, signal_number);
+    int result;
 
-    return libc ? image_signals_send(libc, gettid(), signal_number, &value)
-                : sigqueue(process_of(number), signal_number, value);
+    return send_to_itself(number, signal_number, &value, &result)
+               ? result
+               : sigqueue(process_of(number), signal_number, value);
 }
 IMAGE_REBINDS(image_libc_sigqueue, "sigqueue");
 

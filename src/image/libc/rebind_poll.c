@@ -59,7 +59,7 @@ static int pause_until(struct image_wait *wait, const struct limit *limit, const
 /* True if the call has to wait by itself, because the caller is no rank, or need not wait at all, or fails. */
 static bool is_left_to_libc(const struct timespec *timeout, const sigset_t *mask)
 {
-    return !image_can_wait() ||
+    return !image_can_poll() ||
            (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= NS_PER_S ||
                         (timeout->tv_sec == 0 && timeout->tv_nsec == 0 && !mask)));
 }
@@ -90,7 +90,7 @@ static int image_libc_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 {
     struct timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * (long)NS_PER_MS};
 
-    if (timeout_ms == 0 || !image_can_wait())
+    if (timeout_ms == 0 || !image_can_poll())
         return poll(fds, nfds, timeout_ms);
     if (nfds == 0 && timeout_ms > 0)
         return image_libc_nanosleep(&timeout, NULL);
@@ -137,7 +137,7 @@ static int image_libc_epoll_pwait(int epoll_fd, struct epoll_event *events, int 
 {
     struct limit limit = after_ms(timeout_ms);
 
-    if ((timeout_ms == 0 && !mask) || !image_can_wait())
+    if ((timeout_ms == 0 && !mask) || !image_can_poll())
         return epoll_pwait(epoll_fd, events, max_events, timeout_ms, mask);
     return wait_for_epoll(epoll_fd, events, max_events, &limit, mask);
 }

@@ -25,6 +25,11 @@ const struct sigaction *image_action_initial(int number)
     return &initial[number].action;
 }
 
+bool image_action_is_known(int number)
+{
+    return initial[number].is_known;
+}
+
 static void note_initial(int number, const struct sigaction *action)
 {
     if (!initial[number].is_known)

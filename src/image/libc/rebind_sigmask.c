@@ -37,31 +37,6 @@ static void to_set(uint64_t bits, sigset_t *set_out)
             sigaddset(set_out, number);
 }
 
-/* A signal of the set; 0: it is empty. */
-static int first_of(uint64_t bits)
-{
-    return bits ? __builtin_ctzll(bits) + 1 : 0;
-}
-
-/* Takes a pending signal of the set from the rank; 0: there is none. */
-static int take_pending(struct image_signals *rank, uint64_t set)
-{
-    for (;;) {
-        int number = first_of(atomic_load(&rank->pending) & set);
-        if (!number ||
-            (atomic_fetch_and(&rank->pending, ~image_signal_bit(number)) & image_signal_bit(number)))
-            return number;
-    }
-}
-
-static void run_pending(struct image_signals *rank)
-{
-    int number;
-
-    while ((number = take_pending(rank, ~atomic_load(&rank->blocked))))
-        image_signals_run(rank, number, &(siginfo_t){.si_signo = number, .si_code = SI_USER});
-}
-
 /* sigtimedwait, which would hide that a signal is to this thread only (SI_TKILL). A cancellation point if is_cancellable. */
 static int take_signal(const sigset_t *set, siginfo_t *info_out, const struct timespec *limit,
                        bool is_cancellable)
@@ -117,7 +92,7 @@ static uint64_t set_mask(struct image_signals *rank, int how, uint64_t bits)
     to_set(wanted | others, &set);
     pthread_sigmask(SIG_SETMASK, &set, NULL);
     if (rank)
-        run_pending(rank);
+        image_mask_run_pending(rank);
     return old;
 }
 
@@ -204,7 +179,7 @@ void image_mask_leave(const sigset_t *others)
 void image_mask_correct(sigset_t *saved)
 {
     for (uint64_t bits = left_behind; bits; bits &= bits - 1)
-        sigdelset(saved, first_of(bits));
+        sigdelset(saved, image_signal_first(bits));
 }
 
 /* The signals of a main thread; NULL: the caller is none, or has no record. */
@@ -245,15 +220,26 @@ static int image_libc_sigprocmask(int how, const sigset_t *set, sigset_t *old_ou
 }
 IMAGE_REBINDS(image_libc_sigprocmask, "sigprocmask"); /* the same */
 
+/* What the kernel has for this OS thread and the process may be for other ranks: it is delivered first. */
 static int image_libc_sigpending(sigset_t *set_out)
 {
+    static const struct timespec at_once;
     struct image_signals *rank = signals_of_main();
-    int result = sigpending(set_out);
+    uint64_t blocked = rank ? atomic_load(&rank->blocked) : 0;
+    siginfo_t info;
+    sigset_t set;
+    int number;
 
-    if (result == 0 && is_on_main())
-        to_set((to_bits(set_out) & ~blocked_by_others(rank)) | (rank ? atomic_load(&rank->pending) : 0),
-               set_out);
-    return result;
+    if (sigpending(set_out) != 0 || !is_on_main())
+        return sigpending(set_out);
+    to_set(to_bits(set_out) & blocked, &set);
+    while ((to_bits(set_out) & blocked) && (number = take_signal(&set, &info, &at_once, false)) > 0)
+        if (image_signals_pass_on(rank, number, &info))
+            image_mask_add_pending(rank, number, &info);
+    to_set((to_bits(set_out) & ~(blocked | blocked_by_others(rank))) |
+               (rank ? atomic_load(&rank->pending) & blocked : 0),
+           set_out);
+    return 0;
 }
 IMAGE_REBINDS(image_libc_sigpending, "sigpending"); /* some wait in the rank's record */
 
@@ -301,10 +287,38 @@ static bool does_block(const struct image_signals *rank, int number)
             atomic_load(&rank->libc->n_threads) == 0);
 }
 
-bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info)
+/* Whoever looks at pending signals after a change of what `blocks` asks takes the signal. */
+static bool keep_while(bool (*blocks)(const struct image_signals *rank, int number),
+                       struct image_signals *rank, int number, const siginfo_t *info)
 {
     uint64_t bit = image_signal_bit(number);
 
+    if (!blocks(rank, number))
+        return false;
+    image_mask_add_pending(rank, number, info);
+    if (blocks(rank, number) || !(atomic_fetch_and(&rank->pending, ~bit) & bit))
+        return true;
+    image_mask_forget(rank, number);
+    return false;
+}
+
+static bool does_main_block(const struct image_signals *rank, int number)
+{
+    return atomic_load(&rank->blocked) & image_signal_bit(number);
+}
+
+static bool does_block_without_waiter(const struct image_signals *rank, int number)
+{
+    return does_block(rank, number) && !has_waiter(rank, number);
+}
+
+bool image_mask_keeps_blocked(struct image_signals *rank, int number, const siginfo_t *info)
+{
+    return keep_while(does_main_block, rank, number, info);
+}
+
+bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *info)
+{
     for (;;) {
         if (atomic_load(&rank->has_ended))
             return false;
@@ -312,27 +326,16 @@ bool image_mask_keeps(struct image_signals *rank, int number, const siginfo_t *i
             return true;
         if (!does_block(rank, number))
             return false;
-        atomic_fetch_or(&rank->pending, bit);
-        if ((does_block(rank, number) && !has_waiter(rank, number)) ||
-            !(atomic_fetch_and(&rank->pending, ~bit) & bit))
+        if (keep_while(does_block_without_waiter, rank, number, info))
             return true;
     }
 }
 
 static int image_libc_raise(int number)
 {
-    bool is_counted = number > 0 && number < NSIG && image_fault_index(number) < 0;
-    const void *caller = __builtin_return_address(0);
-    /* A handler may interrupt another rank, even in malloc: no record is made for that one. The handler's own has one. */
-    struct image_libc *libc = is_counted && is_on_main() ? image_signals_rank_of(caller) : NULL;
-    struct image_signals *rank = libc ? image_signals_make(libc) : NULL;
+    struct image_libc *libc = number > 0 && number < NSIG && is_on_main() ? image_libc_current() : NULL;
 
-    if (!rank)
-        return raise(number);
-    if (!(atomic_load(&rank->blocked) & image_signal_bit(number)))
-        return image_signals_send(rank->libc, gettid(), number, NULL);
-    atomic_fetch_or(&rank->pending, image_signal_bit(number));
-    return 0;
+    return libc ? image_signals_send(libc, gettid(), number, NULL) : raise(number);
 }
 IMAGE_REBINDS(image_libc_raise, "raise", "gsignal"); /* another rank of the OS thread would get it */
 
@@ -420,7 +423,7 @@ static int suspend(const sigset_t *mask)
 
 static int image_libc_sigsuspend(const sigset_t *set)
 {
-    return image_can_wait() ? suspend(set) : sigsuspend(set);
+    return image_can_poll() ? suspend(set) : sigsuspend(set);
 }
 IMAGE_REBINDS(image_libc_sigsuspend, "sigsuspend", "__sigsuspend");
 
@@ -428,7 +431,7 @@ static int image_libc_pause(void)
 {
     sigset_t set;
 
-    if (!image_can_wait())
+    if (!image_can_poll())
         return pause();
     image_mask_get(&set);
     return suspend(&set);
@@ -449,9 +452,8 @@ static int take_from_kernel(struct image_signals *rank, const sigset_t *set, sig
 static int take(struct image_signals *rank, const sigset_t *set, siginfo_t *info_out,
                 const struct timespec *limit)
 {
-    int number = take_pending(rank, to_bits(set));
+    int number = image_mask_take_pending(rank, to_bits(set), info_out);
 
-    *info_out = (siginfo_t){.si_signo = number, .si_code = SI_USER};
     return number ? number : take_from_kernel(rank, set, info_out, limit);
 }
 

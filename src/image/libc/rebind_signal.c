@@ -2,9 +2,17 @@
  *
  * rebind_signal.c: handlers per rank of signals that are no faults.
  *
- * Signals such as SIGTERM, SIGUSR1 and those of timers concern the process: the handlers of all ranks run, each on the OS thread
- * of its rank's main thread, to which the thread that the kernel has chosen sends the signal: Python's handler does nothing at once
- * on another. A function of this file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then.
+ * Signals such as SIGTERM and SIGUSR1 concern the process: the handlers of all ranks run. The thread that the kernel has chosen sends
+ * the signal to the OS thread of each rank's main thread. There the running rank's handler interrupts it. The signal of a rank that
+ * does not run is pending (rebind_sigmask.c): its handler runs on its own stack, so it may end the rank, jump, and change contexts.
+ *
+ *      the rank                                            its handlers run
+ *      runs the program's code                             at once
+ *      waits in a call of the C library (image_pause_ns)   after the pause: as if the call had been interrupted
+ *      waits in MPI                                        as an errand (ult.h), and the wait goes on
+ *      is ready                                            as an errand, when it blocks or yields
+ *
+ * A function of this file calls them and counts the calls, because a rank's waits (rebind_wait.c) end then.
  * rebind_sigaction.c sets the handlers, rebind_fault.c has the signals of faults, rebind_sigmask.c masks and waits for signals.
  */
 #include "image/copy/instantiate.h"
@@ -14,6 +22,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,13 +31,15 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "ult/arch/ult_arch.h"
+
 pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards actions of ranks */
 
 /* In si_errno of a signal for the handlers that are queued for this OS thread. */
 enum { MARK_QUEUED = INT_MAX };
 
-/* In sival_int of a signal without a value that is recorded in `sent_to` of its rank. */
-enum { MARK_SENT = 1 };
+/* Of this library, which contains the switch between ranks. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 static _Atomic(struct image_signals *) ranks; /* those that have set an action; changed with the lock held */
 
@@ -52,67 +63,68 @@ static bool does_ignore(const struct image_signals *rank, int number)
     return rank->is_set[number] && rank->actions[number].sa_handler == SIG_IGN;
 }
 
-/* The rank whose handler runs on this OS thread, unless that is a thread that the rank has started; NULL: none. */
-static __thread struct image_libc *handling __attribute__((tls_model("initial-exec")));
-
 /* The signal was sent to this OS thread, one that the rank has started: its main thread's waits go on. */
 static __thread bool is_for_thread __attribute__((tls_model("initial-exec")));
+
+static bool is_on_stack(const struct image_libc *libc, const void *address)
+{
+    return (const char *)address >= libc->stack_lo && (const char *)address < libc->stack_hi;
+}
 
 /* setcontext, swapcontext and __builtin_longjmp leave handlers unseen: the stack tells. */
 bool image_is_in_handler(struct image_libc *libc)
 {
     const char *here = __builtin_frame_address(0);
     const stack_t *alternate = &libc->signal_stack;
-    bool is_on_stack = here >= libc->stack_lo && here < libc->stack_hi &&
-                       (size_t)(here - (const char *)alternate->ss_sp) >= alternate->ss_size;
+    bool is_on_own =
+        is_on_stack(libc, here) && (size_t)(here - (const char *)alternate->ss_sp) >= alternate->ss_size;
 
     if (!libc->n_interrupted)
         return false;
-    if (!is_on_stack || (here < libc->first_frame && libc->first_frame < libc->stack_hi))
+    if (!is_on_own || (here < libc->first_frame && libc->first_frame < libc->stack_hi))
         return true;
-    handling = NULL;
     libc->n_interrupted = 0;
     return false;
 }
 
-/* Handlers compare it with that of their main thread. */
-static pthread_t image_libc_self(void)
-{
-    if (handling && image_is_on_rank() && !image_is_in_handler(image_libc_current()))
-        handling = NULL; /* a rank has left its handler unseen */
-    return handling ? handling->main_id : pthread_self();
-}
-IMAGE_REBINDS(image_libc_self, "pthread_self", "thrd_current");
-
-static void call_as(struct image_libc *libc, const struct sigaction *action, int number, siginfo_t *info,
-                    void *context)
-{
-    struct image_libc *before = handling, *running = image_is_on_rank() ? image_libc_current() : NULL;
-    unsigned n_before = running && image_is_in_handler(running) ? running->n_interrupted : 0;
-
-    if (running)
-        running->n_interrupted = n_before + 1;
-    if (running && n_before == 0)
-        running->first_frame = __builtin_frame_address(0);
-    if (running && n_before == 0 && context)
-        running->mask_before = ((ucontext_t *)context)->uc_sigmask;
-    else if (running && n_before == 0)
-        pthread_sigmask(SIG_SETMASK, NULL, &running->mask_before);
-    /* Also if it is the running rank: in the middle of a switch, pthread_self is still another one's. */
-    handling = libc == image_libc_current() && !running ? NULL : libc;
-    image_action_call(action, number, info, context);
-    handling = before;
-    if (running)
-        running->n_interrupted = n_before;
-}
-
 void image_signals_jump(void)
 {
-    if (!handling)
-        return;
-    handling = NULL;
     if (image_is_on_rank())
         image_libc_current()->n_interrupted = 0;
+}
+
+/* Calls the handler as the kernel does: it has blocked the signals of the action if there is a context. What the handler changes in the
+ * mask ends with it. */
+static void call_as(struct image_signals *rank, const struct sigaction *action, int number, siginfo_t *info,
+                    ucontext_t *context)
+{
+    struct image_libc *running = image_is_on_rank() ? rank->libc : NULL;
+    unsigned n_before = running && image_is_in_handler(running) ? running->n_interrupted : 0;
+    uint64_t blocked = atomic_load(&rank->blocked);
+    sigset_t set = action->sa_mask, before;
+    ucontext_t here;
+
+    if (!context) {
+        getcontext(&here);
+        if (!(action->sa_flags & (int)SA_NODEFER))
+            sigaddset(&set, number);
+        pthread_sigmask(SIG_BLOCK, &set, &before);
+    } else {
+        before = context->uc_sigmask;
+    }
+    if (running && n_before == 0) {
+        running->first_frame = __builtin_frame_address(0);
+        running->mask_before = before;
+    }
+    if (running)
+        running->n_interrupted = n_before + 1;
+    image_action_call(action, number, info, context ? context : &here);
+    if (running) {
+        running->n_interrupted = n_before;
+        atomic_store(&rank->blocked, blocked);
+    }
+    if (!context)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Returns false if the rank has no handler. The call is counted before the look at the action: image_signals_have_ended. */
@@ -128,7 +140,7 @@ static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *i
         struct sigaction action = rank->actions[number];
         if (action.sa_flags & (int)SA_RESETHAND)
             rank->actions[number].sa_handler = SIG_DFL;
-        call_as(rank->libc, &action, number, info, context);
+        call_as(rank, &action, number, info, context);
         if (!is_for_thread)
             atomic_fetch_add(&rank->libc->n_handled, 1);
         if (!is_for_thread && !(action.sa_flags & SA_RESTART))
@@ -138,19 +150,15 @@ static bool call_handler_of(struct image_signals *rank, int number, siginfo_t *i
     return is_handled;
 }
 
-/* For a signal without a handler. The default action is the kernel's: it follows when this handler returns. */
+/* For a signal without a handler of a rank. */
 static void do_without(const struct image_signals *rank, int number, siginfo_t *info, void *context)
 {
-    struct sigaction action =
-        rank && rank->is_set[number] ? rank->actions[number] : *image_action_initial(number);
-    bool is_harmless = number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT;
+    struct sigaction action = *image_action_of(rank, number);
 
-    if (image_action_is_function(&action)) {
+    if (image_action_is_function(&action))
         image_action_call(&action, number, info, context);
-    } else if (action.sa_handler == SIG_DFL && !is_harmless) {
-        sigaction(number, &action, NULL);
-        raise(number);
-    }
+    else if (action.sa_handler == SIG_DFL && !image_action_is_harmless(number))
+        image_act_by_default(number);
 }
 
 /* The kernel sends these to the thread that made the call, but their si_code is that of kill. */
@@ -213,42 +221,6 @@ static struct image_libc *target_of(int number, siginfo_t *info)
     return is_of_call(number, info) || image_is_forked_child() ? image_libc_current() : NULL;
 }
 
-static int send_signal(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
-{
-    siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
-    int mark = libc->signals && image_fault_index(number) < 0 ? libc->signals->mark : 0;
-    bool is_recorded;
-    int result;
-
-    if (mark && atomic_load(&libc->signals->has_ended))
-        return 0;
-    if (!value && !mark)
-        return (int)syscall(SYS_tgkill, getpid(), tid, number);
-    is_recorded = !value && number > 0 && number < IMAGE_MERGED && image_signals_are_at(libc->signals, tid);
-    info.si_errno = value ? mark : -mark;
-    info.si_pid = getpid();
-    info.si_uid = getuid();
-    if (value)
-        info.si_value = *value;
-    if (is_recorded) {
-        info.si_value.sival_int = MARK_SENT;
-        atomic_store(&libc->signals->sent_to[number], tid);
-    }
-    result = (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &info);
-    if (is_recorded && result != 0)
-        atomic_compare_exchange_strong(&libc->signals->sent_to[number], &tid, 0);
-    return result;
-}
-
-int image_signals_send(struct image_libc *libc, pid_t tid, int number, const union sigval *value)
-{
-    int result = send_signal(libc, tid, number, value);
-
-    if (result == 0 && tid == gettid())
-        image_mask_deliver(number);
-    return result;
-}
-
 /* True if a rank of this OS thread blocks the signal. */
 static bool is_blocked_at(pid_t tid, int number)
 {
@@ -283,25 +255,101 @@ static bool take_here(_Atomic pid_t *record)
     return atomic_load(record) == tid && atomic_compare_exchange_strong(record, &tid, 0);
 }
 
+static bool is_own_code(const void *address)
+{
+    const char *base = (const char *)&__ehdr_start;
+    const ElfW(Phdr) *segments = (const void *)(base + __ehdr_start.e_phoff);
+    size_t offset = (size_t)((const char *)address - base);
+
+    for (int i = 0; i < __ehdr_start.e_phnum; i++)
+        if ((segments[i].p_flags & PF_X) && offset - segments[i].p_vaddr < segments[i].p_memsz)
+            return true;
+    return false;
+}
+
+/* True if the interrupted code may be a switch between ranks, on the stack of another one. */
+static bool is_in_switch(const struct image_libc *libc, void *context)
+{
+    return context && !is_on_stack(libc, ult_arch_context_sp(context)) &&
+           is_own_code(ult_arch_context_pc(context));
+}
+
+/* True if a handler of the rank may run here and now: the calling thread is another one of the rank, or runs its program's code. */
+static bool may_run(const struct image_signals *rank, void *context)
+{
+    if (!image_rebind_client.call_soon)
+        return true;
+    if (image_is_forked_child() || !image_is_on_rank())
+        return rank->libc == image_libc_current();
+    return rank->libc == image_libc_current() && !rank->libc->is_pausing &&
+           !image_rebind_client.is_waiting() && !is_in_switch(rank->libc, context);
+}
+
+/* The rank's handler will run on its own stack. */
+static void run_later(struct image_signals *rank, int number, const siginfo_t *info)
+{
+    image_mask_add_pending(rank, number, info);
+    image_rebind_client.call_soon(rank->libc->main_thread.image, &rank->place);
+}
+
+static bool has_pending(const struct image_signals *rank)
+{
+    return rank && (atomic_load(&rank->pending) & ~atomic_load(&rank->blocked));
+}
+
+void image_signals_run_pending(void)
+{
+    struct image_signals *rank = image_is_on_rank() ? image_libc_current()->signals : NULL;
+
+    if (has_pending(rank) && may_run(rank, NULL))
+        image_mask_run_pending(rank);
+}
+
+void image_signals_called(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    if (has_pending(libc->signals) && !libc->is_pausing)
+        image_mask_run_pending(libc->signals);
+}
+
+/* Returns true if the rank is the running one, whose handler has to be called after those of others, because it may not return. */
+static bool is_last(struct image_signals *rank, int number, const siginfo_t *info, void *context)
+{
+    if (may_run(rank, context))
+        return true;
+    if (image_signals_has_handler(rank, number))
+        run_later(rank, number, info);
+    return false;
+}
+
 /* Runs the handlers that are queued for this OS thread. Returns true if the signal was sent for that only. */
 static bool run_queued(int number, siginfo_t *info, void *context)
 {
     bool is_only = info->si_errno == MARK_QUEUED;
+    struct image_signals *last = NULL;
 
     if (is_only)
         info->si_errno = 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
-        if (take_here(&rank->queued_to[number]) && !image_mask_keeps(rank, number, info))
-            call_handler_of(rank, number, info, context);
+        if (take_here(&rank->queued_to[number]) && !image_mask_keeps(rank, number, info) &&
+            is_last(rank, number, info, context))
+            last = rank;
+    if (last)
+        call_handler_of(last, number, info, context);
     return is_only;
 }
 
 static void call_one(struct image_libc *target, int number, siginfo_t *info, void *context)
 {
-    if (target->signals && atomic_load(&target->signals->has_ended))
+    struct image_signals *rank = target->signals;
+
+    if (rank && atomic_load(&rank->has_ended))
         return;
-    if (!call_handler_of(target->signals, number, info, context))
-        do_without(target->signals, number, info, context);
+    if (!is_for_thread && image_signals_has_handler(rank, number) && !may_run(rank, context))
+        run_later(rank, number, info);
+    else if (!call_handler_of(rank, number, info, context))
+        do_without(rank, number, info, context);
 }
 
 static void make_direct(int number, siginfo_t *info_out)
@@ -314,7 +362,7 @@ static void make_direct(int number, siginfo_t *info_out)
 /* True if the signal is recorded: its information becomes that of a signal without a mark. */
 static bool take_record(int number, siginfo_t *info)
 {
-    if (info->si_code != SI_QUEUE || info->si_errno >= 0 || info->si_value.sival_int != MARK_SENT)
+    if (info->si_code != SI_QUEUE || info->si_errno >= 0 || info->si_value.sival_int != IMAGE_MARK_SENT)
         return false;
     make_direct(number, info);
     return true;
@@ -324,7 +372,6 @@ static bool take_record(int number, siginfo_t *info)
  * the last, because it may jump. Returns true if one is for `taker`. */
 static bool run_sent(const struct image_signals *taker, int number, void *context)
 {
-    struct image_libc *current = image_libc_current();
     struct image_signals *last = NULL;
     bool is_takers = false;
     siginfo_t direct;
@@ -339,7 +386,7 @@ static bool run_sent(const struct image_signals *taker, int number, void *contex
             is_takers = true;
         else if (image_mask_keeps(rank, number, &direct))
             continue;
-        else if (rank->libc == current)
+        else if (may_run(rank, context))
             last = rank;
         else
             call_one(rank->libc, number, &direct, context);
@@ -349,25 +396,41 @@ static bool run_sent(const struct image_signals *taker, int number, void *contex
     return is_takers;
 }
 
-/* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it, or, if it comes
- * from a rank's timer, that rank does not. */
+/* For a signal to all ranks except one (NULL: none), as if each were a process. Returns false if nobody handles it. */
 static bool call_all(struct image_signals *except, int number, siginfo_t *info, void *context)
 {
-    const struct image_libc *owner = image_timers_owner(number, info);
     bool is_handled = false, is_blocked = false;
+    struct image_signals *last = NULL;
 
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))
         is_blocked |= (atomic_load(&rank->blocked) & image_signal_bit(number)) != 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next)) {
-        bool does_handle =
-            rank != except &&
-            (image_mask_keeps(rank, number, info) ||
-             (image_signals_has_handler(rank, number) && send_to_main(rank, number, info, is_blocked)) ||
-             call_handler_of(rank, number, info, context) || does_ignore(rank, number));
-        if (!owner || rank->libc == owner)
-            is_handled |= does_handle;
+        if (rank == except)
+            continue;
+        if (image_mask_keeps(rank, number, info) || does_ignore(rank, number)) {
+            is_handled = true;
+        } else if (image_signals_has_handler(rank, number)) {
+            is_handled = true;
+            if (!send_to_main(rank, number, info, is_blocked) && is_last(rank, number, info, context))
+                last = rank;
+        }
     }
+    if (last)
+        call_handler_of(last, number, info, context);
     return is_handled;
+}
+
+/* A signal of a timer of this rank: as if it were the process's, but for the rank alone. */
+static void call_owner(struct image_libc *owner, int number, siginfo_t *info, void *context)
+{
+    struct image_signals *rank = owner->signals;
+
+    if (rank && (atomic_load(&rank->has_ended) || image_mask_keeps(rank, number, info)))
+        return;
+    if (!image_signals_has_handler(rank, number))
+        do_without(rank, number, info, context);
+    else if (!send_to_main(rank, number, info, true) && is_last(rank, number, info, context))
+        call_handler_of(rank, number, info, context);
 }
 
 /* A signal that a rank sends to itself (raise), or that comes to a process that it has forked, is the rank's. Others are
@@ -381,11 +444,16 @@ static void deliver(int number, siginfo_t *info, void *context)
     run_sent(NULL, number, context);
     if (is_done)
         return;
+    if (image_timers_take(info, &target)) {
+        if (target)
+            call_owner(target, number, info, context);
+        return;
+    }
     is_for_thread = info->si_code == SI_TKILL && image_thread_own && !image_is_on_rank();
     target = target_of(number, info);
     if (target)
         call_one(target, number, info, context);
-    else if (!call_all(NULL, number, info, context) && !image_timers_have_left(number, info))
+    else if (!call_all(NULL, number, info, context))
         do_without(NULL, number, info, context);
     is_for_thread = before;
 }
@@ -393,6 +461,7 @@ static void deliver(int number, siginfo_t *info, void *context)
 void image_on_signal(int number, siginfo_t *info, void *context)
 {
     deliver(number, info, context);
+    image_signals_run_pending();                              /* what the handler has blocked */
     image_mask_correct(&((ucontext_t *)context)->uc_sigmask); /* a handler may have forked: in the child */
 }
 
@@ -405,12 +474,18 @@ bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *i
 {
     bool is_done = take_record(number, info), is_takers;
     struct image_signals *marked;
+    struct image_libc *owner;
 
     is_done |= run_queued(number, info, NULL);
     is_takers = run_sent(taker, number, NULL);
     if (is_done) {
         make_direct(number, info);
         return is_takers;
+    }
+    if (image_timers_take(info, &owner)) {
+        if (owner && owner != taker->libc)
+            call_owner(owner, number, info, NULL);
+        return owner == taker->libc || is_takers;
     }
     marked = take_mark(info);
     if (!marked && info->si_code != SI_TKILL && !is_of_call(number, info))
@@ -486,7 +561,9 @@ void image_signals_begin(struct image_libc *libc)
 {
     if (!libc->signals)
         return;
-    atomic_store(&libc->signals->pending, 0);
+    image_mask_drop_pending(libc->signals);
+    libc->is_pausing = false;
+    libc->n_interrupted = 0;
     atomic_store(&libc->signals->has_ended, false);
 }
 

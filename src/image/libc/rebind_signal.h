@@ -45,6 +45,13 @@ enum { IMAGE_WAITERS = 4 }; /* others of a rank poll */
 /* Of signals with smaller numbers the kernel keeps one per OS thread. */
 enum { IMAGE_MERGED = 32 };
 
+/* The information of a pending signal. */
+struct image_kept {
+    atomic_int state; /* of rebind_sigpending.c; 0: the element is free */
+    siginfo_t info;
+};
+enum { IMAGE_KEPT = 8 }; /* others of a rank lose it */
+
 /* What a rank has set for them. */
 struct image_signals {
     int mark; /* in si_errno of a signal that is for this rank alone; > 0 */
@@ -56,7 +63,8 @@ struct image_signals {
     _Atomic pid_t queued_to[NSIG];       /* its handlers have to run */
     _Atomic pid_t sent_to[IMAGE_MERGED]; /* it is for the main thread alone */
     _Atomic uint64_t blocked;            /* by its main thread */
-    _Atomic uint64_t pending;            /* of these: they have come to the process, or to the rank */
+    _Atomic uint64_t pending;            /* they have come, and are blocked, or the rank did not run */
+    struct image_kept kept[IMAGE_KEPT];  /* of these */
     _Atomic uint64_t awaited;            /* the main thread waits for these in sigwait */
     _Atomic uint64_t was_awaited;        /* one of its threads waits, or has waited, for these */
     struct image_waiter waiters[IMAGE_WAITERS];
@@ -97,12 +105,52 @@ bool image_signals_are_at(struct image_signals *rank, pid_t tid);
 /* Before a jump, which leaves the running handlers. */
 void image_signals_jump(void);
 
-/* Runs the rank's handler, or the default action, for a signal that was pending. */
+/* Runs the rank's handler, or the default action, for a signal that was pending. On its stack. */
 void image_signals_run(struct image_signals *rank, int number, siginfo_t *info);
 
 /* Delivers a signal that a thread has taken from the kernel, and that is not for `taker`, as if each other rank were a process.
  * Returns true if it is for `taker`, too: `info` has become that of a signal without a mark. Never switches. */
 bool image_signals_pass_on(struct image_signals *taker, int number, siginfo_t *info);
+
+/* The rank's action (NULL: of none). */
+const struct sigaction *image_action_of(const struct image_signals *rank, int number);
+
+/* True if the default action of the signal does nothing. */
+bool image_action_is_harmless(int number);
+
+/* The kernel's default action of the signal, for the process, though ranks of this OS thread may block it. Returns if that does not
+ * end the process. */
+void image_act_by_default(int number);
+
+/* In sival_int of a signal without a value that is recorded in `sent_to` of its rank. */
+enum { IMAGE_MARK_SENT = 1 };
+
+/* False: the action before any rank's is the process's. */
+bool image_action_is_known(int number);
+
+/* ---- Pending signals: rebind_sigpending.c ---- */
+
+/* May be called in handlers of signals, on any thread. */
+void image_mask_add_pending(struct image_signals *rank, int number, const siginfo_t *info);
+void image_mask_drop_pending(struct image_signals *rank);
+
+/* Takes a pending signal of the set; 0: there is none. */
+int image_mask_take_pending(struct image_signals *rank, uint64_t set, siginfo_t *info_out);
+
+/* Drops the information of one of these signals: it is not pending. */
+void image_mask_forget(struct image_signals *rank, int number);
+
+/* A signal of the set; 0: it is empty. */
+static inline int image_signal_first(uint64_t set)
+{
+    return set ? __builtin_ctzll(set) + 1 : 0;
+}
+
+/* Runs the handlers of those that the rank does not block. On its stack. */
+void image_mask_run_pending(struct image_signals *rank);
+
+/* True if the rank's main thread blocks the signal: it is pending now. (rebind_sigmask.c) */
+bool image_mask_keeps_blocked(struct image_signals *rank, int number, const siginfo_t *info);
 
 /* See image_libc_room.mask_of_others. */
 bool image_mask_of_others(sigset_t *own_out, sigset_t *others_out);

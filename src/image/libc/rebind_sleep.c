@@ -57,7 +57,7 @@ static uint64_t sleep_ns(uint64_t duration_ns)
         return 0;
     }
     while ((now = now_ns()) < end_ns && image_handled_now().n_handled == before.n_handled) {
-        image_rebind_client.sleep_ns(end_ns - now < LOOK_NS ? end_ns - now : LOOK_NS);
+        image_pause_ns(end_ns - now < LOOK_NS ? end_ns - now : LOOK_NS);
         image_cancel_point();
     }
     return now < end_ns ? end_ns - now : 0;
@@ -140,7 +140,7 @@ static int image_libc_sched_yield(void)
 
     if (!libc || !image_rebind_client.yield || image_is_in_handler(libc))
         return sched_yield();
-    image_rebind_client.yield();
+    image_pause_yield();
     return atomic_load_explicit(&libc->n_threads, memory_order_relaxed) > 0 ? sched_yield() : 0;
 }
 IMAGE_REBINDS(image_libc_sched_yield, "sched_yield", "__sched_yield", "pthread_yield");

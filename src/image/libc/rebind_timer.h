@@ -7,13 +7,11 @@
 
 struct image_libc;
 
-/* Stops the timers that the rank was the last to set. When it ends, before it loses its handlers. */
+/* Deletes the rank's timers. When it ends, before it loses its handlers. */
 void image_timers_forget(struct image_libc *libc);
 
-/* True if a signal is one that a rank's timer had sent before it was stopped. May be called in a signal handler. */
-bool image_timers_have_left(int number, const siginfo_t *info);
-
-/* The rank whose timer has sent a signal; NULL: none. May be called in a signal handler. */
-struct image_libc *image_timers_owner(int number, const siginfo_t *info);
+/* True if the signal is from a timer of a rank: it is for that rank alone (NULL: the timer is deleted), and the information becomes
+ * what the rank expects. May be called in a signal handler. */
+bool image_timers_take(siginfo_t *info, struct image_libc **owner_out);
 
 #endif

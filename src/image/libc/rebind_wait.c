@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FIRST_YIELDS 10
@@ -18,10 +19,41 @@
 #define LONGEST_PAUSE_NS 2000000
 #define REPORT_AFTER_NS 60000000000
 
+bool image_can_poll(void)
+{
+    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_forked_child();
+}
+
 bool image_can_wait(void)
 {
-    return image_rebind_client.sleep_ns && image_is_on_rank() && !image_is_in_handler(image_libc_current()) &&
-           !image_is_forked_child();
+    return image_can_poll() && !image_is_in_handler(image_libc_current());
+}
+
+void image_pause_ns(uint64_t duration_ns)
+{
+    struct image_libc *libc = image_libc_current();
+
+    libc->is_pausing = true;
+    image_rebind_client.sleep_ns(duration_ns);
+    libc->is_pausing = false;
+    image_signals_run_pending();
+}
+
+void image_pause_yield(void)
+{
+    struct image_libc *libc = image_libc_current();
+
+    libc->is_pausing = true;
+    image_rebind_client.yield();
+    libc->is_pausing = false;
+    image_signals_run_pending();
+}
+
+/* In a handler of a signal. */
+static void block_ns(uint64_t duration_ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)duration_ns}, NULL);
+    image_signals_run_pending();
 }
 
 static void report(struct image_wait *wait)
@@ -40,12 +72,13 @@ static void report(struct image_wait *wait)
 
 void image_wait_pause(struct image_wait *wait)
 {
+    bool is_in_handler = image_is_in_handler(image_libc_current());
     uint64_t pause_ns = FIRST_PAUSE_NS;
 
     if (wait->n_pauses == 0)
         wait->handled = image_handled_now();
-    if (wait->n_pauses++ < FIRST_YIELDS && image_rebind_client.yield) {
-        image_rebind_client.yield();
+    if (wait->n_pauses++ < FIRST_YIELDS && image_rebind_client.yield && !is_in_handler) {
+        image_pause_yield();
         return;
     }
     for (unsigned i = FIRST_YIELDS; i < wait->n_pauses && pause_ns < LONGEST_PAUSE_NS; i++)
@@ -54,7 +87,7 @@ void image_wait_pause(struct image_wait *wait)
         pause_ns = LONGEST_PAUSE_NS;
     if (wait->limit_ns && pause_ns > wait->limit_ns)
         pause_ns = wait->limit_ns;
-    image_rebind_client.sleep_ns(pause_ns);
+    (is_in_handler ? block_ns : image_pause_ns)(pause_ns);
     wait->paused_ns += pause_ns;
     if (wait->call && !wait->is_reported && wait->paused_ns > REPORT_AFTER_NS && image_rebind_client.report)
         report(wait);
