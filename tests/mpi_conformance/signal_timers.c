@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Each rank has timers of its own (timer_create, setitimer, alarm), whose signals come to this rank alone, and which end with it: with
- * an argument, the name of a timer, they expire while ranks end. Handlers may switch between contexts. */
+ * the name of a timer as argument, they expire while ranks end. Handlers may switch between contexts. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -101,6 +101,27 @@ static void check_itimer(void)
         MTEST_CHECK(alarm(0) > 900, "the alarm of another rank has ended this one's");
 }
 
+/* The signal interrupts a rank that computes, whichever thread the kernel chooses: not the first one, whose only rank blocks it. */
+static void check_busy(void)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}}, none = {{0, 0}, {0, 0}};
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    n_signals = 0;
+    if (mtest_rank == 0)
+        sigprocmask(SIG_BLOCK, &set, NULL);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank > 0)
+        setitimer(ITIMER_REAL, &often, NULL);
+    while (mtest_rank > 0 && n_signals < 20)
+        ;
+    setitimer(ITIMER_REAL, &none, NULL);
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 /* ---- A scheduler of contexts ---- */
 
 enum { CONTEXTS = 3, TURNS = 8 };
@@ -179,9 +200,13 @@ static int end_with(const char *timer)
 int main(int argc, char **argv)
 {
     mtest_init(&argc, &argv, 1);
-    if (argc > 1)
+    if (argc > 1 && strcmp(argv[1], "busy") != 0)
         return end_with(argv[1]);
     handle(SIGALRM);
+    if (argc > 1) {
+        check_busy();
+        return mtest_end();
+    }
     check_timer_create();
     check_itimer();
 #ifndef __SANITIZE_ADDRESS__

@@ -139,8 +139,8 @@ void image_mask_get(sigset_t *set_out);
 bool image_has_limit(int fd, int option);
 
 /* The same until the descriptor is ready for events (POLLIN or POLLOUT), unless the call on it has a limit of its own.
- * call: its name, for a message. May switch. */
-void image_wait_until_ready(int fd, short events, const char *call);
+ * call: its name, for a message. False, with errno EINTR: a handler without SA_RESTART has run. May switch. */
+bool image_wait_until_ready(int fd, short events, const char *call) BASE_MUST_CHECK;
 
 /* wait4 for one child; other ranks run meanwhile. usage may be NULL. */
 pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *usage);

@@ -36,28 +36,28 @@ bool image_has_limit(int fd, int option)
            (getsockopt(fd, SOL_SOCKET, option, &limit, &len) == 0 && (limit.tv_sec || limit.tv_usec));
 }
 
-void image_wait_until_ready(int fd, short events, const char *call)
+bool image_wait_until_ready(int fd, short events, const char *call)
 {
     struct image_wait wait = {.call = call, .fd = fd};
 
     if (!image_is_on_rank())
-        return;
+        return true;
     image_cancel_point();
     if (is_ready(fd, events) || !image_can_wait() ||
         image_has_limit(fd, events == POLLIN ? SO_RCVTIMEO : SO_SNDTIMEO))
-        return;
+        return true;
     do {
         image_wait_pause(&wait);
         image_cancel_point();
-    } while (!is_ready(fd, events));
+    } while (!is_ready(fd, events) && !image_wait_is_interrupted(&wait, true));
+    return is_ready(fd, events) || !image_wait_is_interrupted(&wait, true);
 }
 
 /* ---- Reading ---- */
 
 static ssize_t image_libc_read(int fd, void *buffer, size_t size_bytes)
 {
-    image_wait_until_ready(fd, POLLIN, "read");
-    return read(fd, buffer, size_bytes);
+    return image_wait_until_ready(fd, POLLIN, "read") ? read(fd, buffer, size_bytes) : -1;
 }
 IMAGE_REBINDS(image_libc_read, "read", "__read");
 
@@ -77,8 +77,7 @@ IMAGE_REBINDS(image_libc_eventfd_read, "eventfd_read");
 
 static ssize_t image_libc_readv(int fd, const struct iovec *parts, int n_parts)
 {
-    image_wait_until_ready(fd, POLLIN, "readv");
-    return readv(fd, parts, n_parts);
+    return image_wait_until_ready(fd, POLLIN, "readv") ? readv(fd, parts, n_parts) : -1;
 }
 IMAGE_REBINDS(image_libc_readv, "readv");
 
@@ -96,8 +95,9 @@ static ssize_t receive_all(int fd, char *buffer, size_t size_bytes, int flags, s
 
     getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
     do {
-        image_wait_until_ready(fd, POLLIN, "recv");
-        part = recvfrom(fd, buffer + done, size_bytes - done, flags, address, address_len);
+        part = image_wait_until_ready(fd, POLLIN, "recv")
+                   ? recvfrom(fd, buffer + done, size_bytes - done, flags, address, address_len)
+                   : -1;
         done += part > 0 ? (size_t)part : 0;
     } while (part > 0 && done < size_bytes && type == SOCK_STREAM);
     return done > 0 ? (ssize_t)done : part;
@@ -108,8 +108,8 @@ static ssize_t image_libc_recvfrom(int fd, void *buffer, size_t size_bytes, int 
 {
     if ((flags & (MSG_WAITALL | MSG_PEEK | NEVER_WAITS)) == MSG_WAITALL && image_can_wait())
         return receive_all(fd, buffer, size_bytes, flags & ~MSG_WAITALL, address, address_len);
-    if (!(flags & NEVER_WAITS))
-        image_wait_until_ready(fd, POLLIN, "recv");
+    if (!(flags & NEVER_WAITS) && !image_wait_until_ready(fd, POLLIN, "recv"))
+        return -1;
     return recvfrom(fd, buffer, size_bytes, flags, address, address_len);
 }
 IMAGE_REBINDS(image_libc_recvfrom, "recvfrom");
@@ -139,8 +139,8 @@ IMAGE_REBINDS(image_libc_recvfrom_chk, "__recvfrom_chk");
 
 static ssize_t image_libc_recvmsg(int fd, struct msghdr *message, int flags)
 {
-    if (!(flags & NEVER_WAITS))
-        image_wait_until_ready(fd, POLLIN, "recvmsg");
+    if (!(flags & NEVER_WAITS) && !image_wait_until_ready(fd, POLLIN, "recvmsg"))
+        return -1;
     return recvmsg(fd, message, flags);
 }
 IMAGE_REBINDS(image_libc_recvmsg, "recvmsg");
@@ -168,8 +168,7 @@ IMAGE_REBINDS(image_libc_recvmmsg, "recvmmsg");
 
 static int image_libc_accept4(int fd, struct sockaddr *address, socklen_t *address_len, int flags)
 {
-    image_wait_until_ready(fd, POLLIN, "accept");
-    return accept4(fd, address, address_len, flags);
+    return image_wait_until_ready(fd, POLLIN, "accept") ? accept4(fd, address, address_len, flags) : -1;
 }
 IMAGE_REBINDS(image_libc_accept4, "accept4");
 
@@ -190,8 +189,7 @@ static ssize_t write_to_pipe(int fd, const char *bytes, size_t size_bytes)
         size_t part = size_bytes - done < PIPE_BUF ? size_bytes - done : PIPE_BUF;
         ssize_t written;
 
-        image_wait_until_ready(fd, POLLOUT, "write");
-        written = write(fd, bytes + done, part);
+        written = image_wait_until_ready(fd, POLLOUT, "write") ? write(fd, bytes + done, part) : -1;
         if (written < 0)
             return done > 0 ? (ssize_t)done : -1;
         done += (size_t)written;
@@ -207,7 +205,8 @@ static ssize_t send_when_ready(int fd, const struct msghdr *message, int flags)
     for (;;) {
         ssize_t sent;
 
-        image_wait_until_ready(fd, POLLOUT, "send");
+        if (!image_wait_until_ready(fd, POLLOUT, "send"))
+            return -1;
         sent = sendmsg(fd, message, flags | MSG_DONTWAIT);
         if (sent >= 0 || errno != EAGAIN)
             return sent;
@@ -268,8 +267,7 @@ IMAGE_REBINDS(image_libc_write, "write", "__write");
 
 static int image_libc_eventfd_write(int fd, eventfd_t value)
 {
-    image_wait_until_ready(fd, POLLOUT, "eventfd_write");
-    return eventfd_write(fd, value);
+    return image_wait_until_ready(fd, POLLOUT, "eventfd_write") ? eventfd_write(fd, value) : -1;
 }
 IMAGE_REBINDS(image_libc_eventfd_write, "eventfd_write");
 
@@ -363,8 +361,8 @@ static ssize_t image_libc_writev(int fd, const struct iovec *parts, int n_parts)
             fd, &(struct msghdr){.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)n_parts}, 0);
     if (kind == S_IFIFO && total_of(parts, (size_t)n_parts) > PIPE_BUF)
         return write_rest(fd, parts, (size_t)n_parts, 0, kind, 0);
-    if (kind == S_IFIFO)
-        image_wait_until_ready(fd, POLLOUT, "writev");
+    if (kind == S_IFIFO && !image_wait_until_ready(fd, POLLOUT, "writev"))
+        return -1;
     return writev(fd, parts, n_parts);
 }
 IMAGE_REBINDS(image_libc_writev, "writev");

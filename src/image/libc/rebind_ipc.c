@@ -22,6 +22,8 @@ static ssize_t image_libc_msgrcv(int queue, void *message, size_t size_bytes, lo
     while ((received = msgrcv(queue, message, size_bytes, type, flags | IPC_NOWAIT)) < 0 && errno == ENOMSG) {
         image_cancel_point();
         image_wait_pause(&wait);
+        if (image_wait_is_interrupted(&wait, false))
+            break;
     }
     return received;
 }
@@ -37,6 +39,8 @@ static int image_libc_msgsnd(int queue, const void *message, size_t size_bytes, 
     while ((result = msgsnd(queue, message, size_bytes, flags | IPC_NOWAIT)) < 0 && errno == EAGAIN) {
         image_cancel_point();
         image_wait_pause(&wait);
+        if (image_wait_is_interrupted(&wait, false))
+            break;
     }
     return result;
 }
@@ -59,8 +63,11 @@ static int image_libc_semop(int set, struct sembuf *operations, size_t n_operati
     }
     if (is_asking || n_operations > SEMAPHORES_MAX || !image_can_wait())
         return semop(set, operations, n_operations);
-    while ((result = semop(set, now, n_operations)) < 0 && errno == EAGAIN)
+    while ((result = semop(set, now, n_operations)) < 0 && errno == EAGAIN) {
         image_wait_pause(&wait);
+        if (image_wait_is_interrupted(&wait, false))
+            break;
+    }
     return result;
 }
 IMAGE_REBINDS(image_libc_semop, "semop");
@@ -69,14 +76,15 @@ IMAGE_REBINDS(image_libc_semop, "semop");
 
 static ssize_t image_libc_mq_receive(mqd_t queue, char *message, size_t size_bytes, unsigned *priority_out)
 {
-    image_wait_until_ready(queue, POLLIN, "mq_receive");
-    return mq_receive(queue, message, size_bytes, priority_out);
+    return image_wait_until_ready(queue, POLLIN, "mq_receive")
+               ? mq_receive(queue, message, size_bytes, priority_out)
+               : -1;
 }
 IMAGE_REBINDS(image_libc_mq_receive, "mq_receive");
 
 static int image_libc_mq_send(mqd_t queue, const char *message, size_t size_bytes, unsigned priority)
 {
-    image_wait_until_ready(queue, POLLOUT, "mq_send");
-    return mq_send(queue, message, size_bytes, priority);
+    return image_wait_until_ready(queue, POLLOUT, "mq_send") ? mq_send(queue, message, size_bytes, priority)
+                                                             : -1;
 }
 IMAGE_REBINDS(image_libc_mq_send, "mq_send");

@@ -209,8 +209,8 @@ static int wait_for_connection(int fd)
     int error = 0;
     socklen_t len = sizeof error;
 
-    image_wait_until_ready(fd, POLLOUT, "connect");
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+    if (!image_wait_until_ready(fd, POLLOUT, "connect") ||
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
         return -1;
     errno = error ? error : errno;
     return error ? -1 : 0;

@@ -428,6 +428,8 @@ static pid_t wait_for_any(struct image_libc *libc, int *status, int options, str
     pid_t found;
 
     while ((found = poll_children(libc, status, options, usage)) == 0 && !(options & WNOHANG)) {
+        if (image_wait_is_interrupted(&wait, true))
+            return -1;
         image_cancel_point();
         if (image_can_wait())
             image_wait_pause(&wait);
@@ -499,6 +501,8 @@ static int image_libc_waitid(idtype_t kind, id_t id, siginfo_t *result_out, int 
         return waitid(kind, id, result_out, options);
     while ((code = poll_by_kind(libc, kind, id, &result, options)) == 0 && result.si_pid == 0 &&
            !(options & WNOHANG)) {
+        if (image_wait_is_interrupted(&wait, true))
+            return -1;
         image_cancel_point();
         if (image_can_wait())
             image_wait_pause(&wait);

@@ -35,8 +35,9 @@
 
 pthread_mutex_t image_signals_lock = PTHREAD_MUTEX_INITIALIZER; /* guards actions of ranks */
 
-/* In si_errno of a signal for the handlers that are queued for this OS thread. */
-enum { MARK_QUEUED = INT_MAX };
+/* In si_errno of a signal for the handlers that are queued for this OS thread. Less 1 and the signal's si_code if that is not negative:
+ * only the process's first thread may send those. */
+enum { MARK_QUEUED = INT_MAX, CODES = 0x200 };
 
 /* Of this library, which contains the switch between ranks. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
@@ -240,6 +241,10 @@ static bool send_to_main(struct image_signals *rank, int number, const siginfo_t
     if (!tid || tid == gettid() || (is_blocked && is_blocked_at(tid, number)))
         return false; /* the handler is for a thread that does not block it, or the kernel would keep it */
     sent.si_errno = MARK_QUEUED;
+    if (sent.si_code >= 0 && sent.si_code < CODES) {
+        sent.si_errno -= 1 + sent.si_code;
+        sent.si_code = SI_QUEUE;
+    }
     atomic_store(&rank->queued_to[number], tid);
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, number, &sent) == 0)
         return true;
@@ -326,9 +331,11 @@ static bool is_last(struct image_signals *rank, int number, const siginfo_t *inf
 /* Runs the handlers that are queued for this OS thread. Returns true if the signal was sent for that only. */
 static bool run_queued(int number, siginfo_t *info, void *context)
 {
-    bool is_only = info->si_errno == MARK_QUEUED;
+    bool is_only = info->si_errno >= MARK_QUEUED - CODES;
     struct image_signals *last = NULL;
 
+    if (is_only && info->si_errno < MARK_QUEUED)
+        info->si_code = MARK_QUEUED - 1 - info->si_errno;
     if (is_only)
         info->si_errno = 0;
     for (struct image_signals *rank = atomic_load(&ranks); rank; rank = atomic_load(&rank->next))

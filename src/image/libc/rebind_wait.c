@@ -121,6 +121,8 @@ pid_t image_wait_for_child(pid_t pid, int *status, int options, struct rusage *u
 
         if (found != 0)
             return found;
+        if (image_wait_is_interrupted(&wait, true))
+            return -1;
         image_cancel_point();
         image_wait_pause(&wait);
     }
