@@ -256,9 +256,9 @@ bool image_has_fault_handler(int number);
 struct image_join {
     struct image_join *next; /* in a list of all */
     void *owner;             /* its rank */
-    pthread_t thread;
+    pthread_t thread, target;
     pid_t tid;        /* the kernel's number of the thread */
-    pid_t target_tid; /* the same of the one that it waits for */
+    pid_t target_tid; /* the same of the one that it waits for, which is the target */
     bool is_awaited;  /* the rank's main thread waits for it, by await_call */
     const void *from; /* the address of the call */
 };

@@ -10,6 +10,7 @@
  *   chain     as never, but the main thread joins a thread that joins it
  *   helper    as chain, but the main thread receives, too; the joining thread has called MPI before
  *   cancel    the same, from rank 0 itself; another thread cancels the joining one, whose handler sends both messages
+ *   pending   from rank 0 itself, which joins threads that are cancelled when they begin to join, and send then
  *   ends      from itself, by the main thread; another thread, which never calls MPI, ends later
  */
 #include <dirent.h>
@@ -96,6 +97,33 @@ static void join_helper(const char *how)
     }
 }
 
+static void send_one(void *unused)
+{
+    MPI_Send(&rank, 1, MPI_INT, rank, 1, MPI_COMM_WORLD);
+    pthread_join(receiver, NULL);
+}
+
+static void *join_cancelled(void *arg)
+{
+    pthread_cancel(pthread_self());
+    pthread_cleanup_push(send_one, NULL);
+    pthread_join(receiver, NULL);
+    pthread_cleanup_pop(0);
+    return arg;
+}
+
+static void cancel_joins(void)
+{
+    pthread_t helper;
+
+    for (int i = 0; i < 100; i++) {
+        pthread_create(&receiver, NULL, receive, NULL);
+        usleep(2000); /* most of the PEs are asleep then */
+        pthread_create(&helper, NULL, join_cancelled, NULL);
+        pthread_join(helper, NULL);
+    }
+}
+
 static void *sleep_longer(void *arg)
 {
     usleep(1500000);
@@ -147,7 +175,7 @@ static void send_later(void)
 int main(int argc, char **argv)
 {
     int is_helper = strcmp(argv[1], "chain") == 0 || strcmp(argv[1], "helper") == 0,
-        is_cancel = strcmp(argv[1], "cancel") == 0;
+        is_pending = strcmp(argv[1], "pending") == 0, is_cancel = strcmp(argv[1], "cancel") == 0;
     int is_reused = strcmp(argv[1], "reused") == 0, ends = strcmp(argv[1], "ends") == 0;
     int is_main = is_reused || strcmp(argv[1], "main") == 0,
         is_unknown = is_main || strcmp(argv[1], "unknown") == 0;
@@ -157,7 +185,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    source = is_unknown || is_cancel ? 0 : size - 1;
+    source = is_unknown || is_cancel || is_pending ? 0 : size - 1;
     if (is_unknown)
         n_messages = 2;
     if (early_end)
@@ -166,6 +194,8 @@ int main(int argc, char **argv)
         wanted_tid = ended_tid;
     if (rank == 0 && (is_helper || is_cancel)) {
         join_helper(argv[1]);
+    } else if (rank == 0 && is_pending) {
+        cancel_joins();
     } else if (rank == 0) {
         if (!is_main && !ends)
             pthread_create(&thread, NULL, receive, NULL);
@@ -181,7 +211,7 @@ int main(int argc, char **argv)
             pthread_join(sender, NULL);
     } else if (rank == size - 1 && (is_helper || strcmp(argv[1], "never") == 0)) {
         MPI_Recv(&data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else if (!is_unknown && !is_cancel) {
+    } else if (!is_unknown && !is_cancel && !is_pending) {
         send_later();
     }
     MPI_Finalize();

@@ -146,6 +146,8 @@ for options in '-n 1' '-n 2' '-n 2 +p 1' '--procs 2 -n 2'; do
     expect "a join by another thread, $options" 1 '' "rank 0 of . [^;]*: MPI_Recv: blocked .*rank 0 of . [^;]*: $helper" "$mpirun" $options ./reports_join helper
     # shellcheck disable=SC2086
     expect "a cancelled join, $options" 0 '' '' "$mpirun" $options ./reports_join cancel
+    # shellcheck disable=SC2086
+    expect "joins that are cancelled at once, $options" 0 '' '' "$mpirun" $options ./reports_join pending
 done
 expect "a join in a job of one rank" 1 '' "rank 0 of 1 [^;]*: $joined.* rank 0 waits for itself" "$mpirun" -n 1 ./reports_join never
 expect "a join that is no deadlock in a job of one rank" 0 '' '' "$mpirun" -n 1 ./reports_join unknown

@@ -174,6 +174,9 @@ const char *ampi_stuck_call_name(long call);
 /* The system call that blocks another thread of the process; -1: none. Signal handlers may call it. */
 long ampi_stuck_call_of(pid_t tid);
 
+/* True if the thread waits in a futex: its address, and the value that it has until then. */
+bool ampi_stuck_futex_of(pid_t tid, unsigned long *address_out, unsigned long *value_out);
+
 /* ---- Reports (report.c) ---- */
 
 /* Installs handlers of SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, unless the program has its own; they

@@ -247,6 +247,15 @@ long ampi_stuck_call_of(pid_t tid)
     return end == text ? -1 : call;
 }
 
+bool ampi_stuck_futex_of(pid_t tid, unsigned long *address_out, unsigned long *value_out)
+{
+    char text[128];
+    long call;
+
+    read_call(tid, text, sizeof text);
+    return sscanf(text, "%ld %lx %*x %lx", &call, address_out, value_out) == 3 && call == SYS_futex;
+}
+
 /* Describes a call: "read of descriptor 0 (/dev/pts/1)". */
 static void describe(const struct blocked *blocked, char *text, size_t size_bytes)
 {

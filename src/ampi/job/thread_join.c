@@ -3,14 +3,13 @@
  * thread_join.c: threads of the program that wait in pthread_join. See job.h.
  *
  * Such a thread cannot call MPI before the other one ends. It counts as waiting, for deadlocks, while the other thread is blocked in
- * MPI, or joins one that is, and so on. Neither end may have changed unseen: the kernel must say that the thread sleeps (it does not once it
- * is cancelled, gets a signal, or the other one has ended), and the other one must be the same thread still (pthread_t is used again, but
- * not soon with the same number of the kernel). So a thread that is about to go on never counts as waiting.
+ * MPI, or joins one that is, and so on. Neither end may have changed unseen: the kernel must say that the thread sleeps in the join (it
+ * does not once it is cancelled, gets a signal, or the other one has ended), and the other one must be the same thread still (pthread_t
+ * is used again, but not soon with the same number of the kernel). So a thread that is about to go on never counts as waiting.
  *
  * A rank's main thread with a copy of the program joins as a ULT (thread.c), and is not in the list.
  */
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +20,9 @@
 
 /* The kernel's number of a thread in that of its CPU clock: above these bits, inverted. */
 #define CLOCK_ID_BITS 3
+
+/* The C library joins by a futex in the other thread's descriptor, to which pthread_t points: with the kernel's number of that thread. */
+#define DESCRIPTOR_BYTES 8192ul
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct image_join *first; /* guarded by the lock */
@@ -46,12 +48,21 @@ static struct ampi_thread *find_thread(const struct ampi_rank *rank, pid_t tid)
     return thread;
 }
 
+/* True if it sleeps until the other one ends. A thread that is cancelled may sleep for a lock. */
+static bool is_asleep(const struct image_join *join)
+{
+    unsigned long address, value;
+
+    return ampi_stuck_futex_of(join->tid, &address, &value) && value == (unsigned long)join->target_tid &&
+           address - (unsigned long)join->target < DESCRIPTOR_BYTES;
+}
+
 /* The thread that is blocked in MPI at the end of the chain; NULL: there is none. */
 static struct ampi_thread *resolve(struct image_join *join, bool is_awaited)
 {
     const struct ampi_rank *rank = join->owner;
 
-    for (int i = atomic_load(&n_joins); i > 0 && join && ampi_stuck_call_of(join->tid) == SYS_futex; i--) {
+    for (int i = atomic_load(&n_joins); i > 0 && join && is_asleep(join); i--) {
         struct ampi_thread *thread = find_thread(rank, join->target_tid);
         join->is_awaited |= is_awaited;
         if (thread && ult_is_blocked(&thread->ult))
@@ -75,24 +86,32 @@ bool ampi_join_begin(struct image_join *join, pthread_t target, const void *from
 {
     struct ampi_rank *rank = ampi_gate_is_on && !ampi_job.is_forked ? ampi_rank_of_thread(from) : NULL;
     pid_t target_tid = rank && ult_pe_is_shared(ult_pe_get(rank->pe_id)) ? tid_of(target) : 0;
+    int state;
 
     if (target_tid <= 0)
         return false;
-    *join = (struct image_join){
-        .owner = rank, .thread = pthread_self(), .tid = gettid(), .target_tid = target_tid, .from = from};
+    *join = (struct image_join){.owner = rank,
+                                .thread = pthread_self(),
+                                .target = target,
+                                .tid = gettid(),
+                                .target_tid = target_tid,
+                                .from = from};
     pthread_mutex_lock(&lock);
     join->next = first;
     first = join;
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&n_joins, 1);
     atomic_store(&ult_count_joining, ampi_join_count_active);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* waking a PE is a cancellation point */
     ult_wake_all(); /* the PEs look for a deadlock again, from now on at intervals */
+    pthread_setcancelstate(state, NULL);
     return true;
 }
 
 void ampi_join_end(struct image_join *join)
 {
     struct image_join **link = &first;
+    int state;
 
     atomic_fetch_sub(&n_joins, 1);
     pthread_mutex_lock(&lock);
@@ -100,8 +119,10 @@ void ampi_join_end(struct image_join *join)
         link = &(*link)->next;
     *link = join->next;
     pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* the other thread may have been joined */
     if (join->is_awaited)
         ampi_thread_end_await(((const struct ampi_rank *)join->owner)->image);
+    pthread_setcancelstate(state, NULL);
 }
 
 struct ampi_thread *ampi_join_follow(const struct ampi_rank *rank, pthread_t target)
