@@ -260,6 +260,8 @@ struct image_join {
     pid_t tid;        /* the kernel's number of the thread */
     pid_t target_tid; /* the same of the one that it waits for, which is the target */
     bool is_awaited;  /* the rank's main thread waits for it, by await_call */
+    bool is_asleep;   /* known since this look at all of them */
+    unsigned look;
     const void *from; /* the address of the call */
 };
 

@@ -27,6 +27,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct image_join *first; /* guarded by the lock */
 static atomic_int n_joins;
+static unsigned n_looks; /* the same */
 
 /* ---- Chains of joins. With the lock of the rank's PE, and that of the list ---- */
 
@@ -48,13 +49,24 @@ static struct ampi_thread *find_thread(const struct ampi_rank *rank, pid_t tid)
     return thread;
 }
 
-/* True if it sleeps until the other one ends. A thread that is cancelled may sleep for a lock. */
-static bool is_asleep(const struct image_join *join)
+/* True if it sleeps until the other one ends. A thread that is cancelled may sleep for a lock. Asks the kernel once in a look. */
+static bool is_asleep(struct image_join *join)
 {
     unsigned long address, value;
 
-    return ampi_stuck_futex_of(join->tid, &address, &value) && value == (unsigned long)join->target_tid &&
-           address - (unsigned long)join->target < DESCRIPTOR_BYTES;
+    if (join->look != n_looks) {
+        join->look = n_looks;
+        join->is_asleep = ampi_stuck_futex_of(join->tid, &address, &value) &&
+                          value == (unsigned long)join->target_tid &&
+                          address - (unsigned long)join->target < DESCRIPTOR_BYTES;
+    }
+    return join->is_asleep;
+}
+
+static void begin_look(void)
+{
+    pthread_mutex_lock(&lock);
+    n_looks++;
 }
 
 /* The thread that is blocked in MPI at the end of the chain; NULL: there is none. */
@@ -97,6 +109,7 @@ bool ampi_join_begin(struct image_join *join, pthread_t target, const void *from
                                 .target_tid = target_tid,
                                 .from = from};
     pthread_mutex_lock(&lock);
+    join->look = n_looks - 1;
     join->next = first;
     first = join;
     pthread_mutex_unlock(&lock);
@@ -130,7 +143,7 @@ struct ampi_thread *ampi_join_follow(const struct ampi_rank *rank, pthread_t tar
     struct image_join *join;
     struct ampi_thread *thread = NULL;
 
-    pthread_mutex_lock(&lock);
+    begin_look();
     for (join = first; join && (join->owner != rank || !pthread_equal(join->thread, target));)
         join = join->next;
     if (join)
@@ -153,7 +166,7 @@ int ampi_join_count_active(const struct ult_pe *pe)
 
     if (!pe)
         return atomic_load(&n_joins);
-    pthread_mutex_lock(&lock);
+    begin_look();
     for (struct image_join *join = first; join; join = join->next) {
         const struct ampi_rank *rank = join->owner;
         if (rank->ult.pe == pe && (is_main(join) || find_thread(rank, join->tid)))
@@ -167,7 +180,7 @@ int ampi_join_count(const struct ampi_rank *rank)
 {
     int n = 0;
 
-    pthread_mutex_lock(&lock);
+    begin_look();
     for (struct image_join *join = first; join; join = join->next)
         if (join->owner == rank && !is_main(join))
             n += resolve(join, false) != NULL;
@@ -188,7 +201,7 @@ const struct ult *ampi_join_of_main(const struct ampi_rank *rank, const void **f
         *from_out = rank->ult.called_from;
         return &thread->ult;
     }
-    pthread_mutex_lock(&lock);
+    begin_look();
     for (join = first; join && (join->owner != rank || !is_main(join));)
         join = join->next;
     if (join) {
