@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Every rank begins with the GPU of its PE (blocks of PEs, or as assigned by +gpus), including the rank whose
- * code loads CUDA's driver, as a CUDA runtime does at its first call. A rank keeps the GPU that it has
- * chosen. Arguments: the number of PEs, and GPUs by PE if +gpus names them.
+ * code loads CUDA's driver, as a CUDA runtime does at its first call. So does every thread of the rank. A rank keeps the
+ * GPU that it has chosen. Arguments: the number of PEs, and GPUs by PE if +gpus names them.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "mtest.h"
 
@@ -32,6 +33,23 @@ static int current_device(void)
     return device;
 }
 
+static void *look(void *device)
+{
+    *(int *)device = current_device();
+    return NULL;
+}
+
+/* That of a thread that has not chosen one. */
+static int device_of_new_thread(void)
+{
+    pthread_t thread;
+    int device = -1;
+
+    MTEST_CHECK(pthread_create(&thread, NULL, look, &device) == 0, "pthread_create");
+    pthread_join(thread, NULL);
+    return device;
+}
+
 int main(int argc, char **argv)
 {
     int n_pes, n_devices, expected;
@@ -51,6 +69,8 @@ int main(int argc, char **argv)
             mtest_skip("there are not so many GPUs here");
         MTEST_CHECK(current_device() == expected, "round %d: GPU %d, expected %d", round, current_device(),
                     expected);
+        MTEST_CHECK(device_of_new_thread() == expected, "round %d, a thread: GPU %d, expected %d", round,
+                    device_of_new_thread(), expected);
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         MTEST_CHECK(current_device() == expected, "round %d, later: GPU %d, expected %d", round,
                     current_device(), expected);
@@ -59,5 +79,6 @@ int main(int argc, char **argv)
     MTEST_CHECK(symbol("cuCtxSetCurrent")(context) == 0, "cuCtxSetCurrent");
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     MTEST_CHECK(current_device() == n_devices - 1, "what was chosen: GPU %d", current_device());
+    MTEST_CHECK(device_of_new_thread() == expected, "a thread, later: GPU %d", device_of_new_thread());
     return mtest_end();
 }

@@ -11,16 +11,18 @@
  * itself.
  */
 #include "gpu/driver/driver.h"
+#include "gpu/rank/guard.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/repeats.h"
+#include "gpu/rank/streams.h"
 #include "gpu/rank/visible.h"
 #include "gpu_detect.h"
 #include "ult/ult.h"
 
-/* The device of the calling PE. */
-static int device_of_pe(void)
+/* The device of the rank's PE. */
+static int device_of_pe(const struct ult *u)
 {
-    int count = 0, n_pes, index = ult_pe_node_index(ult_self()->pe, &n_pes);
+    int count = 0, n_pes, index = ult_pe_node_index(u->pe, &n_pes);
 
     if (gpu_driver.cuDeviceGetCount(&count) != CUDA_SUCCESS)
         return -1;
@@ -31,15 +33,20 @@ int gpu_device_of_self(void)
 {
     const struct gpu_visible *seen = gpu_visible_of_self();
 
-    return seen ? seen->devices[0] : device_of_pe();
+    return seen ? seen->devices[0] : device_of_pe(ult_self());
 }
+
+/* The initial context of the last rank that began: that of all threads in a process with one rank. */
+static _Atomic(CUcontext) last_initial;
 
 /* The initial context of a rank. */
 static BASE_COLD CUcontext first_context(struct gpu_rank_context *rank)
 {
-    int device = gpu_visible_first(rank, device_of_pe());
+    int device = gpu_visible_first(rank, device_of_pe(ult_self()));
 
-    return rank->initial = device > 0 ? gpu_context_of(device) : NULL;
+    rank->initial = device > 0 ? gpu_context_of(device) : NULL;
+    atomic_store(&last_initial, rank->initial);
+    return rank->initial;
 }
 
 /* What is still current keeps its age: it may have been destroyed. */
@@ -102,6 +109,49 @@ void gpu_current_begin(void)
     set_current(rank, now ? now : first_context(rank));
     if (!now && rank->current)
         gpu_driver.cuCtxSetCurrent(rank->current);
+}
+
+/* The context with which another thread of a rank begins: the primary context of the rank's first device, or none if that is
+ * device 0. On that thread. */
+static BASE_COLD CUcontext first_of_thread(void)
+{
+    struct ult *u = gpu_rank_of_self();
+    struct gpu_rank_context *rank;
+    int device;
+
+    if (!u)
+        return gpu_streams_n_ranks == 1 ? atomic_load(&last_initial) : NULL;
+    if (gpu_rank_is_main() || !gpu_is_used())
+        return NULL;
+    rank = gpu_rank_context_of(u);
+    if (__atomic_load_n(&rank->has_begun, __ATOMIC_ACQUIRE))
+        return rank->initial;
+    device = device_of_pe(u); /* this thread is the first of the rank to use CUDA */
+    return device > 0 ? gpu_context_of(device) : NULL;
+}
+
+/* The calling thread, not a rank's own, has had a current context, or has asked for it. */
+static __thread bool thread_has_begun __attribute__((tls_model("initial-exec")));
+
+void gpu_current_note_thread(void)
+{
+    thread_has_begun = true;
+}
+
+CUresult CUDAAPI gpu_rank_get_current(CUcontext *context)
+{
+    CUcontext first;
+    CUresult result;
+
+    gpu_guard_prepare();
+    result = gpu_contexts_real.get_current(context);
+    if (BASE_LIKELY(result != CUDA_SUCCESS || !context || *context || thread_has_begun))
+        return result;
+    thread_has_begun = !gpu_rank_is_main();
+    first = thread_has_begun ? first_of_thread() : NULL;
+    if (first && gpu_driver.cuCtxSetCurrent && gpu_driver.cuCtxSetCurrent(first) == CUDA_SUCCESS)
+        *context = first;
+    return CUDA_SUCCESS;
 }
 
 void gpu_current_restart(struct gpu_rank_context *rank)

@@ -93,6 +93,7 @@ CUresult CUDAAPI gpu_rank_set_current(CUcontext context)
     struct gpu_rank_context *rank = own();
     CUresult result = set_current(context);
 
+    gpu_current_note_thread();
     if (rank && result == CUDA_SUCCESS) {
         gpu_rank_note_current(rank, context);
         gpu_launches_enter(context);

@@ -81,6 +81,8 @@ void gpu_rank_note_current(struct gpu_rank_context *rank, CUcontext context);
  * and reset, which have separate addresses in the driver. */
 #define GPU_RANK_CONTEXT_FUNCTIONS(X)                                                                     \
     X(set_current, (CUcontext), "cuCtxSetCurrent", 4000, gpu_rank_set_current, "the stack is the rank's") \
+    X(get_current, (CUcontext *), "cuCtxGetCurrent", 4000, gpu_rank_get_current,                          \
+      "threads begin as the rank does")                                                                   \
     X(push, (CUcontext), "cuCtxPushCurrent_v2", 4000, gpu_rank_push, "the stack is the rank's")           \
     X(pop, (CUcontext *), "cuCtxPopCurrent_v2", 4000, gpu_rank_pop, "the stack is the rank's")            \
     X(create_v2, (CUcontext *, unsigned, CUdevice), "cuCtxCreate_v2", 3020, gpu_rank_create_v2,           \
@@ -123,6 +125,9 @@ void gpu_current_swap(struct ult *from, struct ult *to);
 
 /* The calling rank's code has loaded the driver: the rank starts with the device of its PE. */
 void gpu_current_begin(void) BASE_COLD;
+
+/* The calling thread sets its current context itself: it no longer begins with that of its rank. */
+void gpu_current_note_thread(void);
 
 /* Initializes the driver, which is present: ranks that begin later start with the device of their PE. */
 void gpu_current_prepare(void) BASE_COLD;
