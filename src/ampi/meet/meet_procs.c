@@ -312,7 +312,8 @@ static int ask_for_report(void)
 struct search {
     const unsigned char *key;
     size_t key_bytes;
-    struct ampi_meet *const *members; /* NULL: not found */
+    int64_t n_ranks;
+    bool *has_entered; /* by member */
 };
 
 static void compare(const struct ampi_meet *key, struct ampi_meet *const *members, void *arg)
@@ -322,7 +323,8 @@ static void compare(const struct ampi_meet *key, struct ampi_meet *const *member
 
     put_key(&bytes, key);
     if (bytes.n == search->key_bytes && memcmp(bytes.at, search->key, bytes.n) == 0)
-        search->members = members;
+        for (int64_t i = 0; i < search->n_ranks; i++)
+            search->has_entered[i] = members[i] != NULL;
     free(bytes.at);
 }
 
@@ -330,16 +332,18 @@ static void handle_question(const struct ampi_am_header *am, const unsigned char
 {
     struct ampi_am_header reply = {
         .kind = AMPI_AM_MEET, .flags = AMPI_AM_SYNC | AMPI_AM_DONE, .cookie = am->cookie};
-    struct search search = {key, key_bytes, NULL};
+    struct search search = {.key = key, .key_bytes = key_bytes};
     struct bytes out = {0};
-    int64_t n_ranks = skip_to_ranks(&key);
 
+    search.n_ranks = skip_to_ranks(&key);
+    search.has_entered = base_calloc((size_t)search.n_ranks, sizeof(bool), "members of a meeting");
     ampi_meet_each(compare, &search);
-    for (int64_t i = 0; i < n_ranks; i++) {
+    for (int64_t i = 0; i < search.n_ranks; i++) {
         int world_rank = (int)get_int(&key);
-        if (ampi_job_is_local(world_rank) && !(search.members && search.members[i]))
+        if (ampi_job_is_local(world_rank) && !search.has_entered[i])
             put_int(&out, ampi_rank_number(&ampi_job.ranks[ampi_job_index_of(world_rank)]));
     }
+    free(search.has_entered);
     ampi_procs_post((int)am->src_proc, 0, &reply, out.at, out.n);
 }
 
