@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * A rank destroys a context of its own. Only then another rank's stream begins to wait for a message, which the first one sends after
- * the call; or the stream's wait is in a graph (argument "graph"). FAKECUDA_CALL_US lets the call take its time. It returns.
+ * the call; or the stream's wait is in a graph (argument "graph"); or the first rank captures, and the stream waits before ("capture"); or it
+ * frees memory while another GPU's context is current ("memory", with a graph).
+ * FAKECUDA_CALL_US lets the call take its time. It returns.
  */
 #include "enqueue.h"
 
@@ -41,31 +43,62 @@ static void run(void (*operation)(void))
         operation();
 }
 
-static void destroy_and_send(bool is_graph)
+static void destroy_and_send(bool is_graph, bool is_memory)
 {
+    CUdeviceptr freed;
     CUcontext own;
 
-    GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+    if (is_memory)
+        GTEST_CU(cuMemAlloc(&freed, N));
+    else
+        GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
     if (is_graph)
         MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     else
         MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD));
-    GTEST_CU(cuCtxDestroy(own));
+    if (is_memory)
+        GTEST_CU(cuCtxSetCurrent(gtest_contexts[gtest_n_devices > 1]));
+    if (is_memory)
+        GTEST_CU(cuMemFree(freed));
+    else
+        GTEST_CU(cuCtxDestroy(own));
+    if (is_memory)
+        GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
     run(send);
 }
 
-static void wait_for_message(bool is_graph)
+static void destroy_in_capture(void)
 {
-    if (!is_graph)
+    CUcontext own, popped;
+    CUstream captured;
+    CUgraph graph;
+
+    GTEST_CU(cuCtxCreate(&own, NULL, 0, 0));
+    GTEST_CU(cuCtxPopCurrent(&popped));
+    GTEST_CU(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    GTEST_CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED));
+    GTEST_CU(cuCtxDestroy(own));
+    GTEST_CU(cuStreamEndCapture(captured, &graph));
+    GTEST_CU(cuGraphDestroy(graph));
+    GTEST_CU(cuStreamDestroy(captured));
+    send();
+}
+
+static void wait_for_message(bool is_early)
+{
+    if (!is_early)
         MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     run(receive);
-    if (is_graph)
+    if (is_early)
         MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
 }
 
 int main(int argc, char **argv)
 {
-    bool is_graph = argc > 1 && strcmp(argv[1], "graph") == 0;
+    bool is_memory = argc > 1 && strcmp(argv[1], "memory") == 0;
+    bool is_graph = is_memory || (argc > 1 && strcmp(argv[1], "graph") == 0);
+    bool is_capture = argc > 1 && strcmp(argv[1], "capture") == 0;
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
@@ -79,10 +112,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < ROUNDS; i++) {
         GTEST_CU(cuMemsetD32(memory, mtest_rank == 0 ? 8 + i : 0, N));
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
-        if (mtest_rank == 0)
-            destroy_and_send(is_graph);
+        if (mtest_rank > 0)
+            wait_for_message(is_graph || is_capture);
+        else if (is_capture)
+            destroy_in_capture();
         else
-            wait_for_message(is_graph);
+            destroy_and_send(is_graph, is_memory);
         GTEST_CU(cuStreamSynchronize(test.cuda));
         etest_expect(memory, N, 8 + (unsigned)i, "a message");
     }

@@ -340,6 +340,7 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
         offload->drain_tries = 0;
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     }
+    offload->drained = what.context;
     return free_or_defer(offload, &what, caller);
 }
 
@@ -362,6 +363,7 @@ CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred
     if (BASE_LIKELY(!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed)) ||
         !find(kind, address, &what) || n_deferred_bytes + what.n_bytes > DEFERRED_MAX)
         return gpu_offload_call(offload, is_wanted);
+    offload->drained = what.context;
     if (gpu_streams_n_ranks == 1) {
         if (free_if_idle(offload, what.context))
             return offload->result;

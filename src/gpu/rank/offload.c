@@ -137,19 +137,22 @@ void gpu_offload_look(const struct gpu_pe *pe)
             report_wait(i);
 }
 
-/* Runs the call in its context. The context is closed only if ranks share it, because otherwise no other
+/* Runs the call in its context. A context is closed only if ranks share it, because otherwise no other
  * rank is affected. */
 static void run_call(struct gpu_offload *call)
 {
+    CUcontext drained = call->drained ? call->drained : call->context, before = NULL;
     struct gpu_drain drain;
+    bool is_entered;
     int hold;
 
     if (call->drain_tries == 0 || !gpu_streams_are_private) {
         call->run(call);
         return;
     }
+    is_entered = drained != call->context && !gpu_context_enter(drained, &before);
     hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
-    gpu_drain_begin(&drain, call->context, call->drain_tries);
+    gpu_drain_begin(&drain, is_entered ? drained : call->context, call->drain_tries);
     call->is_deferred = call->may_defer && !drain.is_closed;
     if (!drain.is_closed && !call->may_defer && call->drain_tries > 0)
         report_wait(call);
@@ -157,6 +160,8 @@ static void run_call(struct gpu_offload *call)
         call->run(call);
     gpu_drain_end(&drain);
     gpu_resident_release(hold);
+    if (is_entered)
+        gpu_context_leave(drained, before);
 }
 
 /* A thread's loop. A call is on the rank's stack, and must not be touched after the rank was woken; nor a

@@ -28,6 +28,7 @@ struct gpu_offload {
     bool is_posted;        /* gpu_offload_post; private */
     bool is_of_no_context; /* it needs no current context: the rank's may have been destroyed */
     int drain_tries; /* how often its GPU gets the chance to become idle first (drain.h); 0: it is not closed */
+    CUcontext drained; /* the context whose GPU this is; NULL: the rank's current one */
     CUresult result;
     CUcontext context;        /* the rank's; private, like all fields below */
     struct ult *u;            /* the rank; NULL: none waits */
