@@ -143,8 +143,9 @@ struct context_call {
     struct gpu_offload offload;
     CUcontext *made; /* receives a new context */
     CUcontext ended;
-    int hold;         /* of resident kernels, until it has ended */
-    void *parameters; /* of a new context: its affinities before version 4 */
+    atomic_bool is_finished; /* run_finish_posted has ended */
+    int hold;                /* of resident kernels, until it has ended */
+    void *parameters;        /* of a new context: its affinities before version 4 */
     int n_affinities;
     unsigned flags;
     CUdevice device;
@@ -265,16 +266,39 @@ static void run_destroy_later(struct gpu_offload *offload)
     free(call);
 }
 
+static void run_finish_posted(struct gpu_offload *offload)
+{
+    run_finish(offload);
+    atomic_store(&BASE_CONTAINER(offload, struct context_call, offload)->is_finished, true);
+}
+
+/* Waits for the work of the context alone, also in a capture, where calls are not offloaded. False: it has not waited, or the work
+ * failed. May switch. */
+static bool finish_work(CUcontext context, const void *caller)
+{
+    struct context_call finish = {.offload = {.run = run_finish, .is_of_no_context = true}, .ended = context};
+    const struct gpu_rank_streams *rank = gpu_streams_of_self();
+
+    if (gpu_offload_is_wanted_later(caller))
+        return gpu_offload_call(&finish.offload, true) == CUDA_SUCCESS;
+    if (!rank || rank->n_captures == 0 || gpu_streams_n_ranks == 1 ||
+        !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
+        return false;
+    finish.offload.run = run_finish_posted;
+    gpu_offload_post(&finish.offload, NULL);
+    while (!atomic_load(&finish.is_finished))
+        gpu_gate_pause(caller);
+    return finish.offload.result == CUDA_SUCCESS;
+}
+
 /* Waits for the work of the context alone, and has it destroyed by a thread: the driver waits for streams of all contexts
  * (seen on an H200, driver 580), which may wait for this rank now or when the driver looks. Does nothing and returns false
  * if no stream has waited for a PE so far, or if the work failed. May switch. */
 static bool destroy_later(CUcontext context, const void *caller)
 {
-    struct context_call *call,
-        finish = {.offload = {.run = run_finish, .is_of_no_context = true}, .ended = context};
+    struct context_call *call;
 
-    if (!context || !gpu_offload_is_wanted_later(caller) ||
-        gpu_offload_call(&finish.offload, true) != CUDA_SUCCESS)
+    if (!context || !finish_work(context, caller))
         return false;
     call = base_calloc(1, sizeof *call, "a context to destroy");
     *call = (struct context_call){
