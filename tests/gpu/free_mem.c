@@ -3,10 +3,11 @@
  * MPI_Free_mem of memory of a GPU does not wait for a stream that waits for a message, which depends on what the rank sends next, nor
  * for a host function that waits for the rank's next operations. The memory can be allocated again when no stream waits any more
  * (argument "room"). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
- * reset of the device ("reset").
+ * reset of the device ("reset"). The rank needs no current context ("none").
  */
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "enqueue.h"
 
@@ -17,6 +18,7 @@
 static struct etest test;
 static CUdeviceptr to;
 static atomic_int n_ended;
+static bool has_no_context;
 
 static void *allocate(size_t n_bytes, const char *kind)
 {
@@ -39,7 +41,10 @@ static void free_behind_receive(size_t n_bytes, const char *kind)
     MPI_Request request;
 
     MTEST_OK(MPIX_Recv_enqueue((void *)to, N, MPI_UNSIGNED, left, 0, test.comm, MPI_STATUS_IGNORE));
+    if (has_no_context)
+        GTEST_CU(cuCtxSetCurrent(NULL));
     MTEST_OK(MPI_Free_mem(memory));
+    GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
     data[N - 1] = (unsigned)mtest_rank;
     MTEST_OK(MPI_Isend(data, N, MPI_UNSIGNED, right, 0, test.comm, &request));
     GTEST_CU(cuStreamSynchronize(test.cuda));
@@ -53,8 +58,14 @@ static void free_all_kinds(void)
     static const char *const kinds[] = {"cuda:device", "cuda:host", "cuda:managed"};
 
     for (int i = 0; i < ROUNDS; i++)
-        for (unsigned k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (unsigned k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            void *memory = allocate(4096, kinds[k]);
             free_behind_receive(4096, kinds[k]);
+            if (has_no_context)
+                GTEST_CU(cuCtxSetCurrent(NULL));
+            MTEST_OK(MPI_Free_mem(memory)); /* no stream of the rank waits */
+            GTEST_CU(cuCtxSetCurrent(gtest_contexts[0]));
+        }
 }
 
 /* GPUs have not got room for both allocations. */
@@ -146,8 +157,10 @@ int main(int argc, char **argv)
         free_in_capture();
     else if (strcmp(what, "reset") == 0)
         reset_device();
-    else
+    else {
+        has_no_context = strcmp(what, "none") == 0;
         free_all_kinds();
+    }
     GTEST_CU(cuMemFree(to));
     etest_end(&test);
     return mtest_end();

@@ -24,27 +24,43 @@ static int allocate(enum gpu_memory kind, size_t n_bytes, CUdeviceptr *memory_ou
     return error;
 }
 
+/* Makes a context of the library current if none is, which is then *entered_out: CUDA's calls need one. */
+static int enter(CUcontext *entered_out)
+{
+    CUcontext context = NULL;
+    int device, error = gpu_call(cuCtxGetCurrent, (&context));
+
+    *entered_out = NULL;
+    if (error || context)
+        return error;
+    device = gpu_device_of_self();
+    context = device >= 0 ? gpu_context_of(device) : NULL;
+    error = device < 0 ? gpu_driver_record(CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount")
+            : context  ? gpu_call(cuCtxSetCurrent, (context))
+                       : gpu_driver_last();
+    *entered_out = error ? NULL : context;
+    return error;
+}
+
+static void leave(CUcontext entered)
+{
+    if (entered)
+        gpu_driver.cuCtxSetCurrent(NULL);
+}
+
 int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
 {
-    CUcontext context = NULL, primary = NULL;
+    CUcontext entered;
     CUdeviceptr memory = 0;
-    int device, n_attempts = 0, error = gpu_call(cuCtxGetCurrent, (&context));
+    int n_attempts = 0, error = enter(&entered);
 
-    if (!error && !context) {
-        device = gpu_device_of_self();
-        primary = device >= 0 ? gpu_context_of(device) : NULL;
-        error = device < 0 ? gpu_driver_record(CUDA_ERROR_NO_DEVICE, "cuDeviceGetCount")
-                : primary  ? gpu_call(cuCtxSetCurrent, (primary))
-                           : gpu_driver_last();
-    }
     if (error)
         return error;
     do
         error = allocate(kind, n_bytes, &memory);
     while (error == CUDA_ERROR_OUT_OF_MEMORY &&
            gpu_deferred_give_back(&n_attempts, gpu_offload_is_wanted_in_mpi()));
-    if (primary)
-        gpu_driver.cuCtxSetCurrent(NULL);
+    leave(entered);
     gpu_count_change();
     if (!error)
         *memory_out = (void *)(uintptr_t)memory;
@@ -53,10 +69,14 @@ int gpu_memory_alloc(enum gpu_memory kind, size_t n_bytes, void **memory_out)
 
 int gpu_memory_free(enum gpu_memory kind, void *memory)
 {
-    int error;
+    CUcontext entered;
+    int error = enter(&entered);
 
+    if (error)
+        return error;
     gpu_repeats_cancel();
     error = gpu_guard_free(memory, kind == GPU_MEMORY_PINNED);
     gpu_repeats_forget();
+    leave(entered);
     return error;
 }
