@@ -3,7 +3,8 @@
  * MPI_Free_mem of memory of a GPU does not wait for a stream that waits for a message, which depends on what the rank sends next, nor
  * for a host function that waits for the rank's next operations. The memory can be allocated again when no stream waits any more
  * (argument "room"). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
- * reset of the device ("reset"). The rank needs no current context ("none").
+ * reset of the device ("reset"). The rank needs no current context ("none"). Nor does it
+ * wait if much memory is freed meanwhile ("much").
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -82,6 +83,19 @@ static void allocate_again(void)
     }
 }
 
+static void free_much(void)
+{
+    void *memory[6];
+
+    for (int i = 0; i < 6; i++)
+        memory[i] = allocate((size_t)512 << 20, "cuda:host");
+    MTEST_OK(MPIX_Recv_enqueue((void *)to, 1, MPI_UNSIGNED, mtest_rank, 0, test.comm, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 6; i++)
+        MTEST_OK(MPI_Free_mem(memory[i]));
+    MTEST_OK(MPI_Send(&mtest_rank, 1, MPI_UNSIGNED, mtest_rank, 0, test.comm));
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+}
+
 static void CUDA_CB await_operations(void *unused)
 {
     (void)unused;
@@ -155,6 +169,8 @@ int main(int argc, char **argv)
         free_behind_function();
     else if (strcmp(what, "capture") == 0)
         free_in_capture();
+    else if (strcmp(what, "much") == 0)
+        free_much();
     else if (strcmp(what, "reset") == 0)
         reset_device();
     else {

@@ -18,7 +18,7 @@
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"
 
-/* Memory of the program that may be deferred in the process. */
+/* Memory of the program that may be deferred in the process by calls of CUDA. */
 #define DEFERRED_MAX ((size_t)1 << 30)
 
 /* The pause between two attempts to give memory back grows between these limits. */
@@ -361,7 +361,7 @@ CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred
     struct deferred what;
 
     if (BASE_LIKELY(!atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed)) ||
-        !find(kind, address, &what) || n_deferred_bytes + what.n_bytes > DEFERRED_MAX)
+        !find(kind, address, &what))
         return gpu_offload_call(offload, is_wanted);
     offload->drained = what.context;
     if (gpu_streams_n_ranks == 1) {
