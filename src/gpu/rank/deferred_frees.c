@@ -53,6 +53,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables
 static struct giver *givers;
 static struct deferred *list;
 static _Atomic size_t n_deferred_bytes; /* also read without the lock */
+static atomic_bool has_deferred;        /* memory was deferred once */
 static bool is_served;                  /* a thread gives memory back */
 
 /* ---- Giving memory back ---- */
@@ -226,6 +227,7 @@ static void add(struct deferred what)
     made->next = list;
     list = made;
     n_deferred_bytes += what.n_bytes;
+    atomic_store_explicit(&has_deferred, true, memory_order_relaxed);
     was_served = is_served;
     is_served = true;
     pthread_mutex_unlock(&lock);
@@ -496,7 +498,7 @@ bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
         return true;
     }
     *n_attempts += ATTEMPTS_WITHOUT; /* another thread may have given it back since the call failed */
-    return atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
+    return atomic_load_explicit(&has_deferred, memory_order_relaxed);
 }
 
 CUresult CUDAAPI gpu_deferred_alloc(CUdeviceptr *memory_out, size_t n_bytes)
