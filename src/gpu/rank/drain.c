@@ -333,9 +333,12 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
         return;
     if (n_tries == GPU_DRAIN_NOT)
         close_context(drain, true);
-    for (int i = 0; i < n_tries; i++, limit_ns *= 2)
+    for (int i = 0; i < n_tries; i++) {
         if (try_once(drain, limit_ns, limit_ns) != BUSY)
             return;
+        if (i < GPU_DRAIN_OFTEN - 1)
+            limit_ns *= 2;
+    }
 }
 
 void gpu_drain_end(struct gpu_drain *drain)

@@ -28,6 +28,7 @@
 #define GPU_DRAIN_OFTEN 8   /* half a second, and as long open */
 #define GPU_DRAIN_BRIEFLY 3 /* 14 ms */
 #define GPU_DRAIN_NOT (-1)
+#define GPU_DRAIN_UNTIL_IDLE INT_MAX /* for a call that breaks kernels that others launch meanwhile */
 
 /* A closed context; on the stack of the thread that has closed it. */
 struct gpu_drain {
@@ -43,7 +44,7 @@ extern _Atomic int gpu_drain_n_closed;
  * when a context is idle would invalidate the capture. */
 extern _Atomic int gpu_drain_n_captures;
 
-/* Closes the context and waits until it is idle; then it stays closed. Opens the context and closes it again
+/* Closes the context and waits until it is idle; then it stays closed. One thread at a time closes a context. Opens the context and closes it again
  * at most n_tries - 1 times; if it is not idle then, it stays open. Does nothing before CUDA 12.5, whose
  * driver cannot tell when a context is idle, or while ranks capture. The context is the thread's current
  * one. Blocks the thread. */

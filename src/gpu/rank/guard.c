@@ -21,6 +21,7 @@
 #include "gpu/rank/graph_launches.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
+#include "gpu/rank/limits.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/registrations.h"
@@ -42,8 +43,8 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
  * names), what is called instead, GPU whose kernels are evicted, drain_tries (offload.h), what the rank does before and
  * afterwards, why) */
 #define WAITING(X)                                                                                           \
-    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), real.cuCtxSetLimit, GPU_RESIDENT_ALL,         \
-      GPU_DRAIN_OFTEN, gpu_repeats_cancel(), gpu_repeats_forget(),                                           \
+    X(cuCtxSetLimit, 3010, 2, (CUlimit, limit, size_t, value), set_limit, GPU_RESIDENT_ALL,                  \
+      gpu_limit_tries(limit, value), gpu_repeats_cancel(), gpu_repeats_forget(),                             \
       "waits for the GPU to change the stacks of kernels")                                                   \
     X(cuMemFree, 3020, 1, (CUdeviceptr, memory), real.cuMemFree, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,          \
       gpu_repeats_cancel(), gpu_repeats_forget(), "waits for the memory's GPU")                              \
@@ -314,6 +315,11 @@ static void forget_exec(CUgraphExec exec)
 {
     gpu_repeats_break();
     gpu_graph_exec_note(exec, true);
+}
+
+static CUresult CUDAAPI set_limit(CUlimit limit, size_t value)
+{
+    return gpu_limit_set(real.cuCtxSetLimit, limit, value);
 }
 
 /* Another rank may have registered the memory. */

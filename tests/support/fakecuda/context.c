@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- Devices ---- */
 
@@ -440,7 +441,11 @@ FAKE_EXPORT CUresult cuCtxSetFlags(unsigned flags)
     return error;
 }
 
-/* The stacks of kernels change: the driver waits until none runs. */
+/* Time for which new stacks of kernels are made. */
+#define LIMIT_US 300
+
+/* The stacks of kernels change: the driver waits until none runs. A kernel that another thread launches meanwhile fails (seen with
+ * driver 580.159 on an H200: Xid 13, SKEDCHECK05_LOCAL_MEMORY_TOTAL_SIZE). */
 FAKE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
     struct fake_context *context;
@@ -452,6 +457,13 @@ FAKE_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
     fake_wait_device(context->device);
+    if (limit == CU_LIMIT_STACK_SIZE && value != context->limits[limit]) {
+        context->n_limit_changes++;
+        pthread_mutex_unlock(&fake_lock);
+        usleep(LIMIT_US);
+        pthread_mutex_lock(&fake_lock);
+        context->n_limit_changes--;
+    }
     context->limits[limit] = value;
     pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;

@@ -91,6 +91,7 @@ struct fake_context {
     struct fake_waits peers;     /* later work of blocking streams and NULL does: copies of other devices */
     bool runs_host_function;     /* one at a time */
     size_t limits[CU_LIMIT_MAX]; /* as set; 0: not set */
+    int n_limit_changes;         /* calls that change the stacks of kernels now */
     unsigned flags;              /* of cuCtxSetFlags */
 };
 extern struct fake_context *fake_contexts;

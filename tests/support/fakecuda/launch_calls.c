@@ -12,6 +12,8 @@ static CUresult queue_launch(struct fake_stream *stream, const struct fake_launc
     CUresult error = !fake_is_of_context(stream->context, fake_current()) ? CUDA_ERROR_INVALID_HANDLE
                                                                           : fake_launch_op(launch, &op);
 
+    if (!error && stream->context->n_limit_changes > 0)
+        stream->context->broken = CUDA_ERROR_LAUNCH_FAILED;
     if (!error)
         fake_queue(stream, op);
     return error;
