@@ -40,9 +40,13 @@ void ampi_rank_gpu_rebind(void)
 
 static struct ult *rank_of_thread(void)
 {
-    struct image *image = image_of_thread();
-    int region = image ? ampi_memory_region_of(image_base(image)) : -1;
+    const struct image *image;
+    int region;
 
+    if (!ampi_job.is_virtual)
+        return ampi_job.ranks ? &ampi_job.ranks[0].ult : NULL;
+    image = image_of_thread();
+    region = image ? ampi_memory_region_of(image_base(image)) : -1;
     return region >= 0 ? &ampi_job.ranks[region].ult : NULL;
 }
 

@@ -36,35 +36,40 @@ int gpu_device_of_self(void)
     return seen ? seen->devices[0] : device_of_pe(ult_self());
 }
 
-/* The initial context of the last rank that began: that of all threads in a process with one rank. */
-static _Atomic(CUcontext) last_initial;
-
-/* The initial context of a rank. */
-static BASE_COLD CUcontext first_context(struct gpu_rank_context *rank)
+/* The initial context of the rank: the primary context of its first device, or none if that is device 0. Any of its threads. */
+static BASE_COLD CUcontext choose_initial(struct gpu_rank_context *rank, const struct ult *u)
 {
-    int device = gpu_visible_first(rank, device_of_pe(ult_self()));
+    int device = gpu_visible_first(rank, device_of_pe(u));
+    CUcontext initial = device > 0 ? gpu_context_of(device) : NULL;
 
-    rank->initial = device > 0 ? gpu_context_of(device) : NULL;
-    atomic_store(&last_initial, rank->initial);
-    return rank->initial;
+    __atomic_store_n(&rank->initial, initial, __ATOMIC_RELAXED);
+    __atomic_store_n(&rank->has_initial, true, __ATOMIC_RELEASE);
+    return initial;
+}
+
+static CUcontext initial_of(struct gpu_rank_context *rank, const struct ult *u)
+{
+    return __atomic_load_n(&rank->has_initial, __ATOMIC_ACQUIRE)
+               ? __atomic_load_n(&rank->initial, __ATOMIC_RELAXED)
+               : choose_initial(rank, u);
 }
 
 /* What is still current keeps its age: it may have been destroyed. */
 static void set_current(struct gpu_rank_context *rank, CUcontext context)
 {
-    if (rank->current != context)
+    if (!rank->has_begun || rank->current != context)
         gpu_rank_note_current(rank, context);
-    rank->has_begun = true;
 }
 
 /* For ULTs with thread pointers of their own, for each of which the driver itself keeps a current context: only the initial
  * one has to be set. The driver's context of `to` is now. */
-static void begin_own(struct gpu_rank_context *from, struct gpu_rank_context *to, CUcontext now)
+static void begin_own(struct ult *u, CUcontext now)
 {
-    from->has_begun = true;
+    struct gpu_rank_context *to = gpu_rank_context_of(u);
+
     if (BASE_LIKELY(to->has_begun))
         return;
-    set_current(to, now ? now : first_context(to));
+    set_current(to, now ? now : initial_of(to, u));
     if (to->current != now)
         gpu_driver.cuCtxSetCurrent(to->current);
 }
@@ -78,13 +83,16 @@ void gpu_current_swap(struct ult *from, struct ult *to)
         return; /* CUDA is absent or not initialized: nothing to save yet */
     gpu_repeats_break();
     if (to->thread_pointer) {
-        begin_own(gpu_rank_context_of(from), gpu_rank_context_of(to), now);
+        begin_own(to, now);
         return;
     }
-    set_current(last = gpu_rank_context_of(from), now);
+    last = gpu_rank_context_of(from);
+    if (BASE_LIKELY(now ||
+                    last->has_begun)) /* otherwise it begins at its next turn: a thread has loaded CUDA */
+        set_current(last, now);
     next = gpu_rank_context_of(to);
     if (BASE_UNLIKELY(!next->has_begun))
-        set_current(next, first_context(next));
+        set_current(next, initial_of(next, to));
     wanted = gpu_context_is_lost(next->current, next->since) ? NULL : next->current;
     if ((wanted != now || gpu_context_is_lost(now, last->since)) &&
         gpu_driver.cuCtxSetCurrent(wanted) != CUDA_SUCCESS)
@@ -106,28 +114,20 @@ void gpu_current_begin(void)
     rank = gpu_rank_context_of(ult_self());
     if (rank->has_begun)
         return;
-    set_current(rank, now ? now : first_context(rank));
+    set_current(rank, now ? now : initial_of(rank, ult_self()));
     if (!now && rank->current)
         gpu_driver.cuCtxSetCurrent(rank->current);
 }
 
-/* The context with which another thread of a rank begins: the primary context of the rank's first device, or none if that is
- * device 0. On that thread. */
+/* The context with which another thread of a rank begins; on that thread. */
 static BASE_COLD CUcontext first_of_thread(void)
 {
     struct ult *u = gpu_rank_of_self();
-    struct gpu_rank_context *rank;
-    int device;
 
-    if (!u)
-        return gpu_streams_n_ranks == 1 ? atomic_load(&last_initial) : NULL;
-    if (gpu_rank_is_main() || !gpu_is_used())
+    if (!u || !gpu_is_used())
         return NULL;
-    rank = gpu_rank_context_of(u);
-    if (__atomic_load_n(&rank->has_begun, __ATOMIC_ACQUIRE))
-        return rank->initial;
-    device = device_of_pe(u); /* this thread is the first of the rank to use CUDA */
-    return device > 0 ? gpu_context_of(device) : NULL;
+    (void)gpu_visible_of_self(); /* this thread may be the first of the rank to use CUDA */
+    return initial_of(gpu_rank_context_of(u), u);
 }
 
 /* The calling thread, not a rank's own, has had a current context, or has asked for it. */
@@ -147,8 +147,12 @@ CUresult CUDAAPI gpu_rank_get_current(CUcontext *context)
     result = gpu_contexts_real.get_current(context);
     if (BASE_LIKELY(result != CUDA_SUCCESS || !context || *context || thread_has_begun))
         return result;
-    thread_has_begun = !gpu_rank_is_main();
-    first = thread_has_begun ? first_of_thread() : NULL;
+    if (gpu_rank_is_main()) { /* it has not begun if a thread has loaded CUDA */
+        gpu_current_begin();
+        return gpu_contexts_real.get_current(context);
+    }
+    thread_has_begun = true;
+    first = first_of_thread();
     if (first && gpu_driver.cuCtxSetCurrent && gpu_driver.cuCtxSetCurrent(first) == CUDA_SUCCESS)
         *context = first;
     return CUDA_SUCCESS;
@@ -160,7 +164,7 @@ void gpu_current_restart(struct gpu_rank_context *rank)
 
     if (gpu_call(cuCtxGetCurrent, (&now)) || now != rank->initial)
         return;
-    set_current(rank, first_context(rank));
+    set_current(rank, choose_initial(rank, ult_self()));
     if (rank->current != now)
         gpu_driver.cuCtxSetCurrent(rank->current);
 }

@@ -47,6 +47,7 @@ void gpu_rank_note_current(struct gpu_rank_context *rank, CUcontext context)
 {
     rank->since = gpu_context_count_ends();
     rank->current = context;
+    rank->has_begun = true;
 }
 
 /* Pushes the previously current context below the new one. */

@@ -36,7 +36,8 @@ struct gpu_rank_context {
     struct gpu_rank_streams *streams; /* streams.h; NULL: not needed yet */
     CUcontext current;                /* while the rank does not run: the top of its stack; NULL: none */
     uint64_t since;    /* the contexts destroyed before it became current (gpu_context_is_lost) */
-    CUcontext initial; /* what it began with (current.c) */
+    CUcontext initial; /* what it and its threads begin with (current.c) */
+    bool has_initial;  /* `initial` is known */
     const struct gpu_visible *visible; /* the devices that it sees (visible.h); NULL: not known yet */
     bool is_restarted;                 /* its current context follows from them */
     bool has_begun;                    /* `current` is valid: the rank has run since CUDA was loaded */
