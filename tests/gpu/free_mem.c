@@ -2,7 +2,7 @@
  *
  * MPI_Free_mem of memory of a GPU does not wait for a stream that waits for a message, which depends on what the rank sends next, nor
  * for a host function that waits for the rank's next operations. The memory can be allocated again when no stream waits any more
- * (argument "room"). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
+ * (arguments "room", "room beside": while other ranks go on). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
  * reset of the device ("reset"). The rank needs no current context ("none"). Nor does it
  * wait if much memory is freed meanwhile ("much").
  */
@@ -70,16 +70,16 @@ static void free_all_kinds(void)
 }
 
 /* GPUs have not got room for both allocations. */
-static void allocate_again(void)
+static void allocate_again(MPI_Comm comm)
 {
     CUdeviceptr memory;
 
     for (int i = 0; i < ROUNDS; i++) {
         free_behind_receive(LARGE, "cuda:device");
-        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        MTEST_OK(MPI_Barrier(comm));
         GTEST_CU(cuMemAlloc(&memory, LARGE + LARGE / 4));
         GTEST_CU(cuMemFree(memory));
-        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+        MTEST_OK(MPI_Barrier(comm));
     }
 }
 
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemAlloc(&to, N * sizeof(unsigned)));
     free_behind_receive(4096, "cuda:device");
     if (strcmp(what, "room") == 0)
-        allocate_again();
+        allocate_again(argc > 2 ? MPI_COMM_SELF : MPI_COMM_WORLD);
     else if (strcmp(what, "function") == 0)
         free_behind_function();
     else if (strcmp(what, "capture") == 0)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/rank/drain.h"
 #include "gpu/rank/free_gate.h"
@@ -31,8 +32,9 @@
 /* A call without anything to give back counts as so many. */
 #define ATTEMPTS_WITHOUT 8
 
-/* For so long it waits for contexts that are being destroyed. */
+/* For so long it waits for contexts that are being destroyed, and for streams that wait for messages while none of them ends. */
 #define CONTEXTS_NS 10000000000
+#define WITHOUT_PROGRESS_NS 10000000000
 
 struct deferred {
     struct deferred *next;
@@ -157,19 +159,23 @@ static bool try_by_gate(CUcontext context, bool is_for_idle)
     return closed != GPU_GATE_OPEN;
 }
 
-static bool try_by_drain(CUcontext context)
+static bool try_by_drain(CUcontext context, int n_tries)
 {
-    bool is_open = !gpu_streams_are_private || !gpu_stream_real.r_cuCtxRecordEvent;
-    struct gpu_drain drain = {.is_closed = false};
+    bool is_done;
+    struct gpu_drain drain;
 
-    if (atomic_load(&gpu_streams_n_waiting) > 0)
-        return false;
-    if (!is_open)
-        gpu_drain_begin(&drain, context, 1);
-    if (is_open || drain.is_closed)
+    if (!gpu_streams_are_private || !gpu_stream_real.r_cuCtxRecordEvent) {
+        is_done = atomic_load(&gpu_streams_n_waiting) == 0;
+        if (is_done)
+            give_back(context);
+        return is_done;
+    }
+    gpu_drain_begin(&drain, context, n_tries);
+    is_done = drain.is_closed;
+    if (is_done)
         give_back(context);
     gpu_drain_end(&drain);
-    return is_open || drain.is_closed;
+    return is_done;
 }
 
 /* False: not yet. */
@@ -182,7 +188,10 @@ static bool try_context(CUcontext context)
     if (!enter(&giver, context))
         return true;
     if (!gpu_context_enter(context, &before)) {
-        is_given = gpu_streams_n_ranks == 1 ? try_by_gate(context, true) : try_by_drain(context);
+        if (gpu_streams_n_ranks == 1)
+            is_given = try_by_gate(context, true);
+        else if (atomic_load(&gpu_streams_n_waiting) == 0)
+            is_given = try_by_drain(context, 1);
         gpu_context_leave(context, before);
     }
     leave(&giver);
@@ -414,9 +423,45 @@ static void *reuse(CUcontext context, size_t n_bytes)
     return memory;
 }
 
+struct call_give_back {
+    struct gpu_offload offload;
+    bool has_failed;
+};
+
+static BASE_COLD void report_failure(void)
+{
+    static atomic_flag has_said = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&has_said))
+        base_log("a call finds no memory: memory that was freed is not there before streams that wait for "
+                 "messages "
+                 "end, and none has ended for %d s",
+                 (int)(WITHOUT_PROGRESS_NS / 1000000000));
+}
+
+/* Waits while streams wait for PEs, as long as they get on: they may depend on the caller. Any thread; blocks it. */
 static void run_give_back(struct gpu_offload *offload)
 {
-    give_back(offload->context);
+    uint64_t since_ns = ult_now_ns();
+    int n_waiting, n_before = 0, hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
+
+    while (!try_by_drain(offload->context, GPU_DRAIN_OFTEN)) {
+        n_waiting = atomic_load(&gpu_streams_n_waiting);
+        if (n_waiting == 0) { /* the driver waits for the GPU */
+            give_back(offload->context);
+            break;
+        }
+        if (n_waiting != n_before)
+            since_ns = ult_now_ns();
+        n_before = n_waiting;
+        if (ult_now_ns() - since_ns > WITHOUT_PROGRESS_NS) {
+            report_failure();
+            BASE_CONTAINER(offload, struct call_give_back, offload)->has_failed = true;
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_MIN_NS}, NULL);
+    }
+    gpu_resident_release(hold);
 }
 
 _Atomic int gpu_deferred_n_contexts;
@@ -456,31 +501,32 @@ static CUcontext find_context(CUcontext preferred)
     return context;
 }
 
-/* The context is current. */
-static void call_give_back(CUcontext context, bool is_wanted)
+/* The context is current. False: the memory is not there, and the call must not be made again. */
+static bool call_give_back(CUcontext context, bool is_wanted)
 {
-    struct gpu_offload offload = {
-        .label = "an allocation", .run = run_give_back, .drain_tries = GPU_DRAIN_OFTEN};
+    struct call_give_back call = {.offload = {.run = run_give_back}};
 
     if (gpu_streams_n_ranks != 1)
-        (void)gpu_offload_call(&offload, is_wanted);
+        (void)gpu_offload_call(&call.offload, is_wanted);
     else if (!try_by_gate(context, false))
         gpu_gate_pause(NULL); /* the call is made again, a number of times */
+    return !call.has_failed;
 }
 
 /* Waits for another thread that gives back the memory of the current context, too. */
-static void give_back_of(CUcontext context, bool is_wanted)
+static bool give_back_of(CUcontext context, bool is_wanted)
 {
     CUcontext before;
     struct giver giver;
-    bool is_entered_here = enter(&giver, context);
+    bool is_entered_here = enter(&giver, context), may_retry = true;
 
     if ((is_entered_here || context == gpu_context_current()) && !gpu_context_enter(context, &before)) {
-        call_give_back(context, is_wanted);
+        may_retry = call_give_back(context, is_wanted);
         gpu_context_leave(context, before);
     }
     if (is_entered_here)
         leave(&giver);
+    return may_retry;
 }
 
 bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
@@ -494,8 +540,7 @@ bool gpu_deferred_give_back(int *n_attempts, bool is_wanted)
         return true;
     if (n_deferred_bytes > 0) {
         ++*n_attempts;
-        give_back_of(context ? context : current, is_wanted);
-        return true;
+        return give_back_of(context ? context : current, is_wanted);
     }
     *n_attempts += ATTEMPTS_WITHOUT; /* another thread may have given it back since the call failed */
     return atomic_load_explicit(&has_deferred, memory_order_relaxed);

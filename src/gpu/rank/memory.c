@@ -16,7 +16,7 @@ static int allocate(enum gpu_memory kind, size_t n_bytes, CUdeviceptr *memory_ou
     int error;
 
     if (kind == GPU_MEMORY_DEVICE)
-        return gpu_call(cuMemAlloc, (memory_out, n_bytes));
+        return gpu_driver_check(gpu_deferred_alloc(memory_out, n_bytes), "cuMemAlloc");
     if (kind == GPU_MEMORY_MANAGED)
         return gpu_call(cuMemAllocManaged, (memory_out, n_bytes, CU_MEM_ATTACH_GLOBAL));
     error = gpu_call(cuMemHostAlloc, (&host, n_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
