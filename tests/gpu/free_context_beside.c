@@ -2,9 +2,12 @@
  *
  * A rank destroys a context of its own. Only then another rank's stream begins to wait for a message, which the first one sends after
  * the call; or the stream's wait is in a graph (argument "graph"); or the first rank captures, and the stream waits before ("capture"); or it
- * frees memory while another GPU's context is current ("memory", with a graph).
+ * frees memory while another GPU's context is current ("memory", with a graph); or a thread destroys the context ("thread"), or frees
+ * memory there ("thread own"), as the rank does ("own"), while the stream waits.
  * FAKECUDA_CALL_US lets the call take its time. It returns.
  */
+#include <pthread.h>
+
 #include "enqueue.h"
 
 #define N 500
@@ -85,6 +88,46 @@ static void destroy_in_capture(void)
     send();
 }
 
+/* A context of the rank's own, which is not current, and its memory; 0: the context is destroyed. */
+struct own {
+    CUcontext context;
+    CUdeviceptr memory;
+};
+
+static void *end_own(void *arg)
+{
+    struct own *own = arg;
+
+    if (own->memory)
+        GTEST_CU(cuMemFree(own->memory));
+    else
+        GTEST_CU(cuCtxDestroy(own->context));
+    return NULL;
+}
+
+static void end_own_and_send(bool is_thread, bool is_memory)
+{
+    struct own own = {.memory = 0};
+    CUcontext popped;
+    pthread_t thread;
+
+    GTEST_CU(cuCtxCreate(&own.context, NULL, 0, 0));
+    if (is_memory)
+        GTEST_CU(cuMemAlloc(&own.memory, N));
+    GTEST_CU(cuCtxPopCurrent(&popped));
+    MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    if (is_thread) {
+        MTEST_CHECK(pthread_create(&thread, NULL, end_own, &own) == 0, "pthread_create");
+        pthread_join(thread, NULL);
+    } else {
+        end_own(&own);
+    }
+    send();
+    GTEST_CU(cuStreamSynchronize(test.cuda));
+    if (is_memory)
+        GTEST_CU(cuCtxDestroy(own.context));
+}
+
 static void wait_for_message(bool is_early)
 {
     if (!is_early)
@@ -99,6 +142,8 @@ int main(int argc, char **argv)
     bool is_memory = argc > 1 && strcmp(argv[1], "memory") == 0;
     bool is_graph = is_memory || (argc > 1 && strcmp(argv[1], "graph") == 0);
     bool is_capture = argc > 1 && strcmp(argv[1], "capture") == 0;
+    bool is_thread = argc > 1 && strcmp(argv[1], "thread") == 0;
+    bool is_own = argc > 1 && strcmp(argv[argc - 1], "own") == 0;
 
     mtest_init(&argc, &argv, 2);
     gtest_init();
@@ -113,7 +158,9 @@ int main(int argc, char **argv)
         GTEST_CU(cuMemsetD32(memory, mtest_rank == 0 ? 8 + i : 0, N));
         MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         if (mtest_rank > 0)
-            wait_for_message(is_graph || is_capture);
+            wait_for_message(is_graph || is_capture || is_thread || is_own);
+        else if (is_thread || is_own)
+            end_own_and_send(is_thread, is_own);
         else if (is_capture)
             destroy_in_capture();
         else

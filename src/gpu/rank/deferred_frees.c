@@ -15,6 +15,7 @@
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/offload.h"
+#include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"
@@ -290,7 +291,8 @@ static bool wait_for_own(const struct deferred *what, const void *caller, CUresu
     const struct gpu_rank_streams *rank = gpu_streams_of_self();
 
     return rank && rank->n_captures == 0 && n_deferred_bytes + what->n_bytes <= DEFERRED_MAX &&
-           gpu_streams_synchronize(what->context, caller, result_out);
+           (gpu_streams_synchronize(what->context, caller, result_out) ||
+            gpu_rank_finish(what->context, caller, result_out));
 }
 
 /* True if the rank captures, so that the driver must not wait: another rank may at any time launch what waits for this one. */

@@ -273,23 +273,23 @@ static void run_finish_posted(struct gpu_offload *offload)
     atomic_store(&BASE_CONTAINER(offload, struct context_call, offload)->is_finished, true);
 }
 
-/* Waits for the work of the context alone, also in a capture, where calls are not offloaded. False: it has not waited, or the work
- * failed. May switch. */
-static bool finish_work(CUcontext context, const void *caller)
+bool gpu_rank_finish(CUcontext context, const void *caller, CUresult *result_out)
 {
     struct context_call finish = {.offload = {.run = run_finish, .is_of_no_context = true}, .ended = context};
-    const struct gpu_rank_streams *rank = gpu_streams_of_self();
 
-    if (gpu_offload_is_wanted_later(caller))
-        return gpu_offload_call(&finish.offload, true) == CUDA_SUCCESS;
-    if (!rank || rank->n_captures == 0 || gpu_streams_n_ranks == 1 ||
+    if (gpu_offload_is_wanted_later(caller)) {
+        *result_out = gpu_offload_call(&finish.offload, true);
+        return true;
+    }
+    if (!gpu_streams_of_self() || gpu_streams_n_ranks == 1 || ult_polls_in_part ||
         !atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed))
         return false;
     finish.offload.run = run_finish_posted;
     gpu_offload_post(&finish.offload, NULL);
     while (!atomic_load(&finish.is_finished))
         gpu_gate_pause(caller);
-    return finish.offload.result == CUDA_SUCCESS;
+    *result_out = finish.offload.result;
+    return true;
 }
 
 /* Waits for the work of the context alone, and has it destroyed by a thread: the driver waits for streams of all contexts
@@ -298,8 +298,9 @@ static bool finish_work(CUcontext context, const void *caller)
 static bool destroy_later(CUcontext context, const void *caller)
 {
     struct context_call *call;
+    CUresult result;
 
-    if (!context || !finish_work(context, caller))
+    if (!context || !gpu_rank_finish(context, caller, &result) || result != CUDA_SUCCESS)
         return false;
     call = base_calloc(1, sizeof *call, "a context to destroy");
     *call = (struct context_call){

@@ -137,6 +137,11 @@ void gpu_current_prepare(void) BASE_COLD;
  * context, its current device becomes the first of them. */
 void gpu_current_restart(struct gpu_rank_context *rank) BASE_COLD;
 
+/* Waits for the work of a context that the program created, also in captures and on threads of the rank, where calls are not
+ * offloaded, and stores the result. False: it has not waited: no stream has waited for a PE so far, the rank is alone in its
+ * process, or CUDA refuses calls here. May switch. */
+bool gpu_rank_finish(CUcontext context, const void *caller, CUresult *result_out) BASE_MUST_CHECK;
+
 /* True if this is a device's primary context that has been retained. Any thread. */
 bool gpu_rank_is_primary(CUcontext context);
 
