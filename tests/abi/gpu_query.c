@@ -8,7 +8,7 @@
 #endif
 #include <stdio.h>
 
-#if !defined(MPIX_CUDA_AWARE_SUPPORT) || !MPIX_CUDA_AWARE_SUPPORT
+#if !(MPIX_CUDA_AWARE_SUPPORT + 0) || !(OMPI_HAVE_MPI_EXT_CUDA + 0)
 #error "not CUDA-aware"
 #endif
 #ifndef MPIX_GPU_SUPPORT_CUDA
