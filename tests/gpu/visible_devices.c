@@ -2,9 +2,11 @@
  *
  * A rank that sets CUDA_VISIBLE_DEVICES before its first call of CUDA sees these GPUs only, numbered from 0, also if the
  * process has several ranks and a list of its own (first argument): numbers, UUIDs and buses, the current context, peers, the
- * GPU of memory, pools and mapped memory, the table from which CUDA's runtime has contexts. A list ends before the first entry that is not valid. Messages go between the
+ * GPU of memory, pools and mapped memory, the table from which CUDA's runtime has contexts; also if a thread of the rank is the first (third argument). A list ends before the first entry that is not valid. Messages go between the
  * ranks' GPUs, and MPI's memory is on the rank's. Needs the fake driver with four GPUs.
  */
+#include <pthread.h>
+
 #include "device.h"
 #include "fakecuda.h"
 
@@ -162,9 +164,18 @@ static void check_mpi(bool has_gpu)
     MTEST_OK(MPI_Free_mem(memory));
 }
 
+/* A thread is the first of the rank to use CUDA. */
+static void *begin_there(void *shown)
+{
+    (void)cuInit(0);
+    check_devices(shown);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const char *list, *shown;
+    pthread_t thread;
     char visible[8] = "";
     size_t mine;
     bool is_twice;
@@ -179,6 +190,10 @@ int main(int argc, char **argv)
     is_twice = strcmp(shown, "twice") == 0;
     for (int i = 0; !is_twice && shown[i] && (argc < 2 || strchr(argv[1], shown[i])); i++)
         visible[i] = shown[i];
+    if (argc > 3) {
+        MTEST_CHECK(pthread_create(&thread, NULL, begin_there, visible) == 0, "pthread_create");
+        pthread_join(thread, NULL);
+    }
     MTEST_CHECK(cuInit(0) == (visible[0] ? CUDA_SUCCESS
                               : is_twice ? CUDA_ERROR_INVALID_DEVICE
                                          : CUDA_ERROR_NO_DEVICE),

@@ -123,11 +123,14 @@ void gpu_current_begin(void)
 static BASE_COLD CUcontext first_of_thread(void)
 {
     struct ult *u = gpu_rank_of_self();
+    const struct gpu_visible *seen;
 
     if (!u || !gpu_is_used())
         return NULL;
-    (void)gpu_visible_of_self(); /* this thread may be the first of the rank to use CUDA */
-    return initial_of(gpu_rank_context_of(u), u);
+    seen = gpu_visible_of_self(); /* reads the variable; the rank may have begun before that */
+    if (!seen)
+        return initial_of(gpu_rank_context_of(u), u);
+    return seen->devices[0] > 0 ? gpu_context_of(seen->devices[0]) : NULL;
 }
 
 /* The calling thread, not a rank's own, has had a current context, or has asked for it. */
