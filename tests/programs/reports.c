@@ -2,7 +2,7 @@
  *
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
- * exists, and the others wait for it; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
+ * exists, and the others wait for it, or poll, too ("polls all"); with "lasts" rank 0 tests for a message of the last rank, which first computes for some seconds; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
  * program that it runs; with "sleeps" it raises SIGQUIT when rank 1's sleep is over, but its PE has not seen that; with "handles" it has a handler of SIGQUIT,
  * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int rank, size, data[40000];
@@ -271,12 +272,37 @@ static void handle_quit(int number)
     write(1, "handled\n", 8);
 }
 
+/* Not with MPI_Recv. */
+static void poll_for_message(int from)
+{
+    int flag = 0;
+
+    while (!flag)
+        MPI_Iprobe(from, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE); /* iprobe */
+}
+
+static void last(void)
+{
+    time_t start = time(NULL);
+
+    while (rank == size - 1 && time(NULL) < start + 4)
+        ;
+    if (rank == size - 1)
+        MPI_Send(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    if (rank == 0) {
+        poll_for_message(size - 1);
+        MPI_Recv(data, 1, MPI_INT, size - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
 /* Rank 0 goes on when the file exists, and the others then. */
-static void poll_for_file(const char *how)
+static void poll_for_file(const char *how, const char *others)
 {
     MPI_Request request;
     int flag;
 
+    if (rank > 0 && others)
+        poll_for_message(0);
     if (rank > 0)
         MPI_Recv(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE); /* receive */
     if (rank > 0)
@@ -379,7 +405,9 @@ int main(int argc, char **argv)
     if (strcmp(how, "leak") == 0)
         leave_messages();
     if (strcmp(how, "polls") == 0 || strcmp(how, "computes") == 0 || strcmp(how, "handles") == 0)
-        poll_for_file(how);
+        poll_for_file(how, argv[2]);
+    else if (strcmp(how, "lasts") == 0)
+        last();
     else if (strcmp(how, "opens") == 0)
         open_pipe();
     else if (strcmp(how, "runs") == 0)

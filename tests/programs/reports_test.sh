@@ -15,7 +15,7 @@ mpirun=$build/bin/mpirun
 
 # line WORD [FILE]: "main (reports.c:12)" for the line with this word in a comment
 line() {
-    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|block_between_groups\|block_in_access\|block_beside\|run_program) \\(reports.c:|'
+    grep -n "/\* $1 \*/" "$here/reports.c" | sed -E 's|:.*|\\)|; s|^|(main\|make_objects\|leave_messages\|block\|block_elsewhere\|block_in_window\|block_in_partitions\|block_between_groups\|block_in_access\|block_beside\|run_program\|poll_for_message\|poll_for_file) \\(reports.c:|'
 }
 
 # ---- Leaks ----
@@ -195,6 +195,15 @@ ends() {
 starts - "$mpirun" -n 3 +p 2 ./reports polls +check stuck:1
 ends "livelock" "^heddle: suspected livelock: for 1 s .* rank 0 of 3: MPI_(Test|Iprobe), called at .* ranks 1-2 of 3: MPI_Recv: blocked; \
 called at $(line receive) $"
+starts - "$mpirun" --procs 2 -n 4 +p 1 ./reports polls +check stuck:1
+ends "livelock, processes" "^heddle: suspected livelock: for 1 s .* rank 0 of 4: MPI_(Test|Iprobe), called at .* rank 1 of 4: MPI_Recv: blocked; \
+.* ranks 2-3 of 4: MPI_Recv: blocked; called at $(line receive) $"
+starts - "$mpirun" --procs 2 -n 4 +p 1 ./reports polls all +check stuck:1
+ends "livelock, all poll" "^heddle: suspected livelock: for 1 s .* rank 0 of 4: MPI_(Test|Iprobe), .* rank 1 of 4: MPI_Iprobe, called at $(line iprobe) .*\
+ranks 2-3 of 4: MPI_Iprobe, called at $(line iprobe) $"
+for procs in 1 2; do
+    expect "no livelock while a rank computes" 0 '' '' "$mpirun" --procs "$procs" -n 2 ./reports lasts +check stuck:1
+done
 starts -QUIT "$mpirun" -n 3 +p 1 ./reports polls
 ends "SIGQUIT" "rank 1 of 3 .*: MPI_Recv: blocked in receive from rank 0, tag 1; called at $(line receive) rank 2 of 3"
 starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls

@@ -22,6 +22,7 @@
 #define PRINTED 4
 #define CALL 8
 #define ECHO 16
+#define POLLS 32
 
 /* A verdict's name has the number of its collector, from 1, in the field of the tag. */
 #define COLLECTOR_FIRST 1
@@ -44,6 +45,7 @@ static struct {
     int collector;           /* gives the verdicts that are heard, and that the others have printed after */
     bool has_reported;       /* who is blocked */
     bool has_waits[N_PROCS]; /* the report of cycles got those of this process */
+    int n_livelocks;         /* reports */
 } sim;
 
 /* ---- Functions that termination.c calls ---- */
@@ -70,6 +72,13 @@ uint64_t __wrap_ult_pe_resumed(const struct ult_pe *pe)
 
 void __wrap_ult_wake_all(void);
 void __wrap_ult_wake_all(void) {}
+
+void __wrap_ult_post_wakeup(struct ult_pe *dest, struct ult_wakeup *wakeup);
+void __wrap_ult_post_wakeup(struct ult_pe *dest, struct ult_wakeup *wakeup)
+{
+    (void)dest;
+    wakeup->handle(wakeup);
+}
 
 void __wrap_ampi_report_blocked(void);
 void __wrap_ampi_report_blocked(void)
@@ -164,6 +173,12 @@ static void take_waits(void *waits, size_t n_bytes)
         sim.has_waits[proc_ids[i]] = true;
 }
 
+static void report_livelock(bool is_first)
+{
+    ck_assert_int_eq(is_first, ampi_job.proc_id == 0);
+    sim.n_livelocks++;
+}
+
 static const struct machine machine = {.name = "simulated",
                                        .traffic = give_traffic,
                                        .is_present = is_present,
@@ -176,7 +191,8 @@ static const struct machine machine = {.name = "simulated",
 static void become(int proc_id)
 {
     ampi_machine = &machine;
-    ampi_procs_waits = (struct ampi_procs_waits_client){.find = find_waits, .report = take_waits};
+    ampi_procs_waits = (struct ampi_procs_waits_client){
+        .find = find_waits, .report = take_waits, .livelock = report_livelock};
     ampi_job.n_procs = ampi_job.max_procs = N_PROCS;
     ampi_job.proc_id = proc_id;
     ampi_job.n_pes = 1;
@@ -229,7 +245,7 @@ static void fail_process(int proc_id)
 }
 
 /* A message of another process comes. */
-static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
+static void hear_awake(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
 {
     struct ampi_am_header wire = {.kind = AMPI_AM_TERMINATION,
                                   .flags = (uint8_t)flags,
@@ -244,6 +260,12 @@ static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t 
 
     sim.taken_count[from]++;
     ampi_procs_handle_termination(&wire, waits, n_bytes);
+}
+
+/* The same, and the PE sleeps. */
+static void hear(int from, int flags, uint32_t round, uint64_t n_sent, uint64_t n_taken)
+{
+    hear_awake(from, flags, round, n_sent, n_taken);
     for (int i = 0; i < 3; i++)
         sleep_again();
 }
@@ -397,7 +419,102 @@ START_TEST(an_answer_to_an_older_question_does_not_count)
 }
 END_TEST
 
+/* This process and process 2 only poll. */
+START_TEST(a_livelock_is_found)
+{
+    uint32_t round;
+
+    become(0);
+    sim.sent_count[2] = 2;
+    sim.taken_count[2] = 1;
+    ampi_procs_vote_livelock(1);
+    hear_awake(1, 0, 0, 5, 5);
+    hear_awake(2, POLLS, 0, 6, 7);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(count_sent(1, QUESTION), i + 1);
+        round = last_sent()->seq;
+        hear_awake(1, 0, round, 5, 5);
+        hear_awake(2, POLLS, round, 6, 7);
+        ck_assert_int_eq(sim.n_livelocks, 0);
+        ampi_procs_vote_livelock(1);
+    }
+    ck_assert_int_eq(sim.n_livelocks, 1);
+    ck_assert_int_eq(count_sent(1, VERDICT | POLLS), 1);
+    ck_assert_int_eq(count_sent(2, VERDICT | POLLS), 1);
+    ck_assert_int_eq(count_sent(2, VERDICT), 0);
+    ck_assert(!sim.has_reported);
+}
+END_TEST
+
+START_TEST(no_livelock_while_a_message_is_under_way)
+{
+    become(0);
+    ampi_procs_vote_livelock(1);
+    hear_awake(1, POLLS, 0, 5, 5);
+    hear_awake(2, POLLS, 0, 6, 5);
+    ampi_procs_vote_livelock(1);
+    ck_assert_int_eq(sim.n_sent, 0);
+}
+END_TEST
+
+/* Between the questions it has made another call, or got a message. */
+START_TEST(no_livelock_if_a_rank_that_polls_goes_on)
+{
+    uint32_t round;
+
+    become(0);
+    ampi_procs_vote_livelock(1);
+    hear_awake(1, POLLS, 0, 5, 5);
+    hear_awake(2, POLLS, 0, 6, 6);
+    round = last_sent()->seq;
+    hear_awake(1, POLLS, round, 5, 5);
+    hear_awake(2, POLLS, round, 6, 6);
+    if (_i == 0)
+        ampi_procs_vote_livelock(2);
+    else
+        sim.taken_count[1]++, ampi_procs_vote_livelock(1);
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+    ck_assert_int_eq(sim.n_livelocks, 0);
+}
+END_TEST
+
+/* Its ranks are blocked now: it reports again, as one that sleeps. */
+START_TEST(an_answer_of_a_process_that_polls_no_more_does_not_count)
+{
+    uint32_t round;
+
+    become(0);
+    ampi_procs_vote_livelock(1);
+    hear_awake(1, POLLS, 0, 5, 5);
+    hear_awake(2, 0, 0, 6, 6);
+    round = last_sent()->seq;
+    hear_awake(1, 0, round, 5, 5);
+    hear_awake(2, 0, round, 6, 6);
+    ampi_procs_vote_livelock(1);
+    ck_assert_int_eq(count_sent(1, QUESTION), 1);
+}
+END_TEST
+
 /* ---- As another process ---- */
+
+START_TEST(a_process_that_polls_reports_and_answers)
+{
+    become(1);
+    sim.sent_count[2] = 5;
+    ampi_procs_vote_livelock(1);
+    ampi_procs_vote_livelock(1);
+    ck_assert_int_eq(count_sent(0, POLLS), 1);
+    ck_assert(last_sent()->seq == 0 && last_sent()->cookie == 5 && last_sent()->context_id == 0);
+    hear_awake(0, QUESTION, 3, 0, 0);
+    ck_assert_int_eq(count_sent(0, POLLS), 1); /* it has been asked since it looked */
+    ampi_procs_vote_livelock(1);
+    ck_assert_int_eq(count_sent(0, POLLS), 2);
+    ck_assert_int_eq(last_sent()->seq, 3);
+    hear_awake(0, VERDICT | POLLS, 3, 0, 0);
+    ck_assert_int_eq(sim.n_livelocks, 1);
+    ck_assert(!sim.has_reported);
+}
+END_TEST
 
 START_TEST(a_quiet_process_reports_and_answers)
 {
@@ -957,6 +1074,11 @@ int main(void)
     tcase_add_test(tests, a_process_prints_when_its_own_job_has_the_verdict);
     tcase_add_test(tests, the_judge_tells_its_own_job);
     tcase_add_test(tests, another_process_collects);
+    tcase_add_test(tests, a_livelock_is_found);
+    tcase_add_test(tests, no_livelock_while_a_message_is_under_way);
+    tcase_add_loop_test(tests, no_livelock_if_a_rank_that_polls_goes_on, 0, 2);
+    tcase_add_test(tests, an_answer_of_a_process_that_polls_no_more_does_not_count);
+    tcase_add_test(tests, a_process_that_polls_reports_and_answers);
     tcase_add_test(tests, reports_go_to_the_lowest_process_that_is_left);
     tcase_add_exit_test(tests, a_process_in_finalize_takes_no_part, ABORTED);
     tcase_add_test(tests, a_process_in_finalize_gives_no_verdict);

@@ -54,8 +54,8 @@ static void connect_rooms(void)
         .describe_site = ampi_call_site_describe,
         .describe_call = ampi_misuse_describe_call,
     };
-    ampi_procs_waits =
-        (struct ampi_procs_waits_client){.find = ampi_report_waits, .report = ampi_report_cycle};
+    ampi_procs_waits = (struct ampi_procs_waits_client){
+        .find = ampi_report_waits, .report = ampi_report_cycle, .livelock = ampi_livelock_report};
     ampi_node_memory_connect();
     ampi_p2p_connect();
     ampi_endpoint_connect();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * livelock.c: see report.h. In jobs of one process: others may have ranks that compute.
+ * livelock.c: see report.h. The processes of a job vote (procs/termination.c).
  */
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "ampi/job/report.h"
 #include "ampi/procs/procs.h"
 #include "base/log.h"
+#include "base/settings.h"
 
 /* A rank's tests and probes. */
 struct polls {
@@ -21,6 +22,7 @@ bool ampi_livelock_is_watched;
 
 static struct polls *polls;       /* by index in ampi_job.ranks */
 static _Atomic unsigned progress; /* other calls, and tests and probes that found something */
+static atomic_bool is_said;
 
 void ampi_livelock_poll(const char *call, const void *from)
 {
@@ -41,8 +43,6 @@ void ampi_livelock_progress(void)
 
 void ampi_livelock_watch(void)
 {
-    if (ampi_machine)
-        return;
     polls =
         base_calloc_aligned((size_t)(ampi_job.n_local + ampi_job.spawn_room), sizeof *polls, "+check stuck");
     ampi_livelock_is_watched = true;
@@ -76,28 +76,30 @@ static void add_line(struct ampi_lines *lines, const struct ampi_rank *rank)
     ampi_lines_add(lines, &line);
 }
 
-static void print(long limit_s)
+void ampi_livelock_report(bool is_first)
 {
     struct ampi_lines lines = {0};
 
-    base_log(
-        "suspected livelock: for %ld s all ranks have tested, probed or were blocked, and nothing was found",
-        limit_s);
+    if (atomic_exchange(&is_said, true))
+        return;
+    if (is_first)
+        base_log("suspected livelock: for %ld s all ranks have tested, probed or were blocked, and nothing "
+                 "was found",
+                 base_settings.stuck_s);
     for (int i = 0; i < atomic_load(&ampi_job.n_present); i++)
         if (__atomic_load_n(&ampi_job.ranks[i].state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED)
             add_line(&lines, &ampi_job.ranks[i]);
     ampi_lines_print(&lines);
 }
 
-void ampi_livelock_check(int n_polls, long limit_s)
+void ampi_livelock_check(int n_polls)
 {
     static unsigned progress_before;
     static int n_quiet;
-    static bool is_said;
     unsigned now = atomic_load_explicit(&progress, memory_order_relaxed);
     int n_polling = 0;
 
-    if (!ampi_livelock_is_watched || is_said)
+    if (!ampi_livelock_is_watched || atomic_load(&is_said))
         return;
     n_quiet = now == progress_before ? n_quiet + 1 : 0;
     progress_before = now;
@@ -113,6 +115,8 @@ void ampi_livelock_check(int n_polls, long limit_s)
     }
     if (n_polling == 0 || n_quiet < n_polls)
         return;
-    is_said = true;
-    print(limit_s);
+    if (ampi_machine)
+        ampi_procs_vote_livelock(now);
+    else
+        ampi_livelock_report(true);
 }

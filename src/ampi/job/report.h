@@ -146,9 +146,12 @@ void ampi_livelock_progress(void);
 /* Starts to count, before ranks run. */
 void ampi_livelock_watch(void);
 
-/* One of n_polls equal looks within the limit: prints a report, once, if in the last limit_s seconds each rank was blocked in MPI
- * or has polled, none has made another call, and nothing was found. */
-void ampi_livelock_check(int n_polls, long limit_s);
+/* One of n_polls equal looks within the limit: prints a report, once, if in that time each rank was blocked in MPI or has polled, none
+ * has made another call, and nothing was found. In a job of several processes all must agree. */
+void ampi_livelock_check(int n_polls);
+
+/* Prints the report of this process's ranks, once. is_first: with a heading. Any PE. */
+void ampi_livelock_report(bool is_first);
 
 /* ---- The frames of code that a signal has interrupted (backtrace.c) ---- */
 

@@ -354,7 +354,7 @@ static void *watch(void *arg)
         nanosleep(&pause, NULL);
         for (int i = 0; i < ult_pe_count(); i++)
             poll_pe(i, &watched.seen[i]);
-        ampi_livelock_check(watched.call_polls, watched.call_limit_s);
+        ampi_livelock_check(watched.call_polls);
     }
     return NULL;
 }

@@ -125,6 +125,10 @@ void ampi_procs_abort(int exit_code);
  * wake one. */
 int64_t ampi_procs_check_termination(void);
 
+/* All ranks of this process are blocked, or only test and probe and find nothing: n_progress is as at the last call if they have done
+ * nothing else since. If all processes say so, struct ampi_procs_waits_client's livelock is called. Any thread. */
+void ampi_procs_vote_livelock(uint64_t n_progress);
+
 /* ---- Locations of ranks ---- */
 
 static inline bool ampi_procs_is_started(int proc_id)
@@ -285,6 +289,8 @@ struct ampi_procs_waits_client {
     void *(*find)(size_t *n_bytes_out);
     /* Prints a cycle, if there is one in the records of all processes, which it may reorder. */
     void (*report)(void *waits, size_t n_bytes);
+    /* Prints a livelock: once. is_first: the first process that prints. */
+    void (*livelock)(bool is_first);
 };
 extern struct ampi_procs_waits_client ampi_procs_waits;
 

@@ -39,7 +39,11 @@
  * The end of another job may make ranks go on after the verdict: for their process it is void then, and their job does not end.
  * It votes again.
  *
- * All of it runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
+ * A process whose ranks are blocked, or only test and probe and have found nothing for a time (+check stuck:S, job/livelock.c), votes,
+ * too: PE 0 does, after each PE has counted its messages. If all confirm, and one such process is among them, each process prints
+ * its ranks (a verdict for a livelock), and the job goes on: a rank may give up by itself.
+ *
+ * The vote of the blocked runs on the last PE that falls asleep, under the scheduler's lock, or in a message's handler,
  * when that PE is awake: never both at once.
  */
 #include <stdlib.h>
@@ -47,6 +51,7 @@
 #include <unistd.h>
 
 #include "ampi/procs/procs.h"
+#include "ampi/procs/traffic.h"
 #include "base/log.h"
 
 /* Grace period before a process reports quiescence: messages usually arrive sooner. */
@@ -63,57 +68,37 @@
 #define FLAG_PRINTED 4
 #define FLAG_CALL 8
 #define FLAG_ECHO 16
-
-/* Messages of a process, without those exchanged with processes that take no part. */
-struct counters {
-    uint64_t n_sent; /* messages, except those of this file */
-    uint64_t n_taken;
-    uint64_t n_beside;  /* messages exchanged with processes in MPI_Finalize */
-    uint64_t n_resumed; /* times that a rank went on */
-    uint64_t out;       /* fingerprint of is_out; 64 bits: compared with memcmp, so no padding */
-};
-
-/* Messages of this file exchanged with a process. */
-struct words {
-    uint64_t n_sent;
-    uint64_t n_taken;
-};
+#define FLAG_POLLS 32
 
 static struct {
-    struct counters counters; /* at the last poll; n_resumed: when it became quiet */
-    uint64_t since_ns;        /* time when it became quiet */
-    bool has_reported;        /* the report was sent */
-    uint64_t *n_armed;        /* by PE: times that it has armed UCX, at the last poll */
-    bool is_waking;           /* the PEs have been woken to poll */
-    uint64_t *n_armed_before; /* by PE: n_armed at that time */
-    uint32_t question;        /* round to answer; 0: none */
-    int asker;                /* the process that has asked it */
-    struct words *words;      /* by process */
-    bool *is_connected;       /* by process: of the own job, or of one that is connected to it */
-    bool *is_out;             /* by process, at the last poll: takes no part */
-    bool *is_beside;          /* by process, at the last poll: it is in MPI_Finalize, and serves this one */
-    bool must_call;           /* those, before the next report or answer */
-    struct counters called;   /* at the last call */
+    struct ampi_counters counters; /* at the last poll; n_resumed: when it became quiet */
+    uint64_t since_ns;             /* time when it became quiet */
+    bool has_reported;             /* the report was sent */
+    bool is_waking;                /* the PEs have been woken to poll */
+    uint64_t *n_armed_before;      /* by PE: times that it had armed UCX */
+    uint32_t question;             /* round to answer; 0: none */
+    int asker;                     /* the process that has asked it */
+    bool must_call;                /* those in MPI_Finalize, before the next report or answer */
+    struct ampi_counters called;   /* at the last call */
     uint32_t n_calls;
     uint32_t *echoed; /* by process: its last echo */
     uint32_t *owed;   /* by process: its last call, while this one is in MPI_Finalize; 0: none, or echoed */
     bool owes;        /* there is one */
-    int collector;    /* the lowest process that took part then */
-    struct counters confirmed; /* at the last answer */
-    bool has_printed;          /* the blocked ranks, ... */
-    uint64_t n_printed;        /* ... at this value of n_resumed */
-    uint64_t verdict;          /* its collector's number, from 1, and its round; 0: none, or it is void */
-    int judge;                 /* the lowest process of this job: ends it when all have printed */
-    int n_unanswered;          /* questions for the report that have no answer yet */
+    struct ampi_counters confirmed; /* at the last answer */
+    bool has_printed;               /* the blocked ranks, ... */
+    uint64_t n_printed;             /* ... at this value of n_resumed */
+    uint64_t verdict; /* its collector's number, from 1, and its round; 0: none, or it is void */
+    int judge;        /* the lowest process of this job: ends it when all have printed */
+    int n_unanswered; /* questions for the report that have no answer yet */
 } own;
 
 /* The collector's state. */
 static struct {
-    struct counters *reported; /* by process */
-    bool *has_reported;        /* by process */
-    bool *has_answered;        /* by process: to the last question */
-    uint64_t *printed;         /* by process: the last verdict after which it has printed; 0: none */
-    char *waits;               /* of the processes that have printed (struct ampi_procs_waits_client) ... */
+    struct ampi_counters *reported; /* by process */
+    bool *has_reported;             /* by process */
+    bool *has_answered;             /* by process: to the last question */
+    uint64_t *printed;              /* by process: the last verdict after which it has printed; 0: none */
+    char *waits; /* of the processes that have printed (struct ampi_procs_waits_client) ... */
     size_t n_waits_bytes;
     uint64_t waits_verdict; /* ... after this verdict */
     uint32_t round;         /* of the last question; changed by a report after it */
@@ -127,90 +112,17 @@ static void init(void)
     size_t n = (size_t)ampi_job.max_procs;
     const char *what = "deadlock detection";
 
-    if (own.words)
+    if (ampi_traffic.words)
         return;
-    own.words = base_calloc(n, sizeof *own.words, what);
-    own.is_out = base_calloc(n, sizeof *own.is_out, what);
-    own.is_beside = base_calloc(n, sizeof *own.is_beside, what);
+    ampi_traffic_init();
     own.echoed = base_calloc(n, sizeof *own.echoed, what);
     own.owed = base_calloc(n, sizeof *own.owed, what);
-    own.is_connected = base_calloc(n, sizeof *own.is_connected, what);
-    for (size_t i = 0; i < n; i++)
-        own.is_connected[i] = ampi_procs_is_own((int)i);
-    own.n_armed = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed, what);
     own.n_armed_before = base_calloc((size_t)ampi_job.n_pes, sizeof *own.n_armed_before, what);
     all.reported = base_calloc(n, sizeof *all.reported, what);
     all.has_reported = base_calloc(n, sizeof *all.has_reported, what);
     all.has_answered = base_calloc(n, sizeof *all.has_answered, what);
     all.printed = base_calloc(n, sizeof *all.printed, what);
     own.since_ns = ult_now_ns();
-}
-
-/* A failed process takes part until all PEs have ended the communication with it, which makes ranks go on. */
-static void look_for_losses(void)
-{
-    for (int i = 0; i < ampi_job.max_procs; i++)
-        own.is_out[i] = i != ampi_job.proc_id && (ampi_failed_is_handled(i) || !own.is_connected[i] ||
-                                                  (!ampi_procs_may_begin(i) && !ampi_procs_is_failing(i)));
-    own.collector = 0;
-    while (own.is_out[own.collector])
-        own.collector++;
-}
-
-static uint64_t count_resumed(void)
-{
-    uint64_t n = 0;
-
-    for (int i = 0; i < ampi_job.n_pes; i++)
-        n += ult_pe_resumed(ult_pe_get(i));
-    return n;
-}
-
-/* Determines which processes in MPI_Finalize serve this one, and returns the number of messages exchanged with them. */
-static uint64_t count_beside(void)
-{
-    struct machine_traffic all_traffic, traffic;
-    bool is_any = false;
-    uint64_t n = 0;
-
-    for (int i = 0; i < ampi_job.max_procs; i++) {
-        own.is_beside[i] = i != ampi_job.proc_id && own.is_connected[i] && ampi_procs_is_parting(i) &&
-                           ampi_procs_are_direct(i);
-        is_any = is_any || own.is_beside[i];
-    }
-    for (int i = 0; is_any && i < ampi_job.n_pes; i++) {
-        ampi_machine->traffic(i, NULL, &all_traffic);
-        ampi_machine->traffic(i, own.is_beside, &traffic);
-        n += all_traffic.n_sent + all_traffic.n_handled - traffic.n_sent - traffic.n_handled;
-    }
-    for (int i = 0; is_any && i < ampi_job.max_procs; i++)
-        if (own.is_beside[i])
-            n -= own.words[i].n_sent + own.words[i].n_taken;
-    return n;
-}
-
-/* Reads the counters. False: the process is not quiet. */
-static bool read_counters(struct counters *counters_out)
-{
-    struct machine_traffic traffic;
-
-    look_for_losses();
-    *counters_out = (struct counters){
-        .n_beside = count_beside(), .n_resumed = count_resumed(), .out = ampi_failed_fingerprint(own.is_out)};
-    for (int i = 0; i < ampi_job.n_pes; i++) {
-        ampi_machine->traffic(i, own.is_out, &traffic);
-        if (traffic.n_fetching || ampi_failed_must_handle(i))
-            return false;
-        counters_out->n_sent += traffic.n_sent;
-        counters_out->n_taken += traffic.n_handled;
-        own.n_armed[i] = traffic.n_armed;
-    }
-    for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!own.is_out[i]) {
-            counters_out->n_sent -= own.words[i].n_sent;
-            counters_out->n_taken -= own.words[i].n_taken;
-        }
-    return true;
 }
 
 /* number: of the round, the call, or the verdict. */
@@ -222,7 +134,7 @@ static struct ampi_am_header make_header(int flags, uint64_t number)
                                    .tag = (int32_t)(number >> 32)};
 }
 
-static void post(int proc_id, int flags, uint64_t number, const struct counters *counters)
+static void post(int proc_id, int flags, uint64_t number, const struct ampi_counters *counters)
 {
     struct ampi_am_header am = make_header(flags, number);
 
@@ -230,15 +142,16 @@ static void post(int proc_id, int flags, uint64_t number, const struct counters 
         am.cookie = counters->n_sent;
         am.context_id = counters->n_taken;
         am.tag = (int32_t)counters->out;
+        am.flags |= counters->polls ? FLAG_POLLS : 0;
     }
     if (ampi_procs_post(proc_id, 0, &am, NULL, 0))
-        own.words[proc_id].n_sent++;
+        ampi_traffic.words[proc_id].n_sent++;
 }
 
 static void post_to_others(int flags, uint64_t number, bool to_own_job)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (i != ampi_job.proc_id && !own.is_out[i] && (!to_own_job || ampi_procs_is_own(i)))
+        if (i != ampi_job.proc_id && !ampi_traffic.is_out[i] && (!to_own_job || ampi_procs_is_own(i)))
             post(i, flags, number, NULL);
 }
 
@@ -248,16 +161,17 @@ static void post_to_others(int flags, uint64_t number, bool to_own_job)
 static bool is_true_of_all(const bool *of)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!of[i] && !own.is_out[i])
+        if (!of[i] && !ampi_traffic.is_out[i])
             return false;
     return true;
 }
 
 /* True if no rank of this process has gone on since then, and the same processes take part. */
-static bool is_as_before(const struct counters *then)
+static bool is_as_before(const struct ampi_counters *then)
 {
-    look_for_losses();
-    return then->n_resumed == count_resumed() && then->out == ampi_failed_fingerprint(own.is_out);
+    ampi_traffic_look_for_losses();
+    return then->n_resumed == ampi_traffic_count_resumed() &&
+           then->out == ampi_failed_fingerprint(ampi_traffic.is_out);
 }
 
 /* True if there is a verdict, and it holds for this process: otherwise it is dropped. */
@@ -274,7 +188,7 @@ static void end_job(void)
     if (!is_judged() || own.judge != ampi_job.proc_id)
         return;
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (all.printed[i] != own.verdict && !own.is_out[i] && ampi_procs_is_own(i))
+        if (all.printed[i] != own.verdict && !ampi_traffic.is_out[i] && ampi_procs_is_own(i))
             return;
     ampi_procs_waits.report(all.waits, all.n_waits_bytes);
     ampi_machine->abort(1, "deadlock");
@@ -306,7 +220,7 @@ static void take_printed(int proc_id, uint64_t verdict, void *waits, size_t n_by
 static bool has_others(void)
 {
     for (int i = 0; i < ampi_job.max_procs; i++)
-        if (!own.is_out[i] && !ampi_procs_is_own(i))
+        if (!ampi_traffic.is_out[i] && !ampi_procs_is_own(i))
             return true;
     return false;
 }
@@ -317,7 +231,7 @@ static int count_parting(void)
     int n = 0;
 
     for (int i = 0; i < ampi_job.max_procs; i++)
-        n += own.is_connected[i] && ampi_procs_is_parting(i);
+        n += ampi_traffic.is_connected[i] && ampi_procs_is_parting(i);
     return n;
 }
 
@@ -353,7 +267,7 @@ static void report(void)
     if (own.judge == ampi_job.proc_id)
         take_printed(own.judge, own.verdict, waits, n_bytes);
     else if (ampi_procs_post(own.judge, 0, &am, waits, n_bytes))
-        own.words[own.judge].n_sent++;
+        ampi_traffic.words[own.judge].n_sent++;
 }
 
 /* from: this process, if it has collected, or the one that has told it. Each job's judge tells the others of its job. */
@@ -362,7 +276,7 @@ static void begin_report(uint64_t verdict, int from)
     if (!is_as_before(&own.confirmed))
         return;
     own.judge = 0;
-    while (own.is_out[own.judge] || !ampi_procs_is_own(own.judge))
+    while (ampi_traffic.is_out[own.judge] || !ampi_procs_is_own(own.judge))
         own.judge++;
     if (own.judge != ampi_job.proc_id && !ampi_procs_is_own(from))
         return;
@@ -396,10 +310,10 @@ static void ask(void)
 /* All have reported, agree on who takes part, and have received all messages. */
 static bool is_balanced(void)
 {
-    uint64_t n_sent = 0, n_taken = 0, out = ampi_failed_fingerprint(own.is_out);
+    uint64_t n_sent = 0, n_taken = 0, out = ampi_failed_fingerprint(ampi_traffic.is_out);
 
     for (int i = 0; i < ampi_job.max_procs; i++) {
-        if (own.is_out[i])
+        if (ampi_traffic.is_out[i])
             continue;
         if (!all.has_reported[i] || all.reported[i].out != out)
             return false;
@@ -409,23 +323,39 @@ static bool is_balanced(void)
     return n_sent == n_taken;
 }
 
-static void collect(int proc_id, uint32_t round, struct counters counters)
+static bool is_any_polling(void)
 {
-    struct counters *reported = &all.reported[proc_id];
+    for (int i = 0; i < ampi_job.max_procs; i++)
+        if (!ampi_traffic.is_out[i] && all.reported[i].polls)
+            return true;
+    return false;
+}
 
-    look_for_losses();
+static void report_livelock(void)
+{
+    ampi_procs_waits.livelock(true); /* before the lines of others */
+    post_to_others(FLAG_VERDICT | FLAG_POLLS, 0, true);
+}
+
+static void collect(int proc_id, uint32_t round, struct ampi_counters counters)
+{
+    struct ampi_counters *reported = &all.reported[proc_id];
+
+    ampi_traffic_look_for_losses();
     if (round > 0) {
         if (round != all.round || reported->n_sent != counters.n_sent ||
             reported->n_taken != counters.n_taken || reported->out != counters.out ||
-            counters.out != ampi_failed_fingerprint(own.is_out))
+            reported->polls != counters.polls || counters.out != ampi_failed_fingerprint(ampi_traffic.is_out))
             return;
         all.has_answered[proc_id] = true;
         if (is_judged() || !is_true_of_all(all.has_answered))
             return;
-        if (++all.n_confirmed == N_QUESTIONS)
-            begin_report((uint64_t)(ampi_job.proc_id + 1) << 32 | all.round, ampi_job.proc_id);
-        else
+        if (++all.n_confirmed < N_QUESTIONS)
             ask();
+        else if (is_any_polling())
+            report_livelock();
+        else
+            begin_report((uint64_t)(ampi_job.proc_id + 1) << 32 | all.round, ampi_job.proc_id);
         return;
     }
     all.round++; /* the last question is based on another report */
@@ -439,7 +369,7 @@ static void collect(int proc_id, uint32_t round, struct counters counters)
 
 static void send_report(uint32_t round)
 {
-    int to = round > 0 ? own.asker : own.collector;
+    int to = round > 0 ? own.asker : ampi_traffic.collector;
 
     if (round > 0) {
         is_judged(); /* as of the answer before */
@@ -456,21 +386,19 @@ static void send_report(uint32_t round)
 /* True if every PE has armed UCX since the first call, which wakes them. */
 static bool have_all_armed(void)
 {
-    size_t n_bytes = (size_t)ampi_job.n_pes * sizeof *own.n_armed;
-
     for (int i = 0; own.is_waking && i < ampi_job.n_pes; i++)
-        if (own.n_armed[i] == own.n_armed_before[i])
+        if (ampi_traffic.pes[i].n_armed == own.n_armed_before[i])
             return false;
-    if (!own.is_waking) {
-        memcpy(own.n_armed_before, own.n_armed, n_bytes);
+    for (int i = 0; !own.is_waking && i < ampi_job.n_pes; i++)
+        own.n_armed_before[i] = ampi_traffic.pes[i].n_armed;
+    if (!own.is_waking)
         ult_wake_all();
-    }
     own.is_waking = !own.is_waking;
     return !own.is_waking;
 }
 
 /* True if those in MPI_Finalize have handled all that this process sent to them; asks them. */
-static bool have_all_echoed(const struct counters *counters)
+static bool have_all_echoed(const struct ampi_counters *counters)
 {
     bool is_new = own.must_call || memcmp(counters, &own.called, sizeof *counters) != 0;
     bool have_all = true;
@@ -482,7 +410,7 @@ static bool have_all_echoed(const struct counters *counters)
         own.is_waking = false;
     }
     for (int i = 0; i < ampi_job.max_procs; i++) {
-        if (!own.is_beside[i])
+        if (!ampi_traffic.is_beside[i])
             continue;
         if (is_new)
             post(i, FLAG_CALL, own.n_calls, NULL);
@@ -492,7 +420,7 @@ static bool have_all_echoed(const struct counters *counters)
 }
 
 /* True if the process may report or answer: once. Otherwise when to look again. */
-static bool has_settled(const struct counters *counters, int64_t *look_ns_out)
+static bool has_settled(const struct ampi_counters *counters, int64_t *look_ns_out)
 {
     bool has_echoes = have_all_echoed(counters);
 
@@ -522,8 +450,8 @@ static bool has_comers(void)
 int64_t ampi_procs_check_termination(void)
 {
     uint64_t now_ns = ult_now_ns();
-    uint64_t n_resumed = count_resumed();
-    struct counters counters;
+    uint64_t n_resumed = ampi_traffic_count_resumed();
+    struct ampi_counters counters;
     int64_t look_ns = SETTLE_NS;
 
     if (!ampi_machine || !ampi_machine->traffic)
@@ -536,10 +464,14 @@ int64_t ampi_procs_check_termination(void)
     if (!own.has_reported && now_ns - own.since_ns < WAIT_NS)
         return (int64_t)(WAIT_NS - (now_ns - own.since_ns));
     if (((!own.has_reported || own.question) && ult_has_others()) ||
-        !ampi_procs_find_connected(own.is_connected))
+        !ampi_procs_find_connected(ampi_traffic.is_connected))
         return begin_again(now_ns);
-    if (!read_counters(&counters))
+    ampi_traffic_begin();
+    for (int i = 0; i < ampi_job.n_pes; i++)
+        ampi_traffic_count(i);
+    if (!ampi_traffic_sum(&counters))
         return 0;
+    counters.n_resumed = n_resumed;
     if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0)
         return begin_again(now_ns);
     own.counters = counters;
@@ -555,6 +487,67 @@ int64_t ampi_procs_check_termination(void)
     if (!own.has_reported || own.question)
         return look_ns;
     return has_comers() ? WAIT_NS : 0;
+}
+
+/* ---- A process that polls ---- */
+
+/* The count of a process whose PEs do not sleep: a wake-up that goes from PE 0 to all others, and back. */
+static struct {
+    struct ult_wakeup wakeup;
+    atomic_bool is_under_way;
+    uint64_t n_progress; /* at its begin */
+    int pe_id;           /* its place; n_pes: PE 0, at its end */
+} tour;
+
+static void vote_as_poller(void)
+{
+    struct ampi_counters counters;
+    uint32_t round = own.question;
+
+    ampi_traffic_count(0);
+    if (!ampi_traffic_sum(&counters) || ult_has_others()) {
+        begin_again(ult_now_ns());
+        return;
+    }
+    counters.n_resumed = tour.n_progress;
+    counters.polls = 1;
+    if (own.has_reported && memcmp(&counters, &own.counters, sizeof counters) != 0) {
+        begin_again(ult_now_ns());
+        return;
+    }
+    own.counters = counters;
+    if ((own.has_reported && round == 0) || !have_all_echoed(&counters))
+        return;
+    own.must_call = true;
+    own.has_reported = true;
+    own.question = 0;
+    send_report(round);
+}
+
+static void take_poll(struct ult_wakeup *wakeup)
+{
+    if (tour.pe_id == 0) {
+        init();
+        ampi_traffic_begin();
+    } else if (tour.pe_id < ampi_job.n_pes) {
+        ampi_traffic_count(tour.pe_id);
+    } else {
+        vote_as_poller();
+        atomic_store(&tour.is_under_way, false);
+        return;
+    }
+    tour.pe_id++;
+    ult_post_wakeup(ult_pe_get(tour.pe_id % ampi_job.n_pes), wakeup);
+}
+
+void ampi_procs_vote_livelock(uint64_t n_progress)
+{
+    if (!ampi_machine->traffic || has_comers() || atomic_exchange(&tour.is_under_way, true))
+        return;
+    tour.wakeup.handle = take_poll;
+    tour.n_progress = n_progress;
+    tour.pe_id = 0;
+    ult_post_wakeup(ult_pe_get(0), &tour.wakeup);
 }
 
 void ampi_procs_echo(void)
@@ -575,7 +568,7 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes,
     uint64_t verdict = (uint64_t)(uint32_t)am->tag << 32 | am->seq;
 
     init();
-    own.words[from].n_taken++;
+    ampi_traffic.words[from].n_taken++;
     if ((am->flags & FLAG_QUESTION) && own.has_reported) { /* otherwise it is based on an older report */
         own.question = am->seq;                            /* answered when all PEs have armed UCX */
         own.asker = from;
@@ -590,9 +583,14 @@ void ampi_procs_handle_termination(const struct ampi_am_header *am, void *bytes,
         own.echoed[from] = am->seq;
     if (am->flags & FLAG_PRINTED)
         take_printed(from, verdict, bytes, n_bytes);
-    if (!am->flags)
+    if (!(am->flags & ~FLAG_POLLS))
         collect(from, am->seq,
-                (struct counters){.n_sent = am->cookie, .n_taken = am->context_id, .out = (uint32_t)am->tag});
-    if (am->flags & FLAG_VERDICT)
+                (struct ampi_counters){.n_sent = am->cookie,
+                                       .n_taken = am->context_id,
+                                       .polls = (am->flags & FLAG_POLLS) != 0,
+                                       .out = (uint32_t)am->tag});
+    if (am->flags == FLAG_VERDICT)
         begin_report(verdict, from);
+    if (am->flags == (FLAG_VERDICT | FLAG_POLLS))
+        ampi_procs_waits.livelock(false);
 }
