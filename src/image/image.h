@@ -262,6 +262,8 @@ struct image_join {
     bool is_awaited;  /* the rank's main thread waits for it, by await_call */
     bool is_asleep;   /* known since this look at all of them */
     unsigned look;
+    void *end; /* the end of its chain, as of the look below */
+    unsigned end_look;
     const void *from; /* the address of the call */
 };
 

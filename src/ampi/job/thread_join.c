@@ -69,19 +69,40 @@ static void begin_look(void)
     n_looks++;
 }
 
-/* The thread that is blocked in MPI at the end of the chain; NULL: there is none. */
-static struct ampi_thread *resolve(struct image_join *join, bool is_awaited)
+/* The thread that is blocked in MPI at the end of the chain; NULL: there is none. All joins of the chain keep it for this look,
+ * so a look visits each once. */
+static struct ampi_thread *resolve(struct image_join *join)
 {
     const struct ampi_rank *rank = join->owner;
+    struct image_join *at = join;
+    struct ampi_thread *end = NULL;
+
+    for (; at && at->end_look != n_looks; at = end ? NULL : find(at->target_tid)) {
+        struct ampi_thread *thread = is_asleep(at) ? find_thread(rank, at->target_tid) : NULL;
+        at->end = NULL; /* if the joins are a circle */
+        at->end_look = n_looks;
+        if (!at->is_asleep)
+            break;
+        if (thread && ult_is_blocked(&thread->ult))
+            end = thread;
+    }
+    if (at && at->end_look == n_looks)
+        end = at->end;
+    for (at = join; at && end && !at->end; at = find(at->target_tid))
+        at->end = end;
+    return end;
+}
+
+/* The same, for a thread that waits for the first one. */
+static struct ampi_thread *await(struct image_join *join)
+{
+    struct ampi_thread *end = resolve(join);
 
     for (int i = atomic_load(&n_joins); i > 0 && join && is_asleep(join); i--) {
-        struct ampi_thread *thread = find_thread(rank, join->target_tid);
-        join->is_awaited |= is_awaited;
-        if (thread && ult_is_blocked(&thread->ult))
-            return thread;
-        join = find(join->target_tid);
+        join->is_awaited = true;
+        join = end && join->target_tid == end->tid ? NULL : find(join->target_tid);
     }
-    return NULL;
+    return end;
 }
 
 /* ---- Joins ---- */
@@ -109,7 +130,7 @@ bool ampi_join_begin(struct image_join *join, pthread_t target, const void *from
                                 .target_tid = target_tid,
                                 .from = from};
     pthread_mutex_lock(&lock);
-    join->look = n_looks - 1;
+    join->look = join->end_look = n_looks - 1;
     join->next = first;
     first = join;
     pthread_mutex_unlock(&lock);
@@ -147,7 +168,7 @@ struct ampi_thread *ampi_join_follow(const struct ampi_rank *rank, pthread_t tar
     for (join = first; join && (join->owner != rank || !pthread_equal(join->thread, target));)
         join = join->next;
     if (join)
-        thread = resolve(join, true);
+        thread = await(join);
     pthread_mutex_unlock(&lock);
     return thread;
 }
@@ -170,7 +191,7 @@ int ampi_join_count_active(const struct ult_pe *pe)
     for (struct image_join *join = first; join; join = join->next) {
         const struct ampi_rank *rank = join->owner;
         if (rank->ult.pe == pe && (is_main(join) || find_thread(rank, join->tid)))
-            n += resolve(join, false) != NULL;
+            n += resolve(join) != NULL;
     }
     pthread_mutex_unlock(&lock);
     return n;
@@ -183,7 +204,7 @@ int ampi_join_count(const struct ampi_rank *rank)
     begin_look();
     for (struct image_join *join = first; join; join = join->next)
         if (join->owner == rank && !is_main(join))
-            n += resolve(join, false) != NULL;
+            n += resolve(join) != NULL;
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -205,7 +226,7 @@ const struct ult *ampi_join_of_main(const struct ampi_rank *rank, const void **f
     for (join = first; join && (join->owner != rank || !is_main(join));)
         join = join->next;
     if (join) {
-        thread = resolve(join, false);
+        thread = resolve(join);
         *from_out = join->from;
     }
     pthread_mutex_unlock(&lock);
