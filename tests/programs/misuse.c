@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, size, ints[256], other[256];
+#define LARGE (1 << 18)
+
+static int rank, size, ints[256], other[256], large[LARGE];
 static double doubles[256];
 static const char *kind;
 
@@ -299,22 +301,40 @@ static void wrong_window(void)
 
 /* ---- Collectives ---- */
 
+static MPI_Comm ring(void)
+{
+    int yes = 1;
+    MPI_Comm comm;
+
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &yes, 0, &comm);
+    return comm;
+}
+
 static void wrong_collective(void)
 {
     MPI_Datatype pair = pair_type();
-    int is_last = rank == size - 1, counts[64], places[64];
+    int is_last = rank == size - 1, counts[64], places[64], twos[2] = {2, 2}, many[64], far[64];
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Op op = is_last ? MPI_MAX : MPI_SUM;
     MPI_Comm world = MPI_COMM_WORLD;
 
     for (int i = 0; i < size; i++)
-        counts[i] = places[i] = 1;
+        counts[i] = places[i] = 1, many[i] = LARGE / 2 / size, far[i] = i * many[i];
     if (is("coll-op"))
         MPI_Iallreduce(ints, other, 1, MPI_INT, op, MPI_COMM_WORLD, &request); /* iallreduce */
     else if (is("coll-type"))
         MPI_Bcast(doubles, is_last ? 4 : 1, is_last ? MPI_INT : pair, 0, MPI_COMM_WORLD); /* bcast */
     else if (is("coll-float"))
         MPI_Bcast(ints, 4, is_last ? MPI_FLOAT : MPI_INT, 0, MPI_COMM_WORLD); /* bcast-float */
+    else if (is("coll-neighbor"))
+        MPI_Ineighbor_alltoall(ints, 2, is_last ? MPI_FLOAT : MPI_INT, other, 2, MPI_INT, ring(),
+                               &request); /* neighbor */
+    else if (is("coll-neighbors"))
+        MPI_Neighbor_allgatherv(ints, 2, is_last ? MPI_FLOAT : MPI_INT, other, twos, places, MPI_INT,
+                                ring()); /* neighbors */
+    else if (is("coll-alltoallv"))
+        MPI_Alltoallv(large, many, far, is_last ? MPI_FLOAT : MPI_INT, large + LARGE / 2, many, far, MPI_INT,
+                      world); /* alltoallv */
     else if (is("coll-gather"))
         MPI_Gather(ints, 1, is_last ? MPI_FLOAT : MPI_INT, other, 1, MPI_INT, 0, world); /* gather-float */
     else if (is("coll-v")) {
@@ -464,6 +484,19 @@ static void right_collectives(void)
     right_f90_types();
 }
 
+/* Each direction has a type of its own. */
+static void right_directions(void)
+{
+    int counts[2] = {1, 2};
+    MPI_Aint places[2] = {0, 64};
+    MPI_Datatype out[2] = {MPI_INT, MPI_FLOAT}, in[2] = {MPI_FLOAT, MPI_INT};
+    int twice[2] = {2, 1};
+    MPI_Comm comm = ring();
+
+    MPI_Neighbor_alltoallw(ints, counts, places, out, other, twice, places, in, comm);
+    MPI_Comm_free(&comm);
+}
+
 /* Rows of halos on a line of ranks, whose ends have no blocks. */
 static void right_halos(void)
 {
@@ -526,6 +559,7 @@ static void right_started(void)
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     MPI_Request_free(&requests[0]);
     right_halos();
+    right_directions();
 }
 
 int main(int argc, char **argv)

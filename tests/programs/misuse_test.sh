@@ -75,6 +75,10 @@ wrong coll-op "gives MPI_(SUM|MAX), but .* gives MPI_(SUM|MAX) .*$(calls MPI_Ial
 wrong coll-type "receives 16 bytes \(4 of MPI_INT\), but rank 0 sends it 12 bytes .*\{MPI_INT, MPI_DOUBLE\}.*$(calls MPI_Bcast bcast)"
 wrong coll-v "receives 8 bytes \(2 of MPI_INT\), but .* 4 bytes \(1 of MPI_INT\).*$(calls MPI_Iallgatherv iallgatherv)"
 wrong coll-root "gives root [01], but .* gives root [01] .*$(calls MPI_Start start-reduce)"
+ints='receives 8 bytes \(2 of MPI_INT\), but rank 2 sends it 8 bytes \(2 of MPI_FLOAT\)'
+wrong coll-neighbor "$ints" "--procs 3"
+wrong coll-neighbors "$ints" "--procs 3"
+wrong coll-alltoallv "receives 174760 bytes \\(43690 of MPI_INT\\), but rank 2 sends it 174760 bytes \\(43690 of MPI_FLOAT\\)" "--procs 3"
 expect "operations of processes" 16 '' "allreduce, MPI_(SUM|MAX), 4 bytes of MPI_INT in MPI_Iallreduce, $(at iallreduce), but " \
     "$mpirun" --procs 2 -n 2 ./misuse coll-op +check usage
 expect "types of processes" 16 '' "bcast, root 0, 16 bytes of MPI_(INT|FLOAT) in MPI_Bcast, $(at bcast-float), but at process 1 it is bcast" \

@@ -6,6 +6,7 @@
 #include "ampi/coll/between/parts.h"
 
 #include "ampi/coll/between/coll_remote.h"
+#include "ampi/coll/engine/usage.h"
 
 /* The head of a part. */
 struct head {
@@ -102,13 +103,19 @@ static bool can_be_bare(const struct ampi_exchange *x, size_t n_bytes)
            x->device < 0 && !x->is_staged;
 }
 
+/* True if the receiver compares the types of blocks, of which heads have the numbers. */
+static bool needs_types(const struct ampi_exchange *x)
+{
+    return ampi_coll_usage_is_on() && x->slot->last->recv.n_blocks;
+}
+
 /* The bare part: the data in its member's buffer. Its address is NULL if the part cannot be bare. */
 static struct ampi_exchange_block bare_part(const struct ampi_exchange *x, const struct ampi_coll_packer *out)
 {
     const struct ampi_coll_remote *remote = x->slot->state->remote;
     struct ampi_exchange_block part = {.is_bare = true};
 
-    if (ampi_remote_n_members(remote, remote->own) != 1 || out->n_items != 1 ||
+    if (ampi_remote_n_members(remote, remote->own) != 1 || out->n_items != 1 || needs_types(x) ||
         !can_be_bare(x, ampi_coll_block_bytes(&out->last)))
         return part;
     part.bytes = (const unsigned char *)ampi_coll_flat(&out->last);
@@ -154,9 +161,9 @@ static const struct head *bare_head_of(struct ampi_exchange *x, const struct amp
     /* If items are blocks by index, this process has one member, because the part has one item. */
     *bare = (struct bare_head){
         .member = {.root = part->origin.root, .n_items = 1},
-        .item = {part->n_bytes, x->slot->plan->unpack
-                                    ? (uint64_t)ampi_remote_member(remote, remote->first[remote->own])
-                                    : 0}};
+        .item = {part->n_bytes,
+                 x->slot->plan->unpack ? (uint32_t)ampi_remote_member(remote, remote->first[remote->own]) : 0,
+                 0}};
     return &bare->head;
 }
 

@@ -5,6 +5,7 @@
 #include "ampi/coll/engine/items.h"
 
 #include "ampi/coll/engine/fold.h"
+#include "ampi/coll/engine/usage.h"
 
 #define ITEM_ALIGN 16u
 
@@ -15,12 +16,13 @@
 #define SLICE_ALIGN ((size_t)4096)
 
 /* Adds an item, and returns the address for its data; NULL: only sizes are added up. */
-static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes)
+static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, size_t n_bytes, int leaf)
 {
     unsigned char *data = out->data ? out->data + out->data_bytes : NULL;
 
     if (out->at)
-        *(struct ampi_coll_item *)(out->at + out->n_bytes) = (struct ampi_coll_item){n_bytes, index};
+        *(struct ampi_coll_item *)(out->at + out->n_bytes) =
+            (struct ampi_coll_item){n_bytes, (uint32_t)index, (uint32_t)leaf};
     out->n_bytes += sizeof(struct ampi_coll_item);
     out->data_bytes += base_round_up(n_bytes, ITEM_ALIGN);
     out->n_items++;
@@ -30,7 +32,7 @@ static unsigned char *put_item(struct ampi_coll_packer *out, uint64_t index, siz
 
 void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const void *bytes, size_t n_bytes)
 {
-    unsigned char *data = put_item(out, index, n_bytes);
+    unsigned char *data = put_item(out, index, n_bytes, 0);
 
     out->is_scattered = true;
     if (data && n_bytes && out->share == 0)
@@ -55,7 +57,8 @@ static void put_share(const struct ampi_coll_packer *out, unsigned char *data, s
 void ampi_coll_put(struct ampi_coll_packer *out, uint64_t index, struct ampi_coll_block block)
 {
     size_t n_bytes = ampi_coll_block_bytes(&block);
-    unsigned char *data = put_item(out, index, n_bytes);
+    int leaf = ampi_coll_usage_is_on() && n_bytes ? ampi_coll_usage_leaf_of(block.type) : 0;
+    unsigned char *data = put_item(out, index, n_bytes, leaf);
     const char *flat = n_bytes ? ampi_coll_flat(&block) : NULL;
 
     out->last = block;
@@ -96,6 +99,19 @@ const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, ui
     return data;
 }
 
+struct ampi_coll_block ampi_coll_get_block(struct ampi_coll_unpacker *in, uint64_t *index_out)
+{
+    uint32_t leaf = ((const struct ampi_coll_item *)in->at)->leaf;
+    size_t n_bytes;
+    struct ampi_coll_block block = {.buf = (void *)(uintptr_t)ampi_coll_get(in, &n_bytes, index_out)};
+
+    if (BASE_LIKELY(!leaf))
+        return ampi_coll_bytes(block.buf, n_bytes);
+    block.type = ampi_type_predefined[leaf - 1];
+    block.count = (MPI_Count)n_bytes / block.type->size_bytes;
+    return block;
+}
+
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
 {
     return memset(in->alloc(in->memory, n_bytes), 0, n_bytes);
@@ -103,9 +119,7 @@ void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes)
 
 void ampi_coll_unpack_whole(struct ampi_coll_args *args, struct ampi_coll_unpacker *in)
 {
-    size_t n_bytes = 0;
-    const void *bytes = in->n_items ? ampi_coll_get(in, &n_bytes, NULL) : NULL;
-    struct ampi_coll_block block = ampi_coll_bytes(bytes, n_bytes);
+    struct ampi_coll_block block = in->n_items ? ampi_coll_get_block(in, NULL) : ampi_coll_bytes(NULL, 0);
 
     args->send.buf = args->recv.buf = block.buf;
     args->send.count = args->recv.count = block.count;
@@ -120,6 +134,7 @@ void ampi_coll_unpack_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args 
     size_t n_bytes;
     MPI_Count *counts;
     MPI_Aint *displs;
+    MPI_Datatype *types = NULL;
 
     (void)slot;
     for (int i = 0; i < in->n_items; i++) {
@@ -128,13 +143,19 @@ void ampi_coll_unpack_blocks(struct ampi_coll_slot *slot, struct ampi_coll_args 
     }
     counts = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *counts);
     displs = ampi_coll_stand_in_alloc(in, n_blocks * sizeof *displs);
+    if (ampi_coll_usage_is_on()) /* of which the leaves are known: a w form */
+        types = ampi_coll_stand_in_alloc(in, n_blocks * sizeof(MPI_Datatype));
     args->send.buf = (void *)(uintptr_t)in->data;
     ahead = *in;
     for (int i = 0; i < in->n_items; i++) {
-        const unsigned char *bytes = ampi_coll_get(&ahead, &n_bytes, &index);
-        counts[index] = (MPI_Count)n_bytes;
-        displs[index] = bytes - in->data;
+        struct ampi_coll_block block = ampi_coll_get_block(&ahead, &index);
+        counts[index] = block.count;
+        displs[index] = (unsigned char *)block.buf - in->data;
+        if (BASE_UNLIKELY(types != NULL))
+            types[index] = block.type->predefined;
     }
+    args->send.types = types;
+    args->send.is_w = types != NULL;
     args->send.counts = counts;
     args->send.displs = displs;
     args->send.has_large_counts = args->send.has_large_displs = true;

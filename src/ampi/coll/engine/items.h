@@ -30,7 +30,8 @@ struct ampi_coll_packer {
 /* An item of a member's part. */
 struct ampi_coll_item {
     uint64_t n_bytes;
-    uint64_t index; /* index of the member's block */
+    uint32_t index; /* index of the member's block */
+    uint32_t leaf;  /* of a block, with +check usage: ampi_coll_usage_leaf_of its type; otherwise 0 */
 };
 
 /* A member's items, as received. */
@@ -50,6 +51,9 @@ void ampi_coll_put_bytes(struct ampi_coll_packer *out, uint64_t index, const voi
 
 /* The next item's data. */
 const void *ampi_coll_get(struct ampi_coll_unpacker *in, size_t *n_bytes_out, uint64_t *index_out);
+
+/* That item as a block: with +check usage it has the type of the member's data, if that is known, and MPI_BYTE otherwise. */
+struct ampi_coll_block ampi_coll_get_block(struct ampi_coll_unpacker *in, uint64_t *index_out);
 
 /* Zeroed memory that lives as long as the stand-ins. */
 void *ampi_coll_stand_in_alloc(struct ampi_coll_unpacker *in, size_t n_bytes);

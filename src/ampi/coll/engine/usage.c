@@ -137,14 +137,19 @@ static void check_ops(const struct ampi_coll_args *a, const struct ampi_coll_arg
 
 /* ---- Data ---- */
 
-/* Of a member in another process only the size is known. */
-static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b, bool is_remote)
+/* Of a member in another process the type may be unknown: items.h. */
+static bool is_known(const struct ampi_coll_args *args, struct ampi_coll_block block)
+{
+    return !args->is_remote || (block.type && block.type->predefined != MPI_BYTE);
+}
+
+static bool is_other_data(struct ampi_coll_block a, struct ampi_coll_block b, bool are_known)
 {
     size_t a_bytes = ampi_coll_block_bytes(&a);
     const struct ampi_type *leaves[2];
 
     return a_bytes != ampi_coll_block_bytes(&b) ||
-           (a_bytes && !is_remote && a.type != b.type &&
+           (a_bytes && are_known && a.type != b.type &&
             ampi_signature_compare(ampi_signature_of(a.type), a.count, ampi_signature_of(b.type), b.count,
                                    leaves) >= 0);
 }
@@ -155,7 +160,7 @@ static void describe_block(const char *verb, const struct ampi_coll_args *args, 
     char signature[256];
     int n = snprintf(text, CALL_MAX_BYTES, "%s %zu bytes", verb, ampi_coll_block_bytes(&block));
 
-    if (block.count && !args->is_remote) {
+    if (block.count && is_known(args, block)) {
         ampi_signature_describe(block.type, block.count, signature, sizeof signature);
         snprintf(text + n, CALL_MAX_BYTES - (size_t)n, " (%s)", signature);
     }
@@ -166,7 +171,7 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 {
     char to_text[CALL_MAX_BYTES], from_text[CALL_MAX_BYTES];
 
-    if (BASE_LIKELY(!is_other_data(dst, src, to->is_remote || from->is_remote)))
+    if (BASE_LIKELY(!is_other_data(dst, src, is_known(to, dst) && is_known(from, src))))
         return;
     describe_block("receives", to, dst, to_text);
     describe_block("sends it", from, src, from_text);
@@ -178,7 +183,7 @@ static void check_contributions(const struct ampi_coll_args *a, const struct amp
     char a_text[CALL_MAX_BYTES], b_text[CALL_MAX_BYTES];
     struct ampi_coll_block a_block = ampi_coll_whole(&a->send), b_block = ampi_coll_whole(&b->send);
 
-    if (!a->send.type || !b->send.type || !is_other_data(a_block, b_block, a->is_remote || b->is_remote))
+    if (!a->send.type || !b->send.type || !is_other_data(a_block, b_block, !a->is_remote && !b->is_remote))
         return;
     describe_block("contributes", a, a_block, a_text);
     describe_block("contributes", b, b_block, b_text);
@@ -282,9 +287,15 @@ static const struct ampi_coll_buf *common_data(const struct ampi_coll_slot *slot
 int ampi_coll_usage_leaf(const struct ampi_coll_slot *slot)
 {
     const struct ampi_coll_buf *data = common_data(slot);
-    const struct ampi_signature *signature = data ? ampi_signature_of(data->type) : NULL;
 
-    if (!signature || signature->is_unknown || signature->n_runs == 0)
+    return data ? ampi_coll_usage_leaf_of(data->type) : 0;
+}
+
+int ampi_coll_usage_leaf_of(const struct ampi_type *type)
+{
+    const struct ampi_signature *signature = ampi_signature_of(type);
+
+    if (signature->is_unknown || signature->n_runs == 0)
         return 0;
     for (uint32_t i = 1; i < signature->n_runs; i++)
         if (signature->runs[i].leaf != signature->runs[0].leaf)

@@ -8,7 +8,7 @@
  * with their values and calls, and the job ends.
  *
  * Across processes: arguments of members of one process are compared, and blocks with those received from
- * other processes (sizes only). Forms, roots, predefined operations, sizes and types that must be equal are sent to the
+ * other processes (sizes, and the type if all elements have one). Forms, roots, predefined operations, sizes and types that must be equal are sent to the
  * communicator's first process (usage_procs.c), and all but the types as a hash in each message: a report based on the
  * hash has only this side's values.
  */
@@ -48,7 +48,10 @@ void ampi_coll_usage_compare(const struct ampi_coll_args *to, struct ampi_coll_b
 /* Hash of the arguments that must be equal at members of all processes; mixed into x->plan_hash. */
 uint32_t ampi_coll_usage_hash(const struct ampi_coll_slot *slot, uint32_t hash);
 
-/* The predefined type of which all data consists that must have the same types at all members, for ampi_coll_usage_are_equal;
+/* The number of the predefined type of which a datatype consists; 0: several, or not known. */
+int ampi_coll_usage_leaf_of(const struct ampi_type *type);
+
+/* That number of all data that must have the same types at all members, for ampi_coll_usage_are_equal;
  * 0: several, or not known. */
 int ampi_coll_usage_leaf(const struct ampi_coll_slot *slot);
 bool ampi_coll_usage_are_equal(int leaf, int other);
