@@ -153,10 +153,20 @@ static void wrong_column(void)
 
 static double pages[3][4096];
 
+/* The result of a get, before the program may use it. The library may not know yet that the data is there, so the callers try again. */
+static void await_value(const volatile double *from, double value)
+{
+    int flag;
+
+    for (int n = 0; *from != value || n < 100; n++)
+        MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
 static void wrong_early(void)
 {
     double *heap = malloc(sizeof pages[0]);
     MPI_Request request;
+    MPI_Win win;
 
     if (is("early-send") && rank == 0) {
         MPI_Isend(heap, 4096, MPI_DOUBLE, 0, 0, MPI_COMM_WORLD, &request); /* isend-early */
@@ -177,6 +187,17 @@ static void wrong_early(void)
         pages[0][2048] = 1;
         MPI_Recv(heap, 4096, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Wait(&other, MPI_STATUS_IGNORE);
+    } else if (is("early-get")) {
+        heap[2048] = 5;
+        MPI_Win_create(heap, sizeof pages[0], 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_lock_all(0, win);
+        for (int i = 0; i < 1000 && rank == 0; i++) {
+            pages[0][2048] = 0;
+            MPI_Get(pages[0], 4096, MPI_DOUBLE, size - 1, 0, 4096, MPI_DOUBLE, win); /* get-early */
+            await_value(&pages[0][2048], 5);
+            MPI_Win_flush(size - 1, win);
+        }
+        MPI_Win_unlock_all(win);
     } else if ((is("early-first") || is("early-last")) && rank == 0) {
         MPI_Datatype halves;
         MPI_Type_vector(3, 2048, 4096, MPI_DOUBLE, &halves);
@@ -265,7 +286,19 @@ static void wrong_window(void)
     MPI_Op op = rank == 1 ? MPI_SUM : MPI_PROD;
     MPI_Win win;
 
-    MPI_Win_create(ints, sizeof ints, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    if (is("win-get")) {
+        doubles[0] = 5;
+        MPI_Win_create(doubles, 64, sizeof(double), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_fence(0, win);
+        for (int i = 0; i < 1000; i++) {
+            doubles[16] = 0;
+            MPI_Get(doubles + 16, 4, MPI_DOUBLE, (rank + 1) % size, 0, 4, MPI_DOUBLE, win); /* get-fence */
+            await_value(doubles + 16, 5);
+            doubles[17]++;
+            MPI_Win_fence(0, win); /* fence */
+        }
+    } else
+        MPI_Win_create(ints, sizeof ints, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     if (is("win-fence")) {
         MPI_Win_fence(0, win);
         if (rank > 0)
@@ -283,7 +316,7 @@ static void wrong_window(void)
         if (rank > 0)
             MPI_Accumulate(other, 1, MPI_INT, 0, 0, 1, MPI_INT, op, win); /* accumulate */
         MPI_Win_fence(0, win);
-    } else {
+    } else if (is("win-start")) {
         MPI_Comm_group(MPI_COMM_WORLD, &world);
         MPI_Group_incl(world, 1, &zero, &targets);
         MPI_Group_incl(world, 2, others, &origins);

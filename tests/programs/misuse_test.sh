@@ -68,6 +68,8 @@ wrong win-lock "MPI_Get, $(at get-lock): this get at rank 0 conflicts with the p
 wrong win-ops "MPI_Accumulate, $(at accumulate): this accumulate with MPI_(SUM|PROD) at rank 0 conflicts with the accumulate with \
 MPI_(SUM|PROD) of rank [12] by MPI_Accumulate, $(at accumulate)"
 wrong win-start "MPI_Put, $(at put-start): this put at rank 0 conflicts with the put of rank [12] by MPI_Put, $(at put-start)"
+wrong win-get "MPI_Get, $(at get-fence): the buffer at the origin has changed before the operation was completed by MPI_Win_fence, $(at fence)" \
+    "--procs 3"
 calls() {
     echo "; the first in $1, $(at "$2"); the other in $1, $(at "$2")"
 }
@@ -108,6 +110,7 @@ early early-recv irecv-early 'it is in the receive' 'last MPI call: MPI_Irecv'
 early early-other issend-other 'a write into the send' 'last MPI call: MPI_Wait'
 early early-first irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
 early early-last irecv-blocks 'it is in the receive' 'last MPI call: MPI_Irecv'
+early early-get get-early 'it is in the receive' 'last MPI call: MPI_(Get|Iprobe)'
 early early-arrived irecv-arrived 'it is in the receive' 'last MPI call: MPI_Send'
 expect "the line is named" 139 '*' "in [a-z_]+ \\(misuse.c:$(grep -n write-early "$here/misuse.c" | cut -d: -f1)\\); last MPI call" "$mpirun" -n 2 ./misuse early-send +check buffers
 

@@ -227,7 +227,7 @@ void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, s
         ampi_misuse_memory_remove(&rank->misuse->memory, ampi_misuse_run_of(run));
     pthread_mutex_unlock(&rank->misuse->lock);
     ampi_misuse_open(op);
-    if (op->type && !op->is_recv && !is_given_up && sum_of(op) != op->sum) {
+    if (op->type && (!op->is_recv || op->is_settled) && !is_given_up && sum_of(op) != op->sum) {
         ampi_misuse_add_site(&site, call.from);
         ampi_misuse_end_job(rank, &op->call, "the %s has changed before the %s was completed by %s%s",
                             op->win ? "buffer at the origin" : "send buffer", op->win ? "operation" : "send",

@@ -76,6 +76,7 @@ struct ampi_misuse_pending {
     struct ampi_interval *pages;    /* protected ones, linked by `with` (pages.c) */
     const struct ampi_win *win;     /* a one-sided operation, without a request: in `accesses`; NULL: none */
     int target;                     /* ... its target */
+    bool is_settled;                /* ... the library no longer uses its buffer; `sum` is valid */
 };
 
 #define AMPI_MISUSE_CHAINS 256
@@ -255,6 +256,9 @@ void ampi_misuse_begin_access(struct ampi_win *win, const struct ampi_misuse_rma
 
 /* The operations on the target (-1: all) are complete here. */
 void ampi_misuse_finish_accesses(const struct ampi_win *win, struct ampi_misuse_call call, int target);
+
+/* The library no longer uses the buffers of the window's operations. */
+void ampi_misuse_settle_accesses(struct ampi_win *win);
 
 /* Checksum, never 0. */
 uint64_t ampi_misuse_sum(const void *bytes, size_t n_bytes);

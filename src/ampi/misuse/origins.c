@@ -4,7 +4,7 @@
  * that completes it there, even if the library completes it earlier.
  *
  * They are pending operations like sends and receives (buffers.c): what puts and accumulates send must not change, and
- * nothing may overlap the result of a get. Not checked: results of fetching accumulates, and operations with requests.
+ * nothing may overlap the result of a get, nor change it once the data is there. Not checked: results of fetching accumulates, and operations with requests.
  */
 #include "ampi/misuse/misuse.h"
 
@@ -12,6 +12,16 @@
 #include "base/log.h"
 
 #define ACCESSES_MAX 16384 /* of a rank that are recorded */
+
+/* Until then the library or the kernel may still write there. */
+static void settle(struct ampi_misuse_pending *op)
+{
+    op->is_settled = true;
+    if (op->is_recv)
+        op->sum = ampi_misuse_sum_of(op->buf, op->count, op->type);
+    if (BASE_UNLIKELY(base_settings.check_buffers) && !ampi_device_has(op->buf, op->count, op->type))
+        ampi_misuse_guard(op);
+}
 
 void ampi_misuse_begin_access(struct ampi_win *win, const struct ampi_misuse_rma *rma)
 {
@@ -37,10 +47,18 @@ void ampi_misuse_begin_access(struct ampi_win *win, const struct ampi_misuse_rma
     op->next = own->accesses;
     own->accesses = op;
     own->n_accesses++;
-    /* Otherwise the library or the kernel may still write there. */
-    if (BASE_UNLIKELY(base_settings.check_buffers) && win->n_under_way == 0 &&
-        !ampi_device_has(op->buf, op->count, type))
-        ampi_misuse_guard(op);
+    if (win->n_under_way == 0)
+        settle(op);
+}
+
+/* The newest are the first: those behind one that is settled are, too. */
+void ampi_misuse_settle_accesses(struct ampi_win *win)
+{
+    struct ampi_misuse_pending *op = ampi_misuse_of(win->owner)->accesses;
+
+    for (; op && (op->win != win || !op->is_settled); op = op->next)
+        if (op->win == win)
+            settle(op);
 }
 
 void ampi_misuse_finish_accesses(const struct ampi_win *win, struct ampi_misuse_call call, int target)

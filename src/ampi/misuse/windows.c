@@ -305,6 +305,7 @@ void ampi_misuse_synced(struct ampi_misuse_call call, enum ampi_misuse_sync sync
 void ampi_misuse_windows_connect(void)
 {
     ampi_rma_checker.freed = ampi_misuse_forget_window;
+    ampi_rma_checker.settled = ampi_misuse_settle_accesses;
     ampi_coll_usage_met = acquire_in_collective;
     ampi_misuse_claims_connect();
 }

@@ -304,6 +304,8 @@ struct ampi_rma_checker {
     void (*claimed)(struct ampi_win_shared *shared, int origin, int target, const void *message);
     /* All members of this process have freed the window. */
     void (*freed)(const struct ampi_win_shared *shared);
+    /* The buffers of the window's operations are no longer used. On the owner's PE. */
+    void (*settled)(struct ampi_win *win);
 };
 extern struct ampi_rma_checker ampi_rma_checker;
 

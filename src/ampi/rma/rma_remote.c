@@ -144,6 +144,8 @@ static void end_part(struct ampi_rma_part *part)
 
     remove_part(part);
     win->n_under_way--;
+    if (BASE_UNLIKELY(ampi_rma_checker.settled != NULL) && win->n_under_way == 0)
+        ampi_rma_checker.settled(win);
     ampi_epoch_count_down(win, number, target, error);
 }
 
