@@ -248,8 +248,14 @@ static void right_pages(void)
 
 /* ---- Handles ---- */
 
+static void take_any(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+    (void)in, (void)inout, (void)n, (void)type;
+}
+
 static void wrong_handle(void)
 {
+    MPI_Op op, old_op;
     MPI_Datatype row, copy;
     MPI_Request request, second;
     MPI_Comm dup, old;
@@ -263,6 +269,11 @@ static void wrong_handle(void)
         MPI_Wait(&request, MPI_STATUS_IGNORE);                   /* wait-first */
         if (MPI_Wait(&second, MPI_STATUS_IGNORE) == MPI_SUCCESS) /* wait-again */
             puts("no error");
+    } else if (is("freed-op")) {
+        MPI_Op_create(take_any, 1, &op);
+        old_op = op;
+        MPI_Op_free(&op);                                               /* op-free */
+        MPI_Allreduce(ints, other, 1, MPI_INT, old_op, MPI_COMM_WORLD); /* allreduce-freed */
     } else if (is("freed-type")) {
         MPI_Type_contiguous(2, MPI_INT, &row);
         MPI_Type_commit(&row);

@@ -58,6 +58,8 @@ wrong overlap-column "MPI_Irecv, $(at irecv-last): its receive buffer has 4 byte
 freed='which has been freed by'
 expect "freed request" 0 '^end $' "MPI_Wait, $(at wait-again): wrong usage of a request, $freed MPI_Wait, $(at wait-first)" \
     "$mpirun" -n 1 ./misuse freed-request +check usage
+expect "freed operation" 0 '*' "MPI_Allreduce, $(at allreduce-freed): wrong usage of an operation, $freed MPI_Op_free, $(at op-free)" \
+    "$mpirun" -n 2 ./misuse freed-op +check usage
 expect "freed datatype" 0 '*' "MPI_Send, $(at send-freed): wrong usage of a datatype, $freed MPI_Type_free, $(at type-free)" \
     "$mpirun" -n 2 ./misuse freed-type +check usage
 expect "freed communicator" 0 '*' "MPI_Barrier, $(at barrier-freed): wrong usage of a communicator, $freed MPI_Comm_free, $(at comm-free)" \

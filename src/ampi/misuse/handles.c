@@ -137,7 +137,8 @@ void ampi_misuse_used(enum ampi_leak kind, const char *name, const void *from, M
             is_alive(kind, all[i]))
             continue;
         ampi_misuse_add_site(&text, ampi_misuse_site(from));
-        base_text_add(&text, ": wrong usage of a ");
+        base_text_add(&text, strchr("aeiou", *ampi_leak_nouns[kind]) ? ": wrong usage of an "
+                                                                     : ": wrong usage of a ");
         base_text_add(&text, ampi_leak_nouns[kind]);
         base_text_add(&text, ", which has been freed by ");
         base_text_add(&text, freed->call.name);
