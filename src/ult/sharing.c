@@ -5,13 +5,12 @@
  * Invariants:
  *   1. All data of a shared PE is accessed with its lock held, except that other PEs' threads put items into its
  *      inbox. The carrier holds the lock while its ULT is in the library, unless it waits.
- *   2. A waiting thread records that it waits (is_carrier_idle, PARKED) before it releases the lock. The thread
- *      that makes it ready holds the lock and rings its bell, so every ring arrives.
- *   3. While threads wait, at least one of them is awake or sleeps until events come (the sleeper): a
- *      sleeper that leaves wakes another one. Threads that poll in part do not count, and wait by themselves.
- *   4. is_asleep is true only while there is a sleeper. A thread that polls clears it, because otherwise senders
- *      would have to wake the sleeper for each message. The sleeper then polls at intervals, until no other
- *      thread has polled during an interval.
+ *   2. A waiting thread records that it waits (is_carrier_idle, PARKED) before it releases the lock. The thread that makes it
+ *      ready holds the lock and rings its bell, so every ring arrives.
+ *   3. While threads wait, at least one of them is awake or sleeps until events come (the sleeper): a sleeper that leaves
+ *      wakes another one. Threads that poll in part do not count, and wait by themselves.
+ *   4. is_asleep is true only while there is a sleeper. A thread that polls clears it: otherwise senders would have to wake
+ *      the sleeper for each message. It then polls at intervals, until no other thread has polled during an interval.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -35,8 +34,8 @@ enum ult_bell { QUIET, SLEEPS, LOOK, RUNG };
 /* The sleeper's interval of polling while other threads poll. */
 #define NAP_NS 100000
 
-/* Pauses of the processor (40 ns each) between two polls of a waiting thread while other threads use the PE: of a
- * thread that waits for an operation; of a carrier without ready ULTs and of the progress thread. */
+/* Pauses of the processor (40 ns each) between two polls of a waiting thread while others use the PE: if it waits for an
+ * operation; of a carrier without ready ULTs and of the progress thread. */
 #define CALLER_PAUSES 16
 #define IDLE_PAUSES 256
 
@@ -155,7 +154,7 @@ static int poll_awake(struct ult_pe *pe)
     return ult_pe_poll(pe);
 }
 
-/* True if the sleeper may not know of work: ULTs that sleep, sources with pending operations, items for a full inbox. */
+/* The sleeper may not know of work: ULTs that sleep, sources with pending operations, items for a full inbox. */
 static inline bool may_have_new_work(const struct ult_pe *pe)
 {
     return pe->timer_first || pe->sources || pe->n_backlogged;
@@ -176,11 +175,14 @@ struct spinner {
     uint64_t n_polls;   /* the PE's at the last poll */
     unsigned n_entries; /* the same */
     bool has_news;      /* the last poll has found events */
+    bool has_lock;      /* the last poll has ended the wait, and kept the lock */
 };
 
+/* With the lock. */
 static struct spinner begin_spinning(const struct wait *wait)
 {
-    struct spinner spinner = {.wait = wait, .is_crowded = ult_is_crowded()};
+    struct spinner spinner = {
+        .wait = wait, .is_crowded = ult_is_crowded(), .n_entries = wait->pe->sharing.n_entries};
 
     spinner.n_pauses = spinner.is_crowded ? 1 : wait->u ? CALLER_PAUSES : IDLE_PAUSES;
     if (wait->u && !spinner.is_crowded)
@@ -207,8 +209,8 @@ static void end_turn(const struct spinner *spinner)
     atomic_compare_exchange_strong(&spinner->wait->pe->sharing.poller, &self, NULL);
 }
 
-/* Polls if it is this thread's turn. Returns the number of pauses before the next poll: each poll takes cache lines
- * away from a thread that is in the library. */
+/* Polls if it is this thread's turn; keeps the lock if that ends the wait. Returns the number of pauses before the next
+ * poll: each poll takes cache lines away from a thread that is in the library. */
 static unsigned look(struct spinner *spinner)
 {
     struct ult_pe *pe = spinner->wait->pe;
@@ -222,31 +224,34 @@ static unsigned look(struct spinner *spinner)
         return spinner->n_pauses;
     ult_has_lock = true;
     spinner->has_news = poll_awake(pe) > 0;
+    spinner->has_lock = is_over(spinner->wait);
     is_used = sharing->n_entries != spinner->n_entries;
     spinner->n_entries = sharing->n_entries;
-    unlock(pe);
+    if (spinner->has_lock)
+        sharing->n_entries++;
+    else
+        unlock(pe);
     return is_used ? spinner->n_pauses : 1;
 }
 
-/* Waits until the bell rings or the time is over. Called without the lock. One thread of a PE polls: the
- * last one that began to wait for an operation, because the next event is probably for it; any thread if
- * none waits for an operation. The others only read their bells. A thread that yields its core lets another
- * one poll. */
-static void spin(const struct wait *wait, uint64_t duration_ns)
+/* Waits until the bell rings or the time is over. Called without the lock. One thread of a PE polls: the last one that
+ * began to wait for an operation, because the next event is probably for it; any thread if none waits for an operation. The
+ * others only read their bells. A thread that yields its core lets another one poll. */
+static void spin(struct spinner *spinner, uint64_t duration_ns)
 {
-    struct spinner spinner = begin_spinning(wait);
+    const struct wait *wait = spinner->wait;
     uint64_t now_ns = ult_now_ns(), end_ns = now_ns + duration_ns;
-    uint64_t yield_at_ns = spinner.is_crowded ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
+    uint64_t yield_at_ns = spinner->is_crowded ? now_ns + ULT_YIELD_AFTER_NS : UINT64_MAX;
     unsigned next_look = 1;
 
     for (unsigned i = 1; atomic_load_explicit(&wait->waiter->bell, memory_order_acquire) == QUIET; i++) {
         if (i >= next_look) {
-            spinner.has_news = false;
-            next_look = i + look(&spinner);
-            if (spinner.has_news)
+            spinner->has_news = false;
+            next_look = i + look(spinner);
+            if (spinner->has_news && !spinner->has_lock)
                 end_ns = ult_now_ns() + duration_ns; /* more events often follow */
         }
-        if ((wait->until_done || wait->stop) && is_over(wait))
+        if (spinner->has_lock || ((wait->until_done || wait->stop) && is_over(wait)))
             break;
         base_relax();
         if (i % 16 != 0)
@@ -255,12 +260,12 @@ static void spin(const struct wait *wait, uint64_t duration_ns)
         if (now_ns >= end_ns)
             break;
         if (now_ns >= yield_at_ns) {
-            end_turn(&spinner);
+            end_turn(spinner);
             sched_yield();
             yield_at_ns = ult_now_ns() + ULT_YIELD_AFTER_NS;
         }
     }
-    end_turn(&spinner);
+    end_turn(spinner);
 }
 
 /* Sleeps until an event comes, and polls; returns at once if one is there. */
@@ -368,10 +373,12 @@ static void wait_until_over(const struct wait *wait)
     }
     sharing->n_awake++;
     while (!is_over(wait)) {
-        uint64_t spin_ns = ult_is_crowded() ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
+        struct spinner spinner = begin_spinning(wait);
+        uint64_t spin_ns = spinner.is_crowded ? CROWDED_SPIN_NS : ult_idle_spin_ns(pe);
         unlock(pe);
-        spin(wait, spin_ns);
-        ult_sharing_lock(pe);
+        spin(&spinner, spin_ns);
+        if (!spinner.has_lock)
+            ult_sharing_lock(pe);
         if (is_over(wait))
             break;
         if (!sharing->sleeper)
@@ -482,8 +489,7 @@ void ult_sharing_end(struct ult *self)
     __builtin_unreachable();
 }
 
-/* Wakes a carrier that is not the sleeper: the sleeper may be a progress thread, which does not end with the job's ULTs.
- * ult_pe_wake wakes the sleeper. */
+/* Wakes a carrier that is not the sleeper, which ult_pe_wake wakes: that may be a progress thread. */
 void ult_sharing_job_ended(struct ult_pe *pe)
 {
     ring_bell(&pe->carrier->waiter, LOOK);
@@ -496,11 +502,6 @@ void ult_sharing_leave(struct ult_pe *pe)
 }
 
 /* ---- In and out ---- */
-
-bool ult_pe_is_shared(const struct ult_pe *pe)
-{
-    return pe->is_shared;
-}
 
 /* The ULT of the calling OS thread, which has the lock, leaves the library. */
 static void return_to_program(struct ult *u)
@@ -538,8 +539,7 @@ void ult_pe_share(void)
         ult_watcher_start(self);
 }
 
-/* The thread may hold the lock already: if the PE became shared inside a call, the lock was taken there, and the program's
- * code has run with it. */
+/* The thread may hold the lock already: it was taken inside a call during which the PE became shared. */
 void ult_enter_shared(struct ult *u)
 {
     struct ult_pe *pe = u->pe;

@@ -21,6 +21,11 @@ void ult_report_ready(struct ult *u)
         ult_watchers.readies(u, self && self->state == ULT_RUNNING ? self : NULL);
 }
 
+bool ult_pe_is_shared(const struct ult_pe *pe)
+{
+    return pe->is_shared;
+}
+
 uint64_t ult_pe_switches(const struct ult_pe *pe)
 {
     return pe->n_switches;
