@@ -35,7 +35,6 @@
  */
 #include "gpu/copy/resident.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -63,25 +62,23 @@
 #define LOOKS_PER_QUERY 1024
 
 struct gpu_resident {
-    struct gpu_resident *next;        /* next in the PE's list */
-    struct gpu_resident *next_of_all; /* next in the list of all PEs */
-    struct gpu_queue *queue;          /* the kernel's stream */
-    struct gpu_mailbox *mailbox;      /* pinned */
-    uint64_t mailbox_at;              /* the GPU's address of the mailbox */
-    struct gpu_ticket *first;         /* orders in progress, oldest first */
+    struct gpu_resident *next; /* next in the PE's list */
+    struct gpu_evictable evictable;
+    struct gpu_queue *queue;     /* the kernel's stream */
+    struct gpu_mailbox *mailbox; /* pinned */
+    uint64_t mailbox_at;         /* the GPU's address of the mailbox */
+    struct gpu_ticket *first;    /* orders in progress, oldest first */
     struct gpu_ticket *last;
     uint32_t issued;          /* number of the last order */
     uint32_t handled;         /* ... and of the last one done or given up */
     uint32_t launches;        /* number of the last launch */
     uint32_t first_of_launch; /* number of the first order that this launch may take */
-    atomic_bool is_launched;  /* it is not known to have left */
     bool is_broken;
     unsigned n_looks;   /* polls without news */
     uint64_t wanted_ns; /* time of the last copy that could have used it */
     int n_wanted;       /* copies in close succession since the last launch */
     int reluctance;     /* launch back-off: n_wanted must reach this number */
     uint64_t n_done;    /* copies done */
-    atomic_int n_holds; /* callers that keep it away; changes under the lock of `all` */
     int device;
 };
 
@@ -94,80 +91,16 @@ void gpu_resident_set(long us)
     is_asked_for = us >= 0;
 }
 
-/* ---- All PEs ---- */
-
-static struct {
-    pthread_mutex_t lock;
-    struct gpu_resident *first;
-    int n_holds[GPU_DEVICES_MAX + 1]; /* by device; last: all devices */
-    _Atomic int n[GPU_DEVICES_MAX];   /* kernels, by device */
-    atomic_bool is_any;
-    atomic_uint_fast64_t n_sent_away;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-uint64_t gpu_resident_times_sent_away(void)
-{
-    return atomic_load_explicit(&all.n_sent_away, memory_order_relaxed);
-}
+/* Kernels, by device. */
+static _Atomic int n_residents[GPU_DEVICES_MAX];
 
 /* The eviction word is in every order: the kernel reads only some of them. */
-static void set_leave(struct gpu_resident *resident, bool is_on)
+static void set_leave(struct gpu_evictable *evictable, bool is_on)
 {
+    struct gpu_resident *resident = BASE_CONTAINER(evictable, struct gpu_resident, evictable);
+
     for (int i = 0; i < GPU_RESIDENT_ORDERS; i++)
         __atomic_store_n(&resident->mailbox->orders[i].words[GPU_RESIDENT_LEAVE], is_on, __ATOMIC_SEQ_CST);
-}
-
-static void enlist(struct gpu_resident *resident)
-{
-    pthread_mutex_lock(&all.lock);
-    resident->n_holds = all.n_holds[resident->device] + all.n_holds[GPU_DEVICES_MAX];
-    set_leave(resident, resident->n_holds > 0);
-    resident->next_of_all = all.first;
-    all.first = resident;
-    atomic_fetch_add_explicit(&all.n[resident->device], 1, memory_order_relaxed);
-    atomic_store(&all.is_any, true);
-    pthread_mutex_unlock(&all.lock);
-}
-
-static void change_holds(int device, int by)
-{
-    if (device == GPU_RESIDENT_NONE)
-        return;
-    pthread_mutex_lock(&all.lock);
-    all.n_holds[device == GPU_RESIDENT_ALL ? GPU_DEVICES_MAX : device] += by;
-    for (struct gpu_resident *resident = all.first; resident; resident = resident->next_of_all) {
-        int before;
-        if (device != GPU_RESIDENT_ALL && device != resident->device)
-            continue;
-        before = atomic_fetch_add(&resident->n_holds, by);
-        if (before == 0 || before + by == 0)
-            set_leave(resident, by > 0);
-        if (before == 0 && atomic_load(&resident->is_launched))
-            atomic_fetch_add_explicit(&all.n_sent_away, 1, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&all.lock);
-}
-
-static int current_device(void)
-{
-    CUdevice device;
-
-    return gpu_driver.cuCtxGetDevice(&device) == CUDA_SUCCESS ? device : GPU_RESIDENT_ALL;
-}
-
-int gpu_resident_hold(int device)
-{
-    if (!atomic_load_explicit(&all.is_any, memory_order_acquire))
-        return GPU_RESIDENT_NONE;
-    if (device == GPU_RESIDENT_CURRENT)
-        device = current_device();
-    change_holds(device, 1);
-    return device;
-}
-
-void gpu_resident_release(int device)
-{
-    change_holds(device, -1);
 }
 
 /* ---- Creation ---- */
@@ -224,11 +157,8 @@ bool gpu_launches_block(void)
     return blocking && *blocking && strcmp(blocking, "0") != 0;
 }
 
-/* The reason why no GPU can have one; NULL: none. */
-static const char *find_obstacle(void)
+const char *gpu_resident_obstacle(void)
 {
-    if (!gpu_has_kernels())
-        return "this library was built without nvcc";
     if (gpu_launches_block())
         return "CUDA_LAUNCH_BLOCKING is set";
     if (!is_asked_for && gpu_monitor_is_late())
@@ -236,6 +166,12 @@ static const char *find_obstacle(void)
     if (!is_asked_for && are_gpus_shared())
         return "there are more processes on this node than GPUs";
     return NULL;
+}
+
+/* The reason why no GPU can have one; NULL: none. */
+static const char *find_obstacle(void)
+{
+    return gpu_has_kernels() ? gpu_resident_obstacle() : "this library was built without nvcc";
 }
 
 /* True if the kernel was loaded before any work could run. */
@@ -283,8 +219,12 @@ static BASE_COLD struct gpu_resident *make(struct gpu_pe *pe, int device)
     made->reluctance = 1;
     made->next = pe->residents;
     pe->residents = made;
-    if (!obstacle)
-        enlist(made);
+    if (!obstacle) {
+        made->evictable.device = device;
+        made->evictable.set_leave = set_leave;
+        atomic_fetch_add_explicit(&n_residents[device], 1, memory_order_relaxed);
+        gpu_evictable_add(&made->evictable);
+    }
     return made;
 }
 
@@ -319,7 +259,7 @@ static bool has_said(const struct gpu_resident *resident, enum gpu_resident_phas
 static void fail(struct gpu_resident *resident, int error)
 {
     resident->is_broken = true;
-    resident->is_launched = false;
+    resident->evictable.is_launched = false;
     say("no more", resident->device, gpu_error_text(error));
 }
 
@@ -339,7 +279,7 @@ static void launch(struct gpu_resident *resident)
     resident->launches++;
     resident->n_wanted = 0;
     resident->first_of_launch = args.first;
-    resident->is_launched = true;
+    resident->evictable.is_launched = true;
     if (BASE_UNLIKELY(error))
         fail(resident, error);
 }
@@ -347,9 +287,9 @@ static void launch(struct gpu_resident *resident)
 /* The kernel has left: adapts the launch back-off to the number of orders that it has done. */
 static void mark_left(struct gpu_resident *resident)
 {
-    int worth = WORTH_ORDERS * atomic_load_explicit(&all.n[resident->device], memory_order_relaxed);
+    int worth = WORTH_ORDERS * atomic_load_explicit(&n_residents[resident->device], memory_order_relaxed);
 
-    atomic_store_explicit(&resident->is_launched, false, memory_order_relaxed);
+    atomic_store_explicit(&resident->evictable.is_launched, false, memory_order_relaxed);
     if ((int32_t)(resident->mailbox->done - resident->first_of_launch) + 1 >= worth)
         resident->reluctance = 1;
     else if (resident->reluctance < RELUCTANCE_MAX)
@@ -358,8 +298,8 @@ static void mark_left(struct gpu_resident *resident)
 
 static bool is_there(const struct gpu_resident *resident)
 {
-    return resident->is_launched && has_said(resident, GPU_RESIDENT_HERE) &&
-           atomic_load_explicit(&resident->n_holds, memory_order_relaxed) == 0;
+    return resident->evictable.is_launched && has_said(resident, GPU_RESIDENT_HERE) &&
+           !gpu_evictable_is_held(&resident->evictable);
 }
 
 bool gpu_resident_is_there(int device)
@@ -385,10 +325,10 @@ void gpu_resident_call(int device)
     if (resident->is_broken || since_ns >= (uint64_t)gpu_resident_us * 1000)
         return;
     resident->n_wanted++;
-    if (resident->is_launched && !resident->first && has_said(resident, GPU_RESIDENT_LEFT))
+    if (resident->evictable.is_launched && !resident->first && has_said(resident, GPU_RESIDENT_LEFT))
         mark_left(resident);
-    if (!resident->is_launched && resident->n_wanted >= resident->reluctance &&
-        atomic_load_explicit(&resident->n_holds, memory_order_relaxed) == 0)
+    if (!resident->evictable.is_launched && resident->n_wanted >= resident->reluctance &&
+        !gpu_evictable_is_held(&resident->evictable))
         launch(resident);
 }
 

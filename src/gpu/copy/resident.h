@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * resident.h: small copies by a kernel that stays on the GPU (gpu_resident_us). For the files of src/gpu
- * alone.
+ * resident.h: small copies by a kernel that stays on the GPU (gpu_resident_us), and the eviction of all kernels that stay. For the files of
+ * src/gpu alone.
  */
 #ifndef GPU_RESIDENT_H
 #define GPU_RESIDENT_H
@@ -35,17 +35,38 @@ bool gpu_launches_block(void);
 /* The number of copies it has made for this PE. */
 uint64_t gpu_resident_count(void);
 
+/* The reason why no kernel of the library may stay on a GPU; NULL: none. */
+const char *gpu_resident_obstacle(void);
+
 /* ---- Contexts and waiting calls of the program: any thread (gpu/rank/guard.h) ---- */
 
 /* Loads the kernel, if it is wanted, on a device whose primary context has just been created: loading waits for work that
  * runs there. load: cuFuncLoad; NULL: the driver has none. */
 void gpu_resident_load(int device, CUcontext context, CUresult (*load)(CUfunction));
 
+/* ---- Eviction (evict.c) ---- */
+
+/* A kernel that stays on a GPU, never freed. */
+struct gpu_evictable {
+    struct gpu_evictable *next; /* in the list of all */
+    int device;
+    void (*set_leave)(struct gpu_evictable *evictable,
+                      bool is_on); /* tells the kernel to leave, or not to. Any thread */
+    atomic_bool is_launched;       /* it is not known to have left */
+    atomic_int n_holds;            /* callers that keep it away; changes under the list's lock */
+};
+
+/* Adds a kernel whose device and set_leave are filled. */
+void gpu_evictable_add(struct gpu_evictable *evictable);
+
+/* True if it must not be launched without need. */
+bool gpu_evictable_is_held(const struct gpu_evictable *evictable);
+
 #define GPU_RESIDENT_ALL (-1)     /* devices */
 #define GPU_RESIDENT_NONE (-2)    /* no device */
 #define GPU_RESIDENT_CURRENT (-3) /* device of the thread's current context; for gpu_resident_hold alone */
 
-/* Evicts the kernels of all PEs from this device, and keeps them away until the matching
+/* Evicts all kernels from this device, and keeps them away until the matching
  * gpu_resident_release; calls nest. They leave within some microseconds, without the help of any PE. Does
  * nothing if there was no kernel yet. Returns the argument for gpu_resident_release. */
 int gpu_resident_hold(int device);
