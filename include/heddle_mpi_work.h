@@ -46,6 +46,9 @@ struct AMPI_GPU_Work_block {
 /* The function for the CPU does the work of all blocks of a request (at->block is 0). It calls neither MPI nor CUDA. */
 typedef void AMPI_GPU_Work_cpu_fn(const void *args, const struct AMPI_GPU_Work_block *at);
 
+/* Added to the number of threads: `kernel` is an array of two, the second of which stays on the GPU and takes requests without launches. */
+#define AMPI_GPU_WORK_STAYS (1 << 16)
+
 /* Registers a kind. Ranks that give the same name, sizes and GPU mean the same function, whose requests are combined. kernel: a CUfunction from
  * mpi-ext-work.cuh, for the current GPU; NULL: only the CPU can do it. cpu: NULL: only the GPU can do it. */
 int AMPI_GPU_Work_register(const char *name, void *kernel, int threads, size_t args_bytes,

@@ -15,6 +15,7 @@
 #include "gpu/nccl/nccl.h"
 #include "gpu/rank/guard.h"
 #include "gpu/streams/scheduler.h"
+#include "gpu/work/stay.h"
 #include "gpu/work/worker.h"
 
 /* Of functions for addresses of devices. */
@@ -262,6 +263,15 @@ REFUSED(gpu_worker_copy_pageable, (struct gpu_worker *worker, uint64_t to, const
 REFUSED(gpu_worker_launch, (struct gpu_worker *worker, int stream, void *kernel, unsigned n_threads, const struct HEDDLE_Work_launch *launch))
 REFUSED(gpu_worker_end, (struct gpu_worker *worker, int stream, uint64_t *step_out))
 REFUSED(gpu_worker_poll, (struct gpu_worker *worker))
+REFUSED(gpu_stay_create, (int device, uint64_t last_ns, struct gpu_stay **stay_out))
+REFUSED(gpu_stay_launch, (struct gpu_stay *stay, void *kernel, unsigned n_threads))
+REFUSED(gpu_stay_ask, (const struct gpu_stay *stay))
+NOTHING(gpu_stay_order, (struct gpu_stay *stay, int place, unsigned block, unsigned n_blocks, const void *args, size_t args_bytes, const uint64_t *addresses, int n_addresses))
+REFUSED_BOOL(gpu_stay_is_launched, (struct gpu_stay *stay))
+REFUSED_BOOL(gpu_stay_is_held, (const struct gpu_stay *stay))
+REFUSED_BOOL(gpu_stay_is_here, (const struct gpu_stay *stay, int place))
+REFUSED_BOOL(gpu_stay_is_done, (const struct gpu_stay *stay, int place))
+REFUSED_BOOL(gpu_stay_has_missed, (const struct gpu_stay *stay, int place))
 REFUSED_BOOL(gpu_worker_take, (struct gpu_worker *worker, size_t n_bytes, uint64_t *address_out))
 REFUSED_BOOL(gpu_worker_has_room, (const struct gpu_worker *worker, int stream))
 REFUSED_BOOL(gpu_worker_is_done, (const struct gpu_worker *worker, int stream, uint64_t step))

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     gtest_select(GTEST_GPU0);
     is_cpu_slow = argc > 1 && strcmp(argv[1], "gpu") == 0;
     is_moved = argc > 1 && strcmp(argv[1], "moved") == 0;
-    wtest_register_as(is_cpu_slow || is_moved ? run_launch : launch_slowly, "both", do_on_cpu, &work);
+    wtest_register_as(is_cpu_slow || is_moved ? run_launch : launch_slowly, "both", 32, do_on_cpu, &work);
     do { /* the first round has too few requests for a choice, and the load of the machine may mislead others */
         part = do_steps(work, data, model);
         MTEST_OK(MPI_Allreduce(&part, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));

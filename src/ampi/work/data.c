@@ -182,7 +182,7 @@ static bool is_own(const struct ampi_work_entry *entry, const struct ampi_work *
 /* True if something is under way on the device, or about to be launched: room may come by itself. */
 static bool is_busy(const struct ampi_work_device *device)
 {
-    if (device->n_batches > 0 || device->n_drains > 0 || device->is_draining)
+    if (device->n_batches > 0 || device->n_drains > 0 || device->is_draining || device->stay.n_busy > 0)
         return true;
     for (int i = 0; i < GPU_WORKER_STREAMS; i++)
         if (!gpu_worker_is_idle(device->worker, i))
@@ -418,6 +418,35 @@ enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struc
         result = purge(device);
     gpu_worker_leave(device->worker);
     return result;
+}
+
+static bool is_there(struct ampi_work_device *device, const struct ampi_work_buffer *buffer)
+{
+    const struct ampi_work_entry *entry = buffer->entry;
+
+    if (!entry || !gpu_worker_are_done(device->worker,
+                                       buffer->access & AMPI_GPU_WORK_WRITE ? &entry->used : &entry->written))
+        return false;
+    for (size_t i = 0; i < buffer->rows.n && buffer->access & AMPI_GPU_WORK_READ && !buffer->is_device; i++)
+        if (!ampi_ranges_contain(&entry->valid, ampi_rows_get(&buffer->rows, i).from,
+                                 ampi_rows_get(&buffer->rows, i).to))
+            return false;
+    return is_current(device, buffer);
+}
+
+bool ampi_work_data_use_if_there(struct ampi_work_device *device, struct ampi_work *work)
+{
+    if (device->n_uploads > 0) /* of this round: their steps do not exist yet */
+        return false;
+    for (int i = 0; i < work->n_buffers; i++) {
+        struct ampi_work_buffer *buffer = &work->buffers[i];
+        buffer->entry = ampi_work_table_get(&device->table, buffer->rows.from, ampi_rows_end(&buffer->rows));
+        if (!is_there(device, buffer))
+            return false;
+    }
+    for (int i = 0; i < work->n_buffers; i++)
+        use(device, &work->buffers[i]);
+    return true;
 }
 
 /* ---- The end of a round ---- */

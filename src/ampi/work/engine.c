@@ -191,6 +191,7 @@ static void run(struct ampi_work_engine *engine, bool is_idle)
         if (device) {
             ampi_work_data_arrived(device);
             ampi_work_batches_poll(device);
+            ampi_work_stay_poll(device);
         }
     }
     ampi_work_cpu_poll();
@@ -242,6 +243,9 @@ int ampi_work_do(enum ampi_work_what what, uintptr_t from, uintptr_t to)
 
 /* ---- Devices ---- */
 
+/* Memory of a device for the tables, and for the kernel that stays. */
+#define OWN_BYTES ((size_t)AMPI_WORK_BATCHES * AMPI_WORK_TABLE_BYTES + GPU_WORKER_UNIT)
+
 static int open_tables(struct ampi_work_device *device)
 {
     int error = gpu_worker_begin(device->worker);
@@ -249,13 +253,16 @@ static int open_tables(struct ampi_work_device *device)
 
     if (error)
         return error;
-    if (gpu_worker_take(device->worker, (size_t)AMPI_WORK_BATCHES * AMPI_WORK_TABLE_BYTES, &tables))
+    if (gpu_worker_take(device->worker, OWN_BYTES, &tables)) {
         for (int i = 0; i < AMPI_WORK_BATCHES; i++) {
             device->batches[i].table = tables + (uint64_t)i * AMPI_WORK_TABLE_BYTES;
             device->batches[i].image = base_malloc(AMPI_WORK_TABLE_BYTES, "the table of a launch");
         }
-    else
+        if (!base_settings.work_is_apart && !base_settings.work_is_copied)
+            error = gpu_stay_create(device->number, tables + OWN_BYTES - GPU_WORKER_UNIT, &device->stay.gpu);
+    } else {
         error = GPU_WORK_NO_MEMORY;
+    }
     gpu_worker_leave(device->worker);
     return error;
 }
@@ -270,7 +277,7 @@ struct ampi_work_device *ampi_work_device_open(int number, int *error_out)
         return device;
     device = base_calloc(1, sizeof *device, "a GPU's work");
     device->number = number;
-    budget += budget ? (size_t)AMPI_WORK_BATCHES * AMPI_WORK_TABLE_BYTES : 0;
+    budget += budget ? OWN_BYTES : 0;
     *error_out = gpu_worker_create(number, budget, &device->worker);
     if (!*error_out)
         *error_out = open_tables(device);
@@ -309,5 +316,6 @@ void ampi_work_device_fail(struct ampi_work_device *device, int error)
             device->batches[i].kind = NULL;
         }
     device->n_batches = 0;
+    ampi_work_stay_fail(device);
     ampi_work_engine.has_changed = true;
 }

@@ -93,8 +93,7 @@ static size_t fill_entry(unsigned char *table, struct HEDDLE_Work_entry *entry, 
     memset(addresses, 0, (size_t)work->n_places * sizeof *addresses);
     for (int i = 0; i < work->n_buffers; i++) {
         const struct ampi_work_buffer *buffer = &work->buffers[i];
-        addresses[buffer->place] =
-            buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
+        addresses[buffer->place] = ampi_work_gpu_address(buffer);
     }
     return at + args_bytes_of(work);
 }
@@ -263,6 +262,8 @@ static void finish_batch(struct ampi_work_device *device, struct ampi_work_batch
     uint64_t since_ns = batch->begun_ns > device->done_ns ? batch->begun_ns : device->done_ns;
 
     ampi_work_measured(device, batch, now_ns - since_ns);
+    if (device->stay.gpu && batch->n_blocks <= HEDDLE_WORK_PLACES)
+        ampi_work_stay_want(device, batch->kind, now_ns - batch->begun_ns, now_ns);
     device->done_ns = now_ns;
     while (batch->first) {
         struct ampi_work *work = batch->first;

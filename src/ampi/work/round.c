@@ -4,7 +4,7 @@
  *
  * The bytes of every operation that the pass has seen, taken or not, are in `reads` and `writes`. An operation that conflicts with them
  * waits for a later round: so conflicting operations go in order, and all others are combined, however deep the chains of a rank are.
- * Requests on the CPU stay there until they are done. Those on a GPU do not: streams order them (launch_batch.c).
+ * Requests on the CPU, and those of a kernel that stays, are there until they are done. Those of a launch are not: streams order them (launch_batch.c).
  */
 #include "ampi/work/work.h"
 
@@ -25,6 +25,13 @@ static void mark(struct ampi_work_engine *engine, const struct ampi_work *work)
     for (int i = 0; i < work->n_buffers; i++)
         ampi_ranges_add_rows(work->buffers[i].access & AMPI_GPU_WORK_WRITE ? &engine->writes : &engine->reads,
                              &work->buffers[i].rows);
+}
+
+static void mark_orders(struct ampi_work_engine *engine, const struct ampi_work_stay *stay)
+{
+    for (int i = 0; i < HEDDLE_WORK_PLACES && stay->n_busy > 0; i++)
+        if (stay->at[i] && (i == 0 || stay->at[i] != stay->at[i - 1]))
+            mark(engine, stay->at[i]);
 }
 
 /* ---- Operations on data ---- */
@@ -121,6 +128,8 @@ static enum outcome take_run(struct ampi_work_engine *engine, struct ampi_work *
         work->gpu_error = device->error;
         return OVER;
     }
+    if (ampi_work_stay_take(device, work))
+        return TAKEN;
     if (!work->kind->may_go && !engine->is_forced)
         return HELD;
     return take_to_gpu(device, work);
@@ -188,6 +197,9 @@ bool ampi_work_round(bool is_idle)
     ampi_ranges_clear(&engine->writes);
     for (const struct ampi_work *i = engine->on_cpu; i; i = i->next)
         mark(engine, i);
+    for (int i = 0; i < engine->n_devices; i++)
+        if (engine->devices[i])
+            mark_orders(engine, &engine->devices[i]->stay);
     has_taken = pass(engine, is_idle);
     for (int i = 0; i < engine->n_devices; i++)
         if (engine->devices[i] && !engine->devices[i]->error)

@@ -126,6 +126,8 @@ bool ampi_work_when_choose(bool is_idle)
     for (struct ampi_work_kind *kind = engine->kinds; kind; kind = kind->next_pending) {
         kind->may_go = may_go(kind, is_idle, now_ns);
         is_due |= kind->may_go && (engine->has_changed || kind->was_held);
+        is_due |= engine->has_changed && kind->n_pending > 0 && device_of(kind) &&
+                  ampi_work_stay_has_room(device_of(kind), kind);
     }
     return is_due || (is_idle && engine->first && engine->policy.way == AMPI_WORK_WAY_FIRST);
 }

@@ -5,8 +5,8 @@
  * The life of a request, with the functions that change its state:
  *
  *      1 ARRIVED   submitted, in the engine's inbox   --ampi_work_turn-->            2 PENDING
- *      2 PENDING   in order, waits for earlier ones   --admit (round.c)-->           3 TAKEN by a batch, or by the CPU
- *      3 TAKEN     --its batch is done, or its errand (cpu.c): ampi_work_finish-->   4 DONE: the MPI request completes on its owner's PE
+ *      2 PENDING   in order, waits for earlier ones   --take (round.c)-->            3 TAKEN by a batch, by the CPU, or by a kernel that stays
+ *      3 TAKEN     --its batch is done, its errand (cpu.c), or its orders (orders.c): ampi_work_finish-->   4 DONE: the MPI request completes on its owner's PE
  *
  * Calls that concern data (sync, invalidate, pin) are operations in the same queue, on the stack of the ULT that waits for them.
  *
@@ -24,6 +24,7 @@
 #include "ampi/p2p/request.h"
 #include "ampi/work/copy_table.h"
 #include "ampi/work/policy.h"
+#include "gpu/work/stay.h"
 
 #pragma GCC visibility push(default)
 #include "heddle_mpi_work.h"
@@ -55,6 +56,7 @@ struct ampi_work_kind {
     void *_Atomic kernel; /* a CUfunction of the newest handle, or of the last one; NULL: only the CPU */
     int device;           /* -1: none */
     int n_threads;
+    void *_Atomic staying; /* the same: the kernel that stays on the GPU; NULL: none */
     size_t args_bytes;
     struct ampi_work_handle *handles; /* of ranks that have not ended */
     struct ampi_work_batch *open;     /* in a round: the batch that takes its requests; NULL: none */
@@ -75,6 +77,8 @@ struct ampi_work_kind {
     double unit_ns
         [AMPI_WORK_SIZES]; /* the least of the first TRIALS (cpu.c): the policy's unit, which does not change */
     unsigned char n_trials[AMPI_WORK_SIZES];
+    double small_ns; /* running average of a batch that a kernel that stays could run; 0: not measured */
+    double order_ns; /* ... of a request that it has run */
 };
 
 /* A rank's handle of a kind. */
@@ -84,6 +88,7 @@ struct ampi_work_handle {
     struct ampi_work_kind *kind;
     AMPI_GPU_Work_cpu_fn *cpu;     /* in the rank's copy of the program */
     void *kernel;                  /* the same: gone when the rank ends, or may be once the handle is freed */
+    void *staying;                 /* the same; NULL: none */
     struct ampi_work_handle *next; /* of the kind */
 };
 
@@ -123,11 +128,13 @@ struct ampi_work {
     bool is_queued; /* its estimate is in pe->errands_ns */
     struct ult_errand errand;
     atomic_bool cpu_is_done;
-    double estimate_ns; /* of its time on the CPU */
-    uint64_t cpu_ns;    /* the real one */
-    uint64_t chosen_ns; /* when the CPU was chosen; 0: it was not */
-    size_t moved_bytes; /* that came from the GPU for it */
-    size_t room_bytes;  /* for arguments and buffers, behind the struct */
+    double estimate_ns;  /* of its time on the CPU */
+    uint64_t cpu_ns;     /* the real one */
+    uint64_t chosen_ns;  /* when the CPU was chosen; 0: it was not */
+    uint64_t ordered_ns; /* when a kernel that stays was told to run it */
+    unsigned n_left;     /* blocks of it that it has not done */
+    size_t moved_bytes;  /* that came from the GPU for it */
+    size_t room_bytes;   /* for arguments and buffers, behind the struct */
 };
 
 /* A part of the launch: requests of one kind. */
@@ -161,11 +168,25 @@ struct ampi_work_drain {
     uint64_t step; /* of GPU_WORKER_OUT */
 };
 
+/* A kernel that stays on a GPU. */
+struct ampi_work_stay {
+    struct gpu_stay *gpu;        /* NULL: none */
+    struct ampi_work_kind *kind; /* of the last launch; NULL: it has left, and does not count any more */
+    struct ampi_work *at[HEDDLE_WORK_PLACES]; /* the request that a place runs a block of; NULL: none */
+    int n_busy;                               /* such places */
+    unsigned n_polls;                         /* since a block was done */
+    unsigned n_orders;                        /* requests done since the launch */
+    unsigned n_wanted;                        /* small batches, one soon after another, since the launch */
+    unsigned reluctance;                      /* n_wanted must reach this number */
+    uint64_t wanted_ns;                       /* when the last small batch was done */
+};
+
 struct ampi_work_device {
     int number;
     int error; /* CUDA's: nothing runs here any more */
     struct gpu_worker *worker;
     struct ampi_work_table table;
+    struct ampi_work_stay stay;
     struct ampi_work_batch batches[AMPI_WORK_BATCHES];
     int n_batches;                    /* in use */
     struct ampi_work_upload *uploads; /* of this round */
@@ -182,7 +203,8 @@ struct ampi_work_device {
 };
 
 struct ampi_work_counts {
-    uint64_t n_requests, n_launches, n_cpu, n_evictions, in_bytes, in_copies, out_bytes, out_copies;
+    uint64_t n_requests, n_launches, n_ordered, n_cpu, n_evictions, in_bytes, in_copies, out_bytes,
+        out_copies;
 };
 
 struct ampi_work_engine {
@@ -296,6 +318,15 @@ enum ampi_work_result {
  * Nothing has changed for the request unless READY is returned. */
 enum ampi_work_result ampi_work_data_take(struct ampi_work_device *device, struct ampi_work *work);
 
+/* The same if nothing has to move or to be done before. False: nothing has changed. */
+bool ampi_work_data_use_if_there(struct ampi_work_device *device, struct ampi_work *work);
+
+/* Where a buffer that has an entry is on the GPU. */
+static inline uint64_t ampi_work_gpu_address(const struct ampi_work_buffer *buffer)
+{
+    return buffer->entry->address + ((uintptr_t)buffer->address - buffer->entry->from);
+}
+
 /* Makes the host's copy of these bytes current. True: it is. */
 bool ampi_work_data_settle(const struct ampi_rows *rows);
 
@@ -329,6 +360,24 @@ void ampi_work_batches_launch(struct ampi_work_device *device);
 
 /* Finishes the batches that are done. */
 void ampi_work_batches_poll(struct ampi_work_device *device);
+
+/* ---- orders.c ---- */
+
+/* A batch of the kind is done that the places of a kernel that stays could have run. Launches one if that is worth it. */
+void ampi_work_stay_want(struct ampi_work_device *device, struct ampi_work_kind *kind, uint64_t duration_ns,
+                         uint64_t now_ns);
+
+/* True if a kernel of the kind is there, and has a free place. */
+bool ampi_work_stay_has_room(const struct ampi_work_device *device, const struct ampi_work_kind *kind);
+
+/* Gives a request to the kernel, if that is there and can run it at once. */
+bool ampi_work_stay_take(struct ampi_work_device *device, struct ampi_work *work);
+
+/* Finishes the requests that it has run. */
+void ampi_work_stay_poll(struct ampi_work_device *device);
+
+/* The device has failed. */
+void ampi_work_stay_fail(struct ampi_work_device *device) BASE_COLD;
 
 /* ---- cpu.c ---- */
 

@@ -29,7 +29,8 @@ static struct ampi_work_kind *find_kind(const struct ampi_work_kind *wanted)
 
     for (kind = kinds; kind; kind = kind->next)
         if (strcmp(kind->name, wanted->name) == 0 && kind->device == wanted->device &&
-            kind->n_threads == wanted->n_threads && kind->args_bytes == wanted->args_bytes)
+            kind->n_threads == wanted->n_threads && !kind->staying == !wanted->staying &&
+            kind->args_bytes == wanted->args_bytes)
             break;
     if (!kind) {
         kind = base_calloc(1, sizeof *kind, "a kind of work");
@@ -42,13 +43,19 @@ static struct ampi_work_kind *find_kind(const struct ampi_work_kind *wanted)
     return kind;
 }
 
+static void use_kernels_of(const struct ampi_work_handle *handle)
+{
+    handle->kind->kernel = handle->kernel;
+    handle->kind->staying = handle->staying;
+}
+
 static void join_kind(struct ampi_work_handle *handle, const struct ampi_work_kind *wanted)
 {
     pthread_mutex_lock(&kinds_lock);
     handle->kind = find_kind(wanted);
     handle->next = handle->kind->handles;
     handle->kind->handles = handle;
-    handle->kind->kernel = handle->kernel;
+    use_kernels_of(handle);
     pthread_mutex_unlock(&kinds_lock);
 }
 
@@ -64,7 +71,7 @@ static void leave_kind(struct ampi_work_handle *handle)
     if (*link)
         *link = handle->next;
     if (kind->handles)
-        kind->kernel = kind->handles->kernel;
+        use_kernels_of(kind->handles);
     pthread_mutex_unlock(&kinds_lock);
 }
 
@@ -79,7 +86,7 @@ void ampi_work_kinds_leave(const struct ampi_rank *rank)
             else
                 link = &(*link)->next;
         if (kind->handles)
-            kind->kernel = kind->handles->kernel;
+            use_kernels_of(kind->handles);
     }
     pthread_mutex_unlock(&kinds_lock);
 }
@@ -119,23 +126,36 @@ static int check_kind(const char *name, void *kernel, int threads, size_t args_b
 static int register_kind(struct ampi_rank *self, const char *name, void *kernel, int threads,
                          size_t args_bytes, AMPI_GPU_Work_cpu_fn *cpu, AMPI_GPU_Work *work)
 {
-    struct ampi_work_kind wanted = {
-        .kernel = kernel, .device = -1, .n_threads = threads, .args_bytes = args_bytes};
+    struct ampi_work_kind wanted = {.kernel = kernel,
+                                    .device = -1,
+                                    .n_threads = threads & ~AMPI_GPU_WORK_STAYS,
+                                    .args_bytes = args_bytes};
     struct ampi_work_handle *handle;
-    int error = check_kind(name, kernel, threads, args_bytes, cpu, work);
+    bool has_two = kernel && threads & AMPI_GPU_WORK_STAYS;
+    int error = check_kind(name, kernel, wanted.n_threads, args_bytes, cpu, work);
 
     if (error)
         return error;
+    if (has_two) {
+        wanted.kernel = ((void **)kernel)[0];
+        if (wanted.n_threads >= HEDDLE_WORK_WORDS / 2)
+            wanted.staying = ((void **)kernel)[1];
+    }
     if (kernel && gpu_is_used()) {
         wanted.device = gpu_worker_device();
         if ((error = open_device(wanted.device)))
             return error;
-        gpu_worker_load(ampi_work_engine.devices[wanted.device]->worker, kernel);
+        gpu_worker_load(ampi_work_engine.devices[wanted.device]->worker, wanted.kernel);
+        if (wanted.staying)
+            gpu_worker_load(ampi_work_engine.devices[wanted.device]->worker, wanted.staying);
     }
     wanted.name = (char *)(uintptr_t)name;
     handle = base_calloc(1, sizeof *handle, "a kind of work");
-    *handle =
-        (struct ampi_work_handle){.magic = AMPI_MAGIC_WORK, .owner = self, .cpu = cpu, .kernel = kernel};
+    *handle = (struct ampi_work_handle){.magic = AMPI_MAGIC_WORK,
+                                        .owner = self,
+                                        .cpu = cpu,
+                                        .kernel = wanted.kernel,
+                                        .staying = wanted.staying};
     join_kind(handle, &wanted);
     __atomic_store_n(&ampi_work_is_used, true, __ATOMIC_RELAXED);
     *work = (AMPI_GPU_Work)handle;

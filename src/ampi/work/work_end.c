@@ -85,11 +85,12 @@ static void print_counts(void)
     const struct ampi_work_counts *c = &ampi_work_engine.counts;
 
     base_log_plain("work: %llu requests in %llu launches, %llu on CPUs; %llu bytes to GPUs in %llu copies, "
-                   "%llu back in %llu; %llu evictions",
+                   "%llu back in %llu; %llu evictions; %llu without a launch",
                    (unsigned long long)c->n_requests, (unsigned long long)c->n_launches,
                    (unsigned long long)c->n_cpu, (unsigned long long)c->in_bytes,
                    (unsigned long long)c->in_copies, (unsigned long long)c->out_bytes,
-                   (unsigned long long)c->out_copies, (unsigned long long)c->n_evictions);
+                   (unsigned long long)c->out_copies, (unsigned long long)c->n_evictions,
+                   (unsigned long long)c->n_ordered);
 }
 
 void ampi_work_end(struct ampi_rank *rank)

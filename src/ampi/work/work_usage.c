@@ -62,6 +62,15 @@ static bool compare_list(struct ampi_work *work, const struct ampi_work *list)
     return list && list != work;
 }
 
+static bool compare_orders(struct ampi_work *work, const struct ampi_work_stay *stay)
+{
+    bool is_over = false;
+
+    for (int i = 0; i < HEDDLE_WORK_PLACES && stay->n_busy > 0 && !is_over; i++)
+        is_over = stay->at[i] && compare(work, stay->at[i]);
+    return is_over;
+}
+
 void ampi_work_usage_look(struct ampi_work *work)
 {
     struct ampi_work_engine *engine = &ampi_work_engine;
@@ -69,6 +78,8 @@ void ampi_work_usage_look(struct ampi_work *work)
                        ? false
                        : work->what != AMPI_WORK_RUN || !base_settings.check_usage || work->kind->is_reported;
 
+    for (int i = 0; i < engine->n_devices && !is_over; i++)
+        is_over = engine->devices[i] && compare_orders(work, &engine->devices[i]->stay);
     for (int i = 0; i < engine->n_devices && !is_over; i++)
         for (int j = 0; engine->devices[i] && j < AMPI_WORK_BATCHES && !is_over; j++)
             if (engine->devices[i]->batches[j].kind)

@@ -11,6 +11,7 @@
 #include "gpu/work/worker.h"
 
 #include "base/log.h"
+#include "gpu/copy/resident.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/gpu_upper.h"
 #include "gpu/driver/module.h"
@@ -253,12 +254,14 @@ void gpu_worker_give(struct gpu_worker *worker, uint64_t address, size_t n_bytes
 void gpu_worker_trim(struct gpu_worker *worker)
 {
     struct gpu_room_piece piece;
+    int hold = gpu_resident_hold(worker->device);
 
     while (gpu_room_remove(&worker->room, &piece)) {
         gpu_driver.cuMemFree(piece.at);
         worker->taken_bytes -= piece.n_bytes;
         worker->full_ns = 0;
     }
+    gpu_resident_release(hold);
 }
 
 size_t gpu_worker_capacity(const struct gpu_worker *worker)
