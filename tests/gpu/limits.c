@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Ranks that set limits of their GPU (cuCtxSetLimit) beside ranks that launch kernels for the first time: no launch fails, and no
- * rank makes the stacks or the heap of another rank's kernels smaller.
+ * rank makes the stacks or the heap of another rank's kernels smaller. Argument "ahead": a rank sets a limit while the others always
+ * have a long queue of kernels, until it tells them that it has.
  */
 #include "kernels.h"
 
@@ -91,6 +92,52 @@ static void set_in_turn(void)
     }
 }
 
+#define AHEAD 60
+#define N_SLOW 20000
+
+/* With more kernels in flight than a GPU gets done while it is closed for a quarter of a second. */
+static void launch_ahead(CUdeviceptr many)
+{
+    CUevent events[AHEAD];
+    MPI_Request request;
+    int is_over = 0;
+
+    for (int i = 0; i < AHEAD; i++)
+        GTEST_CU(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
+    MTEST_OK(MPI_Irecv(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, &request));
+    for (int i = 0; !is_over; i++) {
+        if (i >= AHEAD)
+            GTEST_CU(cuEventSynchronize(events[i % AHEAD]));
+        if (i == AHEAD)
+            MTEST_OK(MPI_Send(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD));
+        gtest_launch_update(many, N_SLOW, 1, 0, stream);
+        GTEST_CU(cuEventRecord(events[i % AHEAD], stream));
+        MTEST_OK(MPI_Test(&request, &is_over, MPI_STATUS_IGNORE));
+    }
+    GTEST_CU(cuStreamSynchronize(stream));
+    for (int i = 0; i < AHEAD; i++)
+        GTEST_CU(cuEventDestroy(events[i]));
+}
+
+static int set_beside_queues(void)
+{
+    CUdeviceptr many;
+
+    GTEST_CU(cuMemAlloc(&many, N_SLOW * sizeof(int)));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank > 0)
+        launch_ahead(many);
+    for (int i = 1; i < mtest_size && mtest_rank == 0; i++)
+        MTEST_OK(MPI_Recv(NULL, 0, MPI_INT, i, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    if (mtest_rank == 0)
+        GTEST_CU(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2 * N_ROUNDS * KIB));
+    for (int i = 1; i < mtest_size && mtest_rank == 0; i++)
+        MTEST_OK(MPI_Send(NULL, 0, MPI_INT, i, 1, MPI_COMM_WORLD));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    GTEST_CU(cuMemFree(many));
+    return mtest_end();
+}
+
 int main(int argc, char **argv)
 {
     unsigned values[4];
@@ -102,6 +149,8 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemAlloc(&memory, sizeof values));
     GTEST_CU(cuMemsetD32(memory, 0, 4));
     MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (argc > 1)
+        return set_beside_queues();
     if (mtest_rank % 2 == 0)
         set_limits();
     else

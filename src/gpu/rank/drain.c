@@ -15,8 +15,13 @@
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 
-/* Time for which a context is closed at first. */
+/* Time for which a context is closed at first, and at most. */
 #define CLOSED_AT_FIRST_NS 2000000
+#define CLOSED_MAX_NS 4096000000
+
+/* It is open as long as it was closed, but no longer than this: ranks that launch more meanwhile than the GPU gets done would
+ * otherwise keep it busy for ever. */
+#define OPEN_MAX_NS 256000000
 
 /* The thread queries the driver this often without a pause, and then with one. */
 #define QUERIES_AT_ONCE 20
@@ -334,9 +339,9 @@ void gpu_drain_begin(struct gpu_drain *drain, CUcontext context, int n_tries)
     if (n_tries == GPU_DRAIN_NOT)
         close_context(drain, true);
     for (int i = 0; i < n_tries; i++) {
-        if (try_once(drain, limit_ns, limit_ns) != BUSY)
+        if (try_once(drain, limit_ns, limit_ns < OPEN_MAX_NS ? limit_ns : OPEN_MAX_NS) != BUSY)
             return;
-        if (i < GPU_DRAIN_OFTEN - 1)
+        if (limit_ns < CLOSED_MAX_NS)
             limit_ns *= 2;
     }
 }
