@@ -445,17 +445,20 @@ static BASE_COLD void report_failure(void)
 static void run_give_back(struct gpu_offload *offload)
 {
     uint64_t since_ns = ult_now_ns();
-    int n_waiting, n_before = 0, hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
+    unsigned n_over, n_before = atomic_load(&gpu_streams_n_over);
+    int n_tries = GPU_DRAIN_OFTEN, hold = gpu_resident_hold(GPU_RESIDENT_CURRENT);
 
-    while (!try_by_drain(offload->context, GPU_DRAIN_OFTEN)) {
-        n_waiting = atomic_load(&gpu_streams_n_waiting);
-        if (n_waiting == 0) { /* the driver waits for the GPU */
+    while (!try_by_drain(offload->context, n_tries)) {
+        if (atomic_load(&gpu_streams_n_waiting) == 0) { /* the driver waits for the GPU */
             give_back(offload->context);
             break;
         }
-        if (n_waiting != n_before)
+        n_over = atomic_load(&gpu_streams_n_over);
+        if (n_over != n_before)
             since_ns = ult_now_ns();
-        n_before = n_waiting;
+        n_before = n_over;
+        if (n_tries < GPU_DRAIN_LONG)
+            n_tries++;
         if (ult_now_ns() - since_ns > WITHOUT_PROGRESS_NS) {
             report_failure();
             BASE_CONTAINER(offload, struct call_give_back, offload)->has_failed = true;

@@ -26,6 +26,7 @@
  * the GPU is still busy then, the call is made anyway: it may return at once, and the GPU's work may depend on that.
  * GPU_DRAIN_NOT: for a call that submits work itself; the context is closed, but need not be idle. */
 #define GPU_DRAIN_OFTEN 8   /* half a second, and as long open */
+#define GPU_DRAIN_LONG 10   /* two seconds, and one second open */
 #define GPU_DRAIN_BRIEFLY 3 /* 14 ms */
 #define GPU_DRAIN_NOT (-1)
 #define GPU_DRAIN_UNTIL_IDLE INT_MAX /* for a call that breaks kernels that others launch meanwhile */

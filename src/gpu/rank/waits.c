@@ -26,6 +26,7 @@ bool gpu_waits_suspend;
 bool gpu_waits_are_of_all_code;
 _Atomic bool gpu_streams_wait_for_pes, gpu_waits_have_threads;
 _Atomic int gpu_streams_n_waiting, gpu_streams_n_waiting_on[GPU_DEVICES_MAX];
+_Atomic unsigned gpu_streams_n_over;
 bool (*gpu_is_code_of_rank)(const void *address);
 void (*gpu_expect_thread)(void);
 bool (*gpu_has_no_messages)(void);

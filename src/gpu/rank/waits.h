@@ -37,7 +37,10 @@ extern _Atomic bool gpu_waits_have_threads;
  * except in graphs. */
 extern _Atomic int gpu_streams_n_waiting;
 
-/* The same on each device. */
+/* Number of those that have been over so far. */
+extern _Atomic unsigned gpu_streams_n_over;
+
+/* gpu_streams_n_waiting on each device. */
 extern _Atomic int gpu_streams_n_waiting_on[];
 
 /* True if a call from this code may suspend. */

@@ -205,6 +205,8 @@ CUstreamBatchMemOpParams gpu_sync_wait(CUdeviceptr word, uint32_t value, unsigne
 
 static void count(const struct gpu_sync *sync, int by)
 {
+    if (by < 0)
+        atomic_fetch_add_explicit(&gpu_streams_n_over, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&gpu_streams_n_waiting, by, memory_order_relaxed);
     atomic_fetch_add_explicit(&gpu_streams_n_waiting_on[sync->device], by, memory_order_relaxed);
 }
