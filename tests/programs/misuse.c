@@ -134,6 +134,27 @@ static void wrong_overlap(void)
     }
 }
 
+/* The result of a started collective, and another buffer. */
+static void wrong_result(void)
+{
+    int n[64], at[64];
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request requests[3];
+
+    for (int i = 0; i < size; i++) {
+        n[i] = 1;
+        at[i] = 2 * i;
+    }
+    if (is("overlap-result")) {
+        MPI_Irecv(other, 3, MPI_INT, rank, 1, world, &requests[0]);                /* irecv-result */
+        MPI_Iallreduce(ints, other + 2, 4, MPI_INT, MPI_SUM, world, &requests[1]); /* iallreduce-result */
+    } else {
+        MPI_Ialltoallv(ints, n, at, MPI_INT, other, n, at, MPI_INT, world, &requests[0]); /* results */
+        MPI_Irecv(other + 1, 1, MPI_INT, rank, 1, world, &requests[1]);              /* between two blocks */
+        MPI_Irecv(other + 2 * (size - 1), 1, MPI_INT, rank, 1, world, &requests[2]); /* irecv-block */
+    }
+}
+
 /* Pending columns of a matrix, one of them twice. */
 static void wrong_column(void)
 {
@@ -566,6 +587,40 @@ static void right_halos(void)
     MPI_Comm_free(&line);
 }
 
+/* Memory that started collectives use, or do not use, in other operations. */
+static void right_results(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, counts[64], at[64], none = 0, row = 0;
+    MPI_Comm world = MPI_COMM_WORLD, line;
+    MPI_Request requests[6];
+
+    for (int i = 0; i < size; i++) {
+        counts[i] = 1;
+        at[i] = 2 * i;
+    }
+    MPI_Ialltoallv(ints, counts, at, MPI_INT, other, counts, at, MPI_INT, world, &requests[0]);
+    MPI_Ibcast(rank ? other + 64 : ints, 4, MPI_INT, 0, world, &requests[1]);
+    MPI_Irecv(other + 1, 1, MPI_INT, prev, 10, world, &requests[2]);
+    MPI_Isend(ints, 1, MPI_INT, next, 10, world, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    MPI_Ireduce(ints, other, 4, MPI_INT, MPI_SUM, 0, world, &requests[0]); /* the others have no result */
+    MPI_Iexscan(ints, other + 8, 4, MPI_INT, MPI_SUM, world, &requests[1]);
+    MPI_Iscatter(ints, 1, MPI_INT, rank ? other + 16 : MPI_IN_PLACE, 1, MPI_INT, 0, world, &requests[2]);
+    MPI_Ireduce_scatter_block(ints, other + 24, 1, MPI_INT, MPI_SUM, world, &requests[3]);
+    MPI_Irecv(rank ? other : other + 8, 4, MPI_INT, prev, 11, world, &requests[4]);
+    MPI_Irecv(other + 25, 4, MPI_INT, prev, 11, world, &requests[5]);
+    MPI_Send(ints, 4, MPI_INT, next, 11, world);
+    MPI_Send(ints, 4, MPI_INT, next, 11, world);
+    MPI_Waitall(6, requests, MPI_STATUSES_IGNORE);
+    MPI_Cart_create(world, 1, &size, &none, 0, &line);
+    MPI_Comm_rank(line, &row);
+    MPI_Ineighbor_allgather(ints, 4, MPI_INT, other, 4, MPI_INT, line, &requests[0]);
+    MPI_Irecv(row == 0 ? other : other + 8, 4, MPI_INT, prev, 12, world, &requests[1]);
+    MPI_Send(ints, 4, MPI_INT, next, 12, world);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Comm_free(&line);
+}
+
 /* Buffers that change as soon as they may. */
 static void right_started(void)
 {
@@ -603,6 +658,7 @@ static void right_started(void)
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     MPI_Request_free(&requests[0]);
     right_halos();
+    right_results();
     right_directions();
 }
 
@@ -632,6 +688,8 @@ int main(int argc, char **argv)
         wrong_started();
     else if (is("overlap-column"))
         wrong_column();
+    else if (is("overlap-result") || is("overlap-blocks"))
+        wrong_result();
     else if (strncmp(kind, "overlap", 7) == 0)
         wrong_overlap();
     else if (strncmp(kind, "freed", 5) == 0)

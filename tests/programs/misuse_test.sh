@@ -55,6 +55,9 @@ wrong changed-alltoallv "MPI_Ialltoallv, $(at ialltoallv): block 2 of the send b
 wrong overlap-recv "MPI_Irecv, $(at irecv-second): its receive buffer has 8 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-send "MPI_Send, $(at send-second): its send buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-first)"
 wrong overlap-column "MPI_Irecv, $(at irecv-last): its receive buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-column)"
+wrong overlap-result "MPI_Iallreduce, $(at iallreduce-result): its receive buffer has 4 bytes of the receive buffer .*MPI_Irecv, $(at irecv-result)" \
+    "--procs 3"
+wrong overlap-blocks "MPI_Irecv, $(at irecv-block): its receive buffer has 4 bytes of the receive buffer .*MPI_Ialltoallv, $(at results)" "--procs 3"
 freed='which has been freed by'
 expect "freed request" 0 '^end $' "MPI_Wait, $(at wait-again): wrong usage of a request, $freed MPI_Wait, $(at wait-first)" \
     "$mpirun" -n 1 ./misuse freed-request +check usage

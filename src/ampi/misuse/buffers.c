@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * buffers.c: +check usage: the memory of pending sends and receives (MPI 5.0, section 3.7.2): from the call that
+ * buffers.c: +check usage: the memory of pending sends, receives and results of collectives (MPI 5.0, section 3.7.2): from the call that
  * starts one to the call that reports its completion to the program, even if the library completes it earlier.
  *
  * The data of a send has the same checksum at both ends, and the buffer of a receive until its message comes. Each rank has a set of the blocks of its pending operations, as runs.
@@ -159,13 +159,6 @@ bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *re
     return op != NULL;
 }
 
-/* Runs of an operation that are collected. */
-struct runs {
-    struct ampi_interval *first;
-    struct ampi_misuse_pending *op;
-    int n;
-};
-
 static void free_runs(struct ampi_interval *run)
 {
     while (run) {
@@ -177,20 +170,26 @@ static void free_runs(struct ampi_interval *run)
 
 static bool add_run(const struct ampi_misuse_run *run, void *arg)
 {
-    struct runs *runs = arg;
+    struct ampi_misuse_pending *op = arg;
     struct ampi_misuse_run *made;
 
-    if (runs->n++ == RUNS_MAX) {
-        free_runs(runs->first);
-        runs->first = NULL;
+    if (op->n_runs++ >= RUNS_MAX) {
+        free_runs(op->runs);
+        op->runs = NULL;
         return false;
     }
     made = base_malloc(sizeof *made, "+check usage");
     *made = *run;
-    made->interval.owner = runs->op;
-    made->interval.with = runs->first;
-    runs->first = &made->interval;
+    made->interval.owner = op;
+    made->interval.with = op->runs;
+    op->runs = &made->interval;
     return true;
+}
+
+void ampi_misuse_add_runs(struct ampi_misuse_pending *op, const void *buf, MPI_Count count,
+                          const struct ampi_type *type)
+{
+    ampi_misuse_each_run(buf, count, type, add_run, op);
 }
 
 /* With MPI_PROC_NULL the buffer is not used, so it may be invalid, or belong to other operations. */
@@ -201,19 +200,22 @@ static bool has_no_peer(const struct ampi_request *request)
     return request->state == AMPI_REQUEST_COMPLETE && request->status.MPI_SOURCE == MPI_PROC_NULL;
 }
 
-void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
+/* Puts its runs into the rank's set. */
+static void show_runs(struct ampi_misuse *own, const struct ampi_misuse_pending *op)
 {
-    struct runs runs = {.op = op};
-
-    ampi_type_ref(op->type);
-    if (!op->is_recv || (op->request && op->request->state != AMPI_REQUEST_COMPLETE))
-        op->sum = sum_of(op);
-    ampi_misuse_each_run(op->buf, op->count, op->type, add_run, &runs);
-    op->runs = runs.first;
     pthread_mutex_lock(&own->lock);
     for (struct ampi_interval *run = op->runs; run; run = run->with)
         ampi_misuse_memory_add(&own->memory, ampi_misuse_run_of(run));
     pthread_mutex_unlock(&own->lock);
+}
+
+void ampi_misuse_enter(struct ampi_misuse *own, struct ampi_misuse_pending *op)
+{
+    ampi_type_ref(op->type);
+    if (!op->is_recv || (op->request && op->request->state != AMPI_REQUEST_COMPLETE))
+        op->sum = sum_of(op);
+    ampi_misuse_add_runs(op, op->buf, op->count, op->type);
+    show_runs(own, op);
 }
 
 void ampi_misuse_leave(struct ampi_rank *rank, struct ampi_misuse_pending *op, struct ampi_misuse_call call,
@@ -261,8 +263,10 @@ void ampi_misuse_begin(struct ampi_rank *rank, struct ampi_misuse_call call,
             !ampi_device_has(op->buf, op->count, op->type) &&
             (!op->is_recv || p2p->is_posted || request->state == AMPI_REQUEST_COMPLETE))
             ampi_misuse_guard(op);
+    } else {
+        ampi_misuse_set_parts(rank, op);
+        show_runs(own, op);
     }
-    ampi_misuse_set_parts(op);
     pthread_mutex_lock(&own->lock);
     add(own, op);
     pthread_mutex_unlock(&own->lock);
@@ -379,13 +383,12 @@ void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count
 void ampi_misuse_check_pair(struct ampi_rank *rank, struct ampi_misuse_pending *recv, const void *buf,
                             MPI_Count count, const struct ampi_type *type)
 {
-    struct runs runs = {.op = recv};
     struct ampi_misuse_memory memory = {0};
     struct check check = {.rank = rank, .memory = &memory, .cost_left = COST_MAX};
 
-    ampi_misuse_each_run(recv->buf, recv->count, recv->type, add_run, &runs);
-    for (struct ampi_interval *run = runs.first; run; run = run->with)
+    ampi_misuse_add_runs(recv, recv->buf, recv->count, recv->type);
+    for (struct ampi_interval *run = recv->runs; run; run = run->with)
         ampi_misuse_memory_add(&memory, ampi_misuse_run_of(run));
     ampi_misuse_each_run(buf, count, type, check_run, &check);
-    free_runs(runs.first);
+    free_runs(recv->runs);
 }

@@ -66,13 +66,14 @@ struct ampi_misuse_pending {
     struct ampi_misuse_call call; /* that started it */
     void *buf;                    /* of a send or receive */
     MPI_Count count;
-    struct ampi_type *type; /* holds a reference; NULL: not a send or receive */
-    bool is_recv;
+    struct ampi_type *type;         /* holds a reference; NULL: not a send or receive */
+    bool is_recv;                   /* it writes to its memory: also a collective */
     uint64_t sum;                   /* of the data in the buffer at the start */
     struct ampi_misuse_part *parts; /* what it sends if it is a collective or partitioned (started.c) */
     int n_parts;                    /* of these */
     bool is_partitioned;            /* of a send with partitions */
     struct ampi_interval *runs;     /* its memory (runs.h), linked by `with`; NULL: too many */
+    int n_runs;                     /* number of these, or of too many */
     struct ampi_interval *pages;    /* protected ones, linked by `with` (pages.c) */
     const struct ampi_win *win;     /* a one-sided operation, without a request: in `accesses`; NULL: none */
     int target;                     /* ... its target */
@@ -142,10 +143,15 @@ struct ampi_misuse_pending *ampi_misuse_find(struct ampi_rank *rank, const struc
 /* Checksum of data; 0 if it is in GPU memory. */
 uint64_t ampi_misuse_sum_of(const void *buf, MPI_Count count, const struct ampi_type *type);
 
-/* A new operation, if it is a collective: records the data that it sends. Drops parts, and reports one that has changed. */
-void ampi_misuse_set_parts(struct ampi_misuse_pending *op);
+/* A new operation, if it is a collective: records the data that it sends, and adds the memory of its result to its runs. Drops
+ * parts, and reports one that has changed. */
+void ampi_misuse_set_parts(struct ampi_rank *rank, struct ampi_misuse_pending *op);
 void ampi_misuse_end_parts(const struct ampi_rank *rank, struct ampi_misuse_pending *op,
                            struct ampi_misuse_call call, bool is_given_up);
+
+/* Adds memory to the runs of a new operation. */
+void ampi_misuse_add_runs(struct ampi_misuse_pending *op, const void *buf, MPI_Count count,
+                          const struct ampi_type *type);
 
 /* Reports pending operations of the calling rank whose memory this new operation must not use. */
 void ampi_misuse_check_memory(struct ampi_rank *rank, const void *buf, MPI_Count count,

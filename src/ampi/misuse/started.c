@@ -51,36 +51,103 @@ static const struct ampi_coll_buf *sent_buf(const struct ampi_coll_args *args)
 
 static int count_blocks(const struct ampi_coll_args *args, const struct ampi_coll_buf *buf)
 {
-    if (args->plan == &ampi_coll_neighbor_alltoall_plan)
-        return ampi_topo_out_degree(args->comm);
     if (args->plan->flow == AMPI_COLL_FLOW_ALLTOALL || args->plan->flow == AMPI_COLL_FLOW_SCATTER)
         return args->comm->peer->n_ranks;
     return buf->n_blocks > 0 ? buf->n_blocks : 1;
 }
 
-void ampi_misuse_set_parts(struct ampi_misuse_pending *op)
+/* The neighbors of an operation's blocks, to be freed; NULL: it has other blocks. */
+static int *neighbors_of(const struct ampi_coll_args *args, bool is_in, int *n_out)
 {
-    const struct ampi_coll_args *args = ampi_coll_args_of(op->request);
-    const struct ampi_coll_buf *buf = args && args->has_buffers ? sent_buf(args) : NULL;
-    int n, *neighbors = NULL;
+    int *ranks;
 
-    if (!buf || ampi_coll_is_in_place(buf) || (!buf->is_w && !buf->type) || args->comm->shared->is_inter ||
-        args->comm->streams)
-        return;
-    n = count_blocks(args, buf);
+    if (args->plan->flow != AMPI_COLL_FLOW_NEIGHBORS ||
+        (!is_in && args->plan != &ampi_coll_neighbor_alltoall_plan))
+        return NULL;
+    *n_out = is_in ? ampi_topo_in_degree(args->comm) : ampi_topo_out_degree(args->comm);
+    ranks = base_malloc(((size_t)*n_out + 1) * sizeof *ranks, "+check usage");
+    (is_in ? ampi_topo_in_neighbors : ampi_topo_out_neighbors)(args->comm, ranks);
+    return ranks;
+}
+
+static void set_sent(struct ampi_rank *rank, struct ampi_misuse_pending *op,
+                     const struct ampi_coll_args *args, const struct ampi_coll_buf *buf)
+{
+    int n = count_blocks(args, buf), *neighbors = neighbors_of(args, false, &n);
+
     create(op, n);
-    if (args->plan == &ampi_coll_neighbor_alltoall_plan) {
-        neighbors = base_malloc(((size_t)n + 1) * sizeof *neighbors, "+check usage");
-        ampi_topo_out_neighbors(args->comm, neighbors);
-    }
     for (int i = 0; i < n; i++) {
         struct ampi_coll_block block;
         if (neighbors && neighbors[i] < 0)
             continue; /* beyond the border of a grid there is no block */
         block = n == 1 && !buf->n_blocks ? ampi_coll_whole(buf) : ampi_coll_block(buf, i);
+        if (block.count == 0)
+            continue;
+        ampi_misuse_check_memory(rank, block.buf, block.count, block.type, false);
         set(&op->parts[i], op->call, block.buf, block.count, block.type);
     }
     free(neighbors);
+}
+
+/* A block of the result. */
+static void add_result(struct ampi_rank *rank, struct ampi_misuse_pending *op, struct ampi_coll_block block)
+{
+    if (block.count == 0)
+        return;
+    ampi_misuse_check_memory(rank, block.buf, block.count, block.type, true);
+    ampi_misuse_add_runs(op, block.buf, block.count, block.type);
+}
+
+/* True if the member has a result. */
+static bool has_result(const struct ampi_coll_args *args)
+{
+    if (args->plan->flow == AMPI_COLL_FLOW_BCAST)
+        return !ampi_coll_is_root(args);
+    if (args->plan->flow == AMPI_COLL_FLOW_GATHER || args->plan->flow == AMPI_COLL_FLOW_REDUCE)
+        return ampi_coll_is_root(args);
+    return !args->plan->is_exclusive || args->comm->rank > 0;
+}
+
+static void set_result(struct ampi_rank *rank, struct ampi_misuse_pending *op,
+                       const struct ampi_coll_args *args)
+{
+    const struct ampi_coll_buf *buf = &args->recv;
+    enum ampi_coll_flow flow = args->plan->flow;
+    struct ampi_coll_block block = ampi_coll_whole(buf);
+    int n = args->comm->peer->n_ranks, *neighbors = neighbors_of(args, true, &n);
+
+    op->is_recv = true;
+    if (flow == AMPI_COLL_FLOW_REDUCE_SCATTER) {
+        block.count =
+            ampi_coll_is_in_place(&args->send) ? args->send.count : ampi_coll_count(buf, args->comm->rank);
+        add_result(rank, op, block);
+    } else if (neighbors || buf->n_blocks) {
+        for (int i = 0; i < n; i++)
+            if (!neighbors || neighbors[i] >= 0)
+                add_result(rank, op, ampi_coll_block(buf, i));
+    } else {
+        if (flow == AMPI_COLL_FLOW_ALL || flow == AMPI_COLL_FLOW_GATHER || flow == AMPI_COLL_FLOW_ALLTOALL)
+            block.count *= n;
+        add_result(rank, op, block);
+    }
+    free(neighbors);
+}
+
+static bool is_used(const struct ampi_coll_buf *buf)
+{
+    return buf && !ampi_coll_is_in_place(buf) && (buf->is_w || buf->type);
+}
+
+void ampi_misuse_set_parts(struct ampi_rank *rank, struct ampi_misuse_pending *op)
+{
+    const struct ampi_coll_args *args = ampi_coll_args_of(op->request);
+
+    if (!args || !args->has_buffers || args->comm->shared->is_inter || args->comm->streams)
+        return;
+    if (is_used(sent_buf(args)))
+        set_sent(rank, op, args, sent_buf(args));
+    if (has_result(args) && is_used(&args->recv))
+        set_result(rank, op, args);
 }
 
 /* ---- Partitions ---- */
