@@ -71,6 +71,30 @@ static void wrong_struct(void)
     MPI_Type_free(&pair);
 }
 
+/* The init calls of the receive come first, or its start does. */
+static void wrong_partitions(void)
+{
+    MPI_Request request;
+
+    if (rank == 0) {
+        if (is("parts-late"))
+            MPI_Recv(other, 1, MPI_INT, 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Psend_init(ints, 4, 2, MPI_INT, 1, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &request); /* psend-init */
+        MPI_Start(&request);
+        MPI_Pready_range(0, 3, request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Send(ints, 1, MPI_INT, 1, 6, MPI_COMM_WORLD);
+    } else if (rank == 1) {
+        if (is("parts-early"))
+            MPI_Probe(0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Precv_init(doubles, 2, 4, MPI_FLOAT, 0, 5, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+        MPI_Start(&request); /* start-parts */
+        if (is("parts-late"))
+            MPI_Send(ints, 1, MPI_INT, 0, 6, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
 /* ---- Buffers ---- */
 
 static void wrong_buffer(void)
@@ -626,8 +650,12 @@ static void right_started(void)
 {
     int next = (rank + 1) % size, prev = (rank + size - 1) % size, flag;
     MPI_Request requests[2], coll;
+    MPI_Datatype two;
 
-    MPI_Psend_init(ints, 4, 2, MPI_INT, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Type_contiguous(2, MPI_INT, &two);
+    MPI_Type_commit(&two);
+    MPI_Psend_init(ints, 4, 1, two, next, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Type_free(&two);
     MPI_Precv_init(other, 2, 4, MPI_INT, prev, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
     MPI_Allreduce_init(doubles, doubles + 64, 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &coll);
     for (int i = 0; i < 3; i++) {
@@ -678,6 +706,8 @@ int main(int argc, char **argv)
         }
     } else if (is("struct"))
         wrong_struct();
+    else if (strncmp(kind, "parts", 5) == 0)
+        wrong_partitions();
     else if (strncmp(kind, "type", 4) == 0)
         wrong_types();
     else if (strncmp(kind, "early", 5) == 0)

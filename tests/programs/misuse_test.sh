@@ -33,6 +33,10 @@ wrong type-probed "rank 1 .*MPI_Mrecv, $(at mrecv-float): it receives 8 of MPI_F
 wrong type-recv "rank 1 .*MPI_Recv, $(at recv-byte): it receives 16 of MPI_BYTE, $sender" "--procs 3"
 wrong struct "rank 0 .*MPI_Start, $(at start-pair): it receives 3 of a derived type = \{MPI_INT, MPI_DOUBLE\}, but rank 1 sends \
 2 of MPI_INT by MPI_Ssend, $(at ssend-int) .*element 1 is MPI_DOUBLE here and MPI_INT there" "--procs 3"
+for kind in parts-early parts-late; do
+    wrong $kind "rank 1 .*MPI_Start, $(at start-parts): it receives 8 of MPI_FLOAT, but rank 0 sends 8 of MPI_INT by MPI_Psend_init, \
+$(at psend-init) \(tag 5\): element 0 is MPI_FLOAT here and MPI_INT there" "--procs 3"
+done
 "$build/bin/mpicc" -g -O1 -w "$here/misuse_length.c" -o misuse_length || exit 1
 long="called at [a-z_]+ \\(misuse_length.c:$(grep -n 'send-long' "$here/misuse_length.c" | cut -d: -f1)\\)"
 for options in '-n 3 +p 1' '-n 3 +p 2' '--procs 2 -n 2'; do

@@ -14,6 +14,7 @@
 
 #include "ampi/datatype/signature.h"
 #include "ampi/p2p/message.h"
+#include "ampi/p2p/partitioned/partitioned.h"
 #include "ampi/p2p/route/remote.h"
 #include "ampi/p2p/p2p_watch.h"
 #include "base/log.h"
@@ -202,25 +203,33 @@ static void describe_long_send(const struct ampi_comm *dest, const MPI_Status *s
 
 /* ---- Other processes ---- */
 
-static BASE_COLD void announce(const struct ampi_send_args *args)
+static void write_announced(const struct ampi_comm *comm, MPI_Count count, struct ampi_type *type,
+                            struct announced *out)
 {
-    struct announced out = {0};
-    const struct ampi_signature *signature = ampi_signature_of(args->type);
+    const struct ampi_signature *signature = ampi_signature_of(type);
     struct ampi_misuse_call call = ampi_misuse_call();
 
+    *out = (struct announced){0};
     if (!signature->is_unknown && signature->n_runs <= ANNOUNCED_RUNS_MAX)
-        out.n_runs = signature->n_runs;
-    for (uint32_t i = 0; i < out.n_runs; i++) {
-        out.leaves[i] = (uint8_t)((uintptr_t)signature->runs[i].leaf->predefined - AMPI_TYPE_FIRST);
-        out.n[i] = (uint32_t)signature->runs[i].n;
-        if (out.n[i] != signature->runs[i].n)
-            out.n_runs = 0;
+        out->n_runs = signature->n_runs;
+    for (uint32_t i = 0; i < out->n_runs; i++) {
+        out->leaves[i] = (uint8_t)((uintptr_t)signature->runs[i].leaf->predefined - AMPI_TYPE_FIRST);
+        out->n[i] = (uint32_t)signature->runs[i].n;
+        if (out->n[i] != signature->runs[i].n)
+            out->n_runs = 0;
     }
-    out.n_repeats = signature->n_repeats;
-    out.count = args->count;
-    out.n_bytes = args->count * args->type->size_bytes;
-    out.sender = ampi_rank_number(args->comm->owner);
-    describe_send(args->type, args->count, &call, out.text, sizeof out.text);
+    out->n_repeats = signature->n_repeats;
+    out->count = count;
+    out->n_bytes = count * type->size_bytes;
+    out->sender = ampi_rank_number(comm->owner);
+    describe_send(type, count, &call, out->text, sizeof out->text);
+}
+
+static BASE_COLD void announce(const struct ampi_send_args *args)
+{
+    struct announced out;
+
+    write_announced(args->comm, args->count, args->type, &out);
     ampi_remote_announce(args, &out, offsetof(struct announced, text) + strlen(out.text) + 1);
 }
 
@@ -239,29 +248,55 @@ static struct ampi_signature *read_signature(const struct announced *in)
     return out;
 }
 
+static void read_announced(struct sent *sent, const struct announced *in)
+{
+    sent->count = in->count;
+    sent->n_bytes = in->n_bytes;
+    sent->sender = in->sender;
+    sent->signature = in->n_runs ? read_signature(in) : NULL;
+    sent->text = memcpy(base_malloc(strlen(in->text) + 1, "+check usage"), in->text, strlen(in->text) + 1);
+}
+
 static void arrived(struct ampi_comm *dest, const struct ampi_am_header *am, const void *announced)
 {
     struct sent *sent = base_calloc(1, sizeof *sent, "+check usage");
-    const struct announced *in = announced;
 
     sent->at = &dest->match;
     sent->source = am->source;
     sent->tag = am->tag;
     sent->seq = am->seq;
-    if (in) {
-        sent->count = in->count;
-        sent->n_bytes = in->n_bytes;
-        sent->sender = in->sender;
-        sent->signature = in->n_runs ? read_signature(in) : NULL;
-        sent->text =
-            memcpy(base_malloc(strlen(in->text) + 1, "+check usage"), in->text, strlen(in->text) + 1);
-    }
+    if (announced)
+        read_announced(sent, announced);
     add(sent);
 }
 
 static void forget_arrived(const struct ampi_comm *dest, int source, int tag, uint32_t seq)
 {
     drop(take(&dest->match, source, tag, NULL, &seq));
+}
+
+/* ---- Partitioned messages ---- */
+
+static void announce_partitioned(const struct ampi_request *send, void *announced)
+{
+    const struct ampi_partitioned *end = send->u.extra;
+    struct announced out;
+
+    write_announced(send->comm, end->count, end->type, &out);
+    memcpy(announced, &out, sizeof out);
+}
+
+static void check_partitioned(const struct ampi_request *recv)
+{
+    const struct ampi_partitioned *end = recv->u.extra;
+    struct announced in;
+    struct sent *sent = base_calloc(1, sizeof *sent, "+check usage");
+
+    memcpy(&in, end->hello.announced, sizeof in);
+    read_announced(sent, &in);
+    sent->tag = end->tag;
+    sent->n_bytes = 0; /* MPI reports one that is too long */
+    compare(sent, recv->comm, recv, end->count, end->type);
 }
 
 /* ---- The checker ---- */
@@ -378,5 +413,7 @@ void ampi_misuse_connect(void)
                                                  .forget = forget,
                                                  .arrived = arrived,
                                                  .forget_arrived = forget_arrived,
+                                                 .announce_partitioned = announce_partitioned,
+                                                 .check_partitioned = check_partitioned,
                                                  .describe_long_send = describe_long_send};
 }

@@ -77,6 +77,9 @@ struct ampi_p2p_checker {
      * will not be matched. */
     void (*arrived)(struct ampi_comm *dest, const struct ampi_am_header *am, const void *announced);
     void (*forget_arrived)(const struct ampi_comm *dest, int source, int tag, uint32_t seq);
+    /* A partitioned send is created: describes it for the receive, which starts its first round when it has got that. */
+    void (*announce_partitioned)(const struct ampi_request *send, void *announced);
+    void (*check_partitioned)(const struct ampi_request *recv);
     /* The error of a receive whose message was too long: writes ": rank 0 sends 4 of MPI_INT by MPI_Send, called at main (a.c:12)",
      * or nothing if the send is not known. Once for each such receive. */
     void (*describe_long_send)(const struct ampi_comm *dest, const MPI_Status *status, char *text,

@@ -115,6 +115,9 @@ static void start_receive(struct ampi_request *request)
     struct ampi_partitioned *end = request->u.extra;
     const struct ampi_partitioned *other = end->peer ? end->peer->u.extra : NULL;
 
+    if (BASE_UNLIKELY(end->hello.is_announced) && ampi_p2p_is_checked(request->comm))
+        ampi_p2p_checker.check_partitioned(request);
+    end->hello.is_announced = false; /* once */
     if (end->pair && ampi_pair_start_receive(request))
         return;
     if (other && other->round < end->round)
@@ -292,8 +295,9 @@ static int check_partitions(struct ampi_comm *comm, int partitions, MPI_Count co
  * nothing may be raised on the hidden communicator, whose errors are fatal. */
 static void send_hello(struct ampi_rank *self, const struct ampi_partitioned *end)
 {
+    size_t n_bytes = end->hello.is_announced ? sizeof end->hello : offsetof(struct ampi_hello, announced);
     struct ampi_request *sent = ampi_send_start(self, &(struct ampi_send_args){.buf = &end->hello,
-                                                                               .count = sizeof end->hello,
+                                                                               .count = (MPI_Count)n_bytes,
                                                                                .type = ampi_type_of(MPI_BYTE),
                                                                                .dest = end->peer_rank,
                                                                                .tag = end->tag,
@@ -327,7 +331,11 @@ int PMPI_Psend_init(const void *buf, int partitions, MPI_Count count, MPI_Dataty
         end->channel = (int)(end->hidden->next_channel++ % CHANNELS_MAX);
         if (end->hidden->peer->layout->pe_of[dest] != AMPI_PE_REMOTE)
             end->pair = ampi_pair_create();
-        end->hello = (struct ampi_hello){end->channel, end->pair, made};
+        end->hello = (struct ampi_hello){.channel = end->channel, .pair = end->pair, .request = made};
+        if (ampi_p2p_is_checked(args.comm)) {
+            ampi_p2p_checker.announce_partitioned(made, end->hello.announced);
+            end->hello.is_announced = true;
+        }
         send_hello(self, end);
     }
     *request = (MPI_Request)made;

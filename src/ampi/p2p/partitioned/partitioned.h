@@ -24,6 +24,8 @@ struct ampi_hello {
     int channel;                  /* its number */
     struct ampi_pair *pair;       /* in one process; else NULL */
     struct ampi_request *request; /* for receives on the same PE: the send, unless it has been freed */
+    bool is_announced;            /* +check usage: `announced` is set; else the message ends here */
+    char announced[256];          /* the data and the call of the send: misuse/messages.c */
 };
 
 /* One end of a channel; attached to the program's persistent request. */
