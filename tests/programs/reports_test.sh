@@ -26,10 +26,12 @@ heddle:   $all communicator of MPI_Comm_idup, called at $(line idup) .*$even gro
 $even operation of MPI_Op_create.*$all window of MPI_Win_create.*$even file of MPI_File_open.*$even keyval of MPI_Comm_create_keyval.*\
 $even inactive persistent request of MPI_Recv_init.*ranks 0-3: 3 completed requests of MPI_Isend, called at $(line isend) .*\
 $all message of MPI_Mprobe.*$all pending request of MPI_Irecv.*ranks 0-3: 2 messages from rank-1 modulo 4, tag 7, 4 bytes, never received"
-expect "leaks" 1 '' "$leaks heddle: .* before the end of the process .*: heddle:   $all info object of MPI_Info_create, .*\
+sent=": 1 of MPI_INT by MPI_Isend, called at $(line isend) "
+expect "leaks" 1 '' "$leaks${sent}heddle: .* before the end of the process .*: heddle:   $all info object of MPI_Info_create, .*\
 $even error handler of MPI_Comm_create_errhandler, .*$even error handler of MPI_Comm_get_errhandler, [^:]*:[0-9]+\) $" \
     "$mpirun" -n 4 ./reports leak +check usage,leaks
-expect "leaks, processes" 1 '' "$leaks" "$mpirun" --procs 2 -n 4 ./reports leak +check leaks
+expect "leaks, processes" 1 '' "$leaks heddle:" "$mpirun" --procs 2 -n 4 ./reports leak +check leaks
+expect "leaks, processes, calls of sends" 1 '' "$leaks$sent" "$mpirun" --procs 2 -n 4 ./reports leak +check leaks,usage
 expect "leaks, one rank" 1 '' "rank 0: 1 communicator of MPI_Comm_dup, called at $(line dup) .*rank 0: 1 info object" \
     "$mpirun" -n 1 ./reports leak +check leaks
 expect "a session" 1 '' "rank 0 of 1 .*has not called MPI_Session_finalize.*1 session of MPI_Session_init, called at $(line session) " \

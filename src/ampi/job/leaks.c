@@ -333,6 +333,7 @@ static void add_messages(struct ampi_comm *comm, void *arg)
         const struct ampi_message *message = BASE_CONTAINER(node, const struct ampi_message, node);
         struct ampi_line line = {.rank = ampi_rank_number(comm->owner), .count = 1};
         int size = comm->peer->n_ranks;
+        char data[3 * AMPI_CALL_SITE_BYTES];
 
         ampi_line_add_number(&line, "message from rank ", node->source, comm->rank, size);
         ampi_line_add_number(&line, ", tag ", node->tag, comm->rank, 0);
@@ -340,6 +341,8 @@ static void add_messages(struct ampi_comm *comm, void *arg)
         ampi_line_add(&line, " bytes, never received");
         if (comm != comm->owner->world)
             ampi_line_add(&line, ", on %s of size %d", comm->name ? comm->name : "a communicator", size);
+        if (ampi_misuse_describe_unreceived(comm, node->source, node->tag, data, sizeof data))
+            ampi_line_add(&line, ": %s", data);
         add_line(out, &line);
     }
 }
@@ -349,11 +352,11 @@ static void add_messages(struct ampi_comm *comm, void *arg)
 /* The plural of a noun at the start of a text: "windows", "info objects". */
 static void write_plural(const char *text, struct base_text *out)
 {
-    const char *end = strstr(text, " of MPI_");
+    const char *from = strstr(text, " from"), *end = strstr(text, " of MPI_");
     char word[200];
 
-    if (!end)
-        end = strstr(text, " from");
+    if (!end || (from && from < end))
+        end = from;
     snprintf(word, sizeof word, "%.*ss", end ? (int)(end - text) : 0, text);
     base_text_add(out, end ? word : "");
     base_text_add(out, end ? end : text);

@@ -187,18 +187,37 @@ static void compare(struct sent *sent, struct ampi_comm *dest, const struct ampi
     }
 }
 
+/* Drops the first record with the key: writes its data and call. Returns the sender's number; -1: the send is not known. */
+static int take_description(const void *at, int source, int tag, char *text, size_t size_bytes)
+{
+    struct sent *sent = take(at, source, tag, NULL, NULL);
+    int sender = -1;
+
+    if (sent && (sent->text || sent->type)) {
+        sender = sent->sender;
+        if (sent->text)
+            snprintf(text, size_bytes, "%s", sent->text);
+        else
+            describe_send(sent->type, sent->count, &sent->call, text, size_bytes);
+    }
+    drop(sent);
+    return sender;
+}
+
 static void describe_long_send(const struct ampi_comm *dest, const MPI_Status *status, char *text,
                                size_t size_bytes)
 {
-    struct sent *sent = take(dest, status->MPI_SOURCE, status->MPI_TAG, NULL, NULL);
     char data[3 * AMPI_CALL_SITE_BYTES];
+    int sender = take_description(dest, status->MPI_SOURCE, status->MPI_TAG, data, sizeof data);
 
-    if (!sent)
-        return;
-    if (!sent->text)
-        describe_send(sent->type, sent->count, &sent->call, data, sizeof data);
-    snprintf(text, size_bytes, ": rank %d sends %s", sent->sender, sent->text ? sent->text : data);
-    drop(sent);
+    if (sender >= 0)
+        snprintf(text, size_bytes, ": rank %d sends %s", sender, data);
+}
+
+bool ampi_misuse_describe_unreceived(const struct ampi_comm *dest, int source, int tag, char *text,
+                                     size_t size_bytes)
+{
+    return ampi_p2p_is_checked(dest) && take_description(&dest->match, source, tag, text, size_bytes) >= 0;
 }
 
 /* ---- Other processes ---- */

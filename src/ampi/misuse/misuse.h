@@ -133,6 +133,11 @@ void ampi_misuse_end_job(const struct ampi_rank *rank, const struct ampi_misuse_
 
 void ampi_misuse_connect(void);
 
+/* The first message with the key that the program will not receive: writes "4 of MPI_INT by MPI_Send, called at main (a.c:12)", once.
+ * False: unknown. */
+bool ampi_misuse_describe_unreceived(const struct ampi_comm *dest, int source, int tag, char *text,
+                                     size_t size_bytes);
+
 /* The pending operation of a request, for its call; false: it is not pending. Any PE. */
 bool ampi_misuse_find_call(struct ampi_rank *rank, const struct ampi_request *request,
                            struct ampi_misuse_call *call_out);
