@@ -314,6 +314,12 @@ static void wrong_handle(void)
         MPI_Wait(&request, MPI_STATUS_IGNORE);                   /* wait-first */
         if (MPI_Wait(&second, MPI_STATUS_IGNORE) == MPI_SUCCESS) /* wait-again */
             puts("no error");
+    } else if (is("freed-twice")) {
+        MPI_Request requests[3] = {MPI_REQUEST_NULL};
+        MPI_Irecv(other, 1, MPI_INT, rank, 0, MPI_COMM_WORLD, &requests[1]); /* irecv-twice */
+        requests[2] = requests[1];
+        MPI_Send(ints, 1, MPI_INT, rank, 0, MPI_COMM_WORLD);
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE); /* waitall-twice */
     } else if (is("freed-op")) {
         MPI_Op_create(take_any, 1, &op);
         old_op = op;
@@ -645,6 +651,32 @@ static void right_results(void)
     MPI_Comm_free(&line);
 }
 
+/* The same handle twice: of an inactive request, or in a call that completes one. */
+static void right_twice(void)
+{
+    int next = (rank + 1) % size, prev = (rank + size - 1) % size, index;
+    MPI_Request requests[4], same[2];
+
+    MPI_Send_init(ints, 1, MPI_INT, next, 13, MPI_COMM_WORLD, &requests[0]);
+    MPI_Recv_init(other, 1, MPI_INT, prev, 13, MPI_COMM_WORLD, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    requests[2] = requests[0];
+    requests[3] = requests[1];
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    MPI_Irecv(other, 1, MPI_INT, rank, 13, MPI_COMM_WORLD, &same[0]);
+    same[1] = same[0];
+    MPI_Send(ints, 1, MPI_INT, rank, 13, MPI_COMM_WORLD);
+    MPI_Waitany(2, same, &index, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2; i++) /* sends that are complete at once */
+        MPI_Isend(ints, 1, MPI_INT, next, 14, MPI_COMM_WORLD, &requests[i]);
+    MPI_Irecv(other, 1, MPI_INT, prev, 14, MPI_COMM_WORLD, &requests[2]);
+    MPI_Irecv(other + 1, 1, MPI_INT, prev, 14, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+}
+
 /* Buffers that change as soon as they may. */
 static void right_started(void)
 {
@@ -687,6 +719,7 @@ static void right_started(void)
     MPI_Request_free(&requests[0]);
     right_halos();
     right_results();
+    right_twice();
     right_directions();
 }
 

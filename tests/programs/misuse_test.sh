@@ -65,6 +65,7 @@ wrong overlap-blocks "MPI_Irecv, $(at irecv-block): its receive buffer has 4 byt
 freed='which has been freed by'
 expect "freed request" 0 '^end $' "MPI_Wait, $(at wait-again): wrong usage of a request, $freed MPI_Wait, $(at wait-first)" \
     "$mpirun" -n 1 ./misuse freed-request +check usage
+wrong freed-twice "\): MPI_Waitall: .*MPI_Waitall, $(at waitall-twice): requests 1 and 2 of the array are the same, of MPI_Irecv, $(at irecv-twice)" "--procs 3"
 expect "freed operation" 0 '*' "MPI_Allreduce, $(at allreduce-freed): wrong usage of an operation, $freed MPI_Op_free, $(at op-free)" \
     "$mpirun" -n 2 ./misuse freed-op +check usage
 expect "freed datatype" 0 '*' "MPI_Send, $(at send-freed): wrong usage of a datatype, $freed MPI_Type_free, $(at type-free)" \

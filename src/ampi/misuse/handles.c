@@ -121,6 +121,33 @@ static bool is_alive(enum ampi_leak kind, const void *handle)
     return kind != AMPI_LEAK_COMM || !((const struct ampi_comm *)handle)->is_freed;
 }
 
+/* MPI_Waitall and MPI_Testall complete each entry of the array: a request that is freed by that must be there once. A persistent
+ * one only becomes inactive (MPI 5.0, section 3.7.5). */
+static void check_twice(struct ampi_rank *rank, struct ampi_misuse_call call, MPI_Count n,
+                        const MPI_Request *all)
+{
+    uint64_t number = ++rank->misuse->n_waits;
+    char bytes[2 * AMPI_CALL_SITE_BYTES];
+    struct base_text site = base_text_in(bytes, sizeof bytes);
+
+    for (MPI_Count i = 0; i < n; i++) {
+        const struct ampi_request *request = ampi_request_of(all[i]);
+        struct ampi_misuse_pending *op =
+            request && !request->is_persistent ? ampi_misuse_find(rank, request) : NULL;
+        if (!op)
+            continue;
+        if (BASE_UNLIKELY(op->waited == number)) {
+            call.from = ampi_misuse_site(call.from);
+            ampi_rank_set_call(call.name, call.from);
+            ampi_misuse_add_site(&site, op->call.from);
+            ampi_misuse_end_job(rank, &call, "requests %lld and %lld of the array are the same, of %s%s",
+                                (long long)op->waited_at, (long long)i, op->call.name, bytes);
+        }
+        op->waited = number;
+        op->waited_at = i;
+    }
+}
+
 void ampi_misuse_used(enum ampi_leak kind, const char *name, const void *from, MPI_Count n,
                       const void *handles)
 {
@@ -130,7 +157,12 @@ void ampi_misuse_used(enum ampi_leak kind, const char *name, const void *from, M
     struct base_text text = base_text_in(bytes, sizeof bytes);
     const struct ampi_misuse_freed *freed;
 
-    if (!rank || !rank->misuse || !all || rank->misuse->n_freed == 0 || !ampi_misuse_is_on())
+    if (!rank || !rank->misuse || !all || !ampi_misuse_is_on())
+        return;
+    if (kind == AMPI_LEAK_REQUEST && n > 1 &&
+        (strcmp(name, "MPI_Waitall") == 0 || strcmp(name, "MPI_Testall") == 0))
+        check_twice(rank, (struct ampi_misuse_call){name, from}, n, handles);
+    if (rank->misuse->n_freed == 0)
         return;
     for (MPI_Count i = 0; i < n; i++) {
         if (ampi_handle_is_predefined(all[i]) || !(freed = *find(rank->misuse, all[i])) ||

@@ -64,6 +64,8 @@ struct ampi_misuse_pending {
     struct ampi_misuse_pending *next; /* in its chain */
     const struct ampi_request *request;
     struct ampi_misuse_call call; /* that started it */
+    uint64_t waited;              /* `n_waits` of the last call that waits for it, and ... */
+    MPI_Count waited_at;          /* ... its index there */
     void *buf;                    /* of a send or receive */
     MPI_Count count;
     struct ampi_type *type;         /* holds a reference; NULL: not a send or receive */
@@ -88,6 +90,7 @@ struct ampi_misuse {
     struct ampi_misuse_pending **pending; /* chains; NULL: none yet */
     size_t n_chains;                      /* a power of two, at least the number of pending operations */
     size_t n_pending;
+    uint64_t n_waits;                                    /* calls of MPI_Waitall and MPI_Testall */
     struct ampi_misuse_memory memory;                    /* of pending operations */
     struct ampi_misuse_pending *accesses;                /* one-sided ones that are not complete here */
     int n_accesses;                                      /* number of these */
