@@ -2,7 +2,7 @@
  *
  * For reports_test.sh. With "leak" some ranks never free one handle of each kind, and receive only some messages; with "clean"
  * all are freed, some after MPI_Finalize; with "session" a session stays open. With "polls" rank 0 tests and probes until a file
- * exists, and the others wait for it, or poll, too ("polls all"); with "lasts" rank 0 tests for a message of the last rank, which first computes for some seconds; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
+ * exists, and the others wait for it, or poll, too ("polls all"); with "lasts" rank 0 tests for a message of the last rank, which first probes, and computes for some seconds; with "computes" it does so without calls of MPI; with "opens" it waits for a writer of a pipe; with "runs" for a
  * program that it runs; with "sleeps" it raises SIGQUIT when rank 1's sleep is over, but its PE has not seen that; with "handles" it has a handler of SIGQUIT,
  * too; with "twice" it raises it before and after rank 2 enters a barrier. Other words are names of deadlocks. The test knows the lines of the calls by the words in comments behind them.
  */
@@ -281,12 +281,23 @@ static void poll_for_message(int from)
         MPI_Iprobe(from, 1, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE); /* iprobe */
 }
 
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The probes last longer than the time between two looks for a livelock, and less than its limit. */
 static void last(void)
 {
-    time_t start = time(NULL);
+    double start = seconds();
+    int flag;
 
-    while (rank == size - 1 && time(NULL) < start + 4)
-        ;
+    while (rank == size - 1 && seconds() < start + 4)
+        if (seconds() < start + 0.7)
+            MPI_Iprobe(0, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     if (rank == size - 1)
         MPI_Send(data, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
     if (rank == 0) {

@@ -203,9 +203,16 @@ ends "livelock, processes" "^heddle: suspected livelock: for 1 s .* rank 0 of 4:
 starts - "$mpirun" --procs 2 -n 4 +p 1 ./reports polls all +check stuck:1
 ends "livelock, all poll" "^heddle: suspected livelock: for 1 s .* rank 0 of 4: MPI_(Test|Iprobe), .* rank 1 of 4: MPI_Iprobe, called at $(line iprobe) .*\
 ranks 2-3 of 4: MPI_Iprobe, called at $(line iprobe) $"
-for procs in 1 2; do
-    expect "no livelock while a rank computes" 0 '' '' "$mpirun" --procs "$procs" -n 2 ./reports lasts +check stuck:1
+for how in "" "--procs 1" "--procs 2" "--procs 2 +p 1"; do
+    # shellcheck disable=SC2086
+    expect "no livelock while a rank computes" 0 '' '' "$mpirun" $how -n 4 ./reports lasts +check stuck:1
 done
+starts - "$mpirun" --procs 2 -n 3 +p 1 ./reports polls +check stuck:1
+ends "livelock, a process of one rank" "^heddle: suspected livelock: for 1 s .* rank 0 of 3: MPI_(Test|Iprobe), called at .* \
+ranks 1-2 of 3: MPI_Recv: blocked; called at $(line receive) $"
+starts - "$mpirun" --procs 2 -n 3 +p 1 ./reports polls all +check stuck:1
+ends "livelock, all poll in a process of one rank, too" "^heddle: suspected livelock: for 1 s .* rank 0 of 3: MPI_(Test|Iprobe), .* \
+ranks 1-2 of 3: MPI_Iprobe, called at $(line iprobe) $"
 starts -QUIT "$mpirun" -n 3 +p 1 ./reports polls
 ends "SIGQUIT" "rank 1 of 3 .*: MPI_Recv: blocked in receive from rank 0, tag 1; called at $(line receive) rank 2 of 3"
 starts -QUIT "$mpirun" --procs 2 -n 20 +p 1 ./reports polls

@@ -567,6 +567,8 @@ struct ampi_rank *ampi_rank_or_adopt(void)
     ampi_job_create(1, 1, false, &single_hooks);
     ampi_schedule_begin();
     ult_job_adopt_caller(&ampi_job.ranks[0].ult);
+    if (base_settings.stuck_s > 0)
+        ampi_stuck_watch(); /* it votes on a livelock between processes */
     ampi_thread_count_after();
     on_exit(ampi_job_check_finalized, NULL);
     ampi_job_watch_main(ampi_self());

@@ -14,6 +14,7 @@
 struct polls {
     _Atomic unsigned n;
     unsigned n_before;          /* at the start of the time without progress; the watching thread's */
+    unsigned n_seen;            /* at the last look; the watching thread's */
     _Atomic(const char *) call; /* the last one */
     _Atomic(const void *) from; /* its return address */
 } BASE_CACHE_ALIGNED;
@@ -97,7 +98,7 @@ void ampi_livelock_check(int n_polls)
     static unsigned progress_before;
     static int n_quiet;
     unsigned now = atomic_load_explicit(&progress, memory_order_relaxed);
-    int n_polling = 0;
+    int n_polling = 0, n_others = 0;
 
     if (!ampi_livelock_is_watched || atomic_load(&is_said))
         return;
@@ -108,11 +109,14 @@ void ampi_livelock_check(int n_polls)
         unsigned n = atomic_load_explicit(&polls[i].n, memory_order_relaxed);
         if (n_quiet == 0)
             polls[i].n_before = n;
-        else if (n != polls[i].n_before)
+        if (n != polls[i].n_seen)
             n_polling++;
         else if (__atomic_load_n(&rank->state, __ATOMIC_RELAXED) != AMPI_RANK_ENDED && !is_blocked(rank))
-            return;
+            n_others++;
+        polls[i].n_seen = n;
     }
+    if (n_others > 0) /* they compute */
+        n_quiet = 0;
     if (n_polling == 0 || n_quiet < n_polls)
         return;
     if (ampi_machine)
