@@ -14,14 +14,16 @@
 #include "gpu/rank/free_gate.h"
 #include "gpu/rank/guard.h"
 #include "gpu/rank/guard_calls.h"
+#include "gpu/rank/loaded_modules.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/stream_api.h"
 #include "gpu/rank/waits.h"
 #include "gpu_detect.h"
 
-/* Memory of the program that may be deferred in the process by calls of CUDA. */
+/* Memory of the program that may be deferred in the process by calls of CUDA. A module, or a library, counts as so much. */
 #define DEFERRED_MAX ((size_t)1 << 30)
+#define MODULE_BYTES ((size_t)1 << 20)
 
 /* The pause between two attempts to give memory back grows between these limits. */
 #define PAUSE_MIN_NS 1000000
@@ -40,9 +42,9 @@
 struct deferred {
     struct deferred *next;
     CUcontext context;
-    void *memory;
+    void *memory;   /* or a handle */
     size_t n_bytes; /* 0: the library's */
-    bool is_pinned;
+    enum gpu_deferred_kind kind;
     bool is_reusable; /* it came from cuMemAlloc */
 };
 
@@ -136,10 +138,9 @@ static void give_back(CUcontext context)
     }
     for (; taken; taken = next) {
         next = taken->next;
-        result = gpu_guard_free_now(taken->memory, taken->is_pinned);
+        result = gpu_guard_free_now(taken->memory, taken->kind);
         if (result != CUDA_SUCCESS)
-            base_log_verbose(1,
-                             "memory that was freed while streams waited for messages is not given back: %s",
+            base_log_verbose(1, "what was freed while streams waited for messages is not given back: %s",
                              gpu_error_text((int)result));
         n_deferred_bytes -= taken->n_bytes;
         free(taken);
@@ -250,10 +251,16 @@ static void add(struct deferred what)
 
 void gpu_deferred_add(CUcontext context, void *memory, bool is_pinned)
 {
-    add((struct deferred){.context = context, .memory = memory, .is_pinned = is_pinned});
+    add((struct deferred){
+        .context = context, .memory = memory, .kind = is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE});
 }
 
-/* Finds the allocation of the program at this address. */
+static inline bool is_module(enum gpu_deferred_kind kind)
+{
+    return kind == GPU_DEFERRED_MODULE || kind == GPU_DEFERRED_LIBRARY;
+}
+
+/* Finds the allocation of the program at this address, or takes the module off the list of those that are loaded. */
 static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred *found)
 {
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
@@ -261,7 +268,11 @@ static bool find(enum gpu_deferred_kind kind, uintptr_t address, struct deferred
     CUdeviceptr start = 0;
     void *values[] = {&start, &found->n_bytes, &found->context};
 
-    *found = (struct deferred){.memory = (void *)address, .is_pinned = kind == GPU_DEFERRED_PINNED};
+    *found = (struct deferred){.memory = (void *)address, .kind = kind};
+    if (is_module(kind)) {
+        found->n_bytes = MODULE_BYTES;
+        return gpu_module_take(found->memory, &found->context);
+    }
     if (gpu_driver.cuPointerGetAttributes(BASE_COUNT(values), attributes, values, address) != CUDA_SUCCESS ||
         start != address || found->n_bytes == 0)
         return false;
@@ -317,8 +328,6 @@ static CUresult free_or_defer(struct gpu_offload *offload, struct deferred *what
 {
     CUresult result = CUDA_SUCCESS;
 
-    if (is_deferred(what->memory))
-        return CUDA_ERROR_INVALID_VALUE; /* it has been freed */
     if (is_beside_capture(what)) {
         (void)gpu_streams_synchronize_uncaptured(what->context, caller, &result);
         what->is_reusable = false;
@@ -346,8 +355,12 @@ CUresult gpu_deferred_call(struct gpu_offload *offload, enum gpu_deferred_kind k
 {
     bool may_wait = atomic_load_explicit(&gpu_streams_wait_for_pes, memory_order_relaxed);
     struct deferred what;
+    bool is_found;
 
-    if (BASE_LIKELY(!may_wait) || !find(kind, address, &what)) /* without a wait: it is NULL, or refused */
+    if (is_deferred((void *)address)) /* it has been freed */
+        return is_module(kind) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    is_found = (may_wait || is_module(kind)) && find(kind, address, &what);
+    if (BASE_LIKELY(!may_wait) || !is_found) /* without a wait: it is NULL, or refused */
         return gpu_offload_call(offload, gpu_offload_is_wanted(caller));
     if (gpu_memory_is_of_pool(address)) {
         offload->drain_tries = 0;
@@ -391,10 +404,16 @@ CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred
     return CUDA_SUCCESS;
 }
 
+void *gpu_deferred_check(void *handle)
+{
+    return is_deferred(handle) ? NULL : handle;
+}
+
 bool gpu_deferred_forget(CUcontext context)
 {
     struct deferred *taken = take(context), *next;
 
+    gpu_modules_forget(context);
     for (; taken; taken = next) {
         next = taken->next;
         n_deferred_bytes -= taken->n_bytes;

@@ -22,6 +22,7 @@
 #include "gpu/rank/guard_calls.h"
 #include "gpu/rank/launches.h"
 #include "gpu/rank/limits.h"
+#include "gpu/rank/loaded_modules.h"
 #include "gpu/rank/offload.h"
 #include "gpu/rank/rank_context.h"
 #include "gpu/rank/registrations.h"
@@ -62,26 +63,26 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN, gpu_repeats_cancel(), gpu_repeats_forget(),                         \
       "waits for the memory's GPU")                                                                          \
     X(cuModuleLoad, 2000, 2, (CUmodule *, module, const char *, path), real.cuModuleLoad,                    \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), note_module(module, result), "waits for the GPU")    \
     X(cuModuleLoadData, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadData,           \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), note_module(module, result), "waits for the GPU")    \
     X(cuModuleLoadDataEx, 2010, 5,                                                                           \
       (CUmodule *, module, const void *, image, unsigned, n_options, CUjit_option *, options, void **,       \
        values),                                                                                              \
-      real.cuModuleLoadDataEx, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(),         \
-      "waits for the GPU")                                                                                   \
+      real.cuModuleLoadDataEx, GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(),                             \
+      note_module(module, result), "waits for the GPU")                                                      \
     X(cuModuleLoadFatBinary, 2000, 2, (CUmodule *, module, const void *, image), real.cuModuleLoadFatBinary, \
-      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), gpu_count_change(), "waits for the GPU")             \
+      GPU_RESIDENT_CURRENT, GPU_DRAIN_OFTEN, nothing(), note_module(module, result), "waits for the GPU")    \
     X(cuLibraryLoadData, 12000, 8,                                                                           \
       (CUlibrary *, library, const void *, image, CUjit_option *, jit, void **, jit_values, unsigned, n_jit, \
        CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
-      real.cuLibraryLoadData, GPU_RESIDENT_ALL, library_tries(), nothing(), gpu_count_change(),              \
-      "waits for the GPUs if kernels are loaded early")                                                      \
+      real.cuLibraryLoadData, GPU_RESIDENT_ALL, library_tries(), nothing(),                                  \
+      note_library(library, n_options, result), "waits for the GPUs if kernels are loaded early")            \
     X(cuLibraryLoadFromFile, 12000, 8,                                                                       \
       (CUlibrary *, library, const char *, path, CUjit_option *, jit, void **, jit_values, unsigned, n_jit,  \
        CUlibraryOption *, options, void **, values, unsigned, n_options),                                    \
-      real.cuLibraryLoadFromFile, GPU_RESIDENT_ALL, library_tries(), nothing(), gpu_count_change(),          \
-      "waits for the GPUs if kernels are loaded early")                                                      \
+      real.cuLibraryLoadFromFile, GPU_RESIDENT_ALL, library_tries(), nothing(),                              \
+      note_library(library, n_options, result), "waits for the GPUs if kernels are loaded early")            \
     X(cuModuleUnload, 2000, 1, (CUmodule, module), real.cuModuleUnload, GPU_RESIDENT_ALL, GPU_DRAIN_OFTEN,   \
       gpu_repeats_cancel(), forget_kernels(), "waits for the GPU")                                           \
     X(cuLibraryUnload, 12000, 1, (CUlibrary, library), real.cuLibraryUnload, GPU_RESIDENT_ALL,               \
@@ -146,18 +147,24 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
       device = gpu_visible_to_driver(gpu_visible(GPU_CALLER), device), nothing(),                            \
       "takes a device, and may block")                                                                       \
     X(cuModuleGetFunction, 2000, 3, (CUfunction *, function_out, CUmodule, module, const char *, kernel),    \
-      real.cuModuleGetFunction, nothing(), nothing(), "may load the kernel")                                 \
+      real.cuModuleGetFunction, module = gpu_deferred_check(module), nothing(), "may load the kernel")       \
     X(cuLibraryGetModule, 12000, 2, (CUmodule *, module_out, CUlibrary, library), real.cuLibraryGetModule,   \
-      nothing(), nothing(), "may load the library")                                                          \
+      library = gpu_deferred_check(library), nothing(), "may load the library")                              \
+    X(cuLibraryGetKernel, 12000, 3, (CUkernel *, kernel_out, CUlibrary, library, const char *, name),        \
+      real.cuLibraryGetKernel, library = gpu_deferred_check(library), nothing(),                             \
+      "refuses an unloaded library")                                                                         \
     X(cuModuleGetGlobal, 3020, 4,                                                                            \
       (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUmodule, module, const char *, name),            \
-      real.cuModuleGetGlobal, nothing(), gpu_count_change(), "may load the variable")                        \
+      real.cuModuleGetGlobal, module = gpu_deferred_check(module), gpu_count_change(),                       \
+      "may load the variable")                                                                               \
     X(cuLibraryGetGlobal, 12000, 4,                                                                          \
       (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUlibrary, library, const char *, name),          \
-      real.cuLibraryGetGlobal, nothing(), gpu_count_change(), "may load the variable")                       \
+      real.cuLibraryGetGlobal, library = gpu_deferred_check(library), gpu_count_change(),                    \
+      "may load the variable")                                                                               \
     X(cuLibraryGetManaged, 12000, 4,                                                                         \
       (CUdeviceptr *, variable_out, size_t *, n_bytes_out, CUlibrary, library, const char *, name),          \
-      real.cuLibraryGetManaged, nothing(), gpu_count_change(), "may load the variable")                      \
+      real.cuLibraryGetManaged, library = gpu_deferred_check(library), gpu_count_change(),                   \
+      "may load the variable")                                                                               \
     X(cuMemPoolTrimTo, 11020, 2, (CUmemoryPool, pool, size_t, n_bytes_kept), real.cuMemPoolTrimTo,           \
       nothing(), nothing(), "may block")                                                                     \
     X(cuMemPoolDestroy, 11020, 1, (CUmemoryPool, pool), real.cuMemPoolDestroy, forget_repeats(), nothing(),  \
@@ -165,12 +172,14 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function);
     X(cuGraphExecDestroy, 10000, 1, (CUgraphExec, exec), real.cuGraphExecDestroy, forget_exec(exec),         \
       nothing(), "may block")
 
-/* The memory that the function of this name frees; the compiler evaluates it. */
+/* What the function of this name frees; the compiler evaluates it. */
 static inline enum gpu_deferred_kind deferred_kind(const char *name)
 {
-    return strcmp(name, AS_TEXT(cuMemFree)) == 0       ? GPU_DEFERRED_DEVICE
-           : strcmp(name, AS_TEXT(cuMemFreeHost)) == 0 ? GPU_DEFERRED_PINNED
-                                                       : GPU_DEFERRED_NOT;
+    return strcmp(name, AS_TEXT(cuMemFree)) == 0         ? GPU_DEFERRED_DEVICE
+           : strcmp(name, AS_TEXT(cuMemFreeHost)) == 0   ? GPU_DEFERRED_PINNED
+           : strcmp(name, AS_TEXT(cuModuleUnload)) == 0  ? GPU_DEFERRED_MODULE
+           : strcmp(name, AS_TEXT(cuLibraryUnload)) == 0 ? GPU_DEFERRED_LIBRARY
+                                                         : GPU_DEFERRED_NOT;
 }
 
 /* True if the function of this name waits for all work of the GPU when it frees something; the compiler evaluates it. */
@@ -299,6 +308,19 @@ static void note(const void *kernel, CUresult result)
         gpu_launches_note(kernel);
 }
 
+static void note_module(CUmodule *module, CUresult result)
+{
+    gpu_module_note((void *const *)module, result);
+    gpu_count_change();
+}
+
+static void note_library(CUlibrary *library, unsigned n_options, CUresult result)
+{
+    if (n_options == 0)
+        gpu_module_note((void *const *)library, result);
+    gpu_count_change();
+}
+
 static void forget_kernels(void)
 {
     gpu_launches_forget();
@@ -419,10 +441,13 @@ void gpu_guard_rank_ends(void)
 
 /* ---- Freeing of memory by the library ---- */
 
-CUresult gpu_guard_free_now(void *memory, bool is_pinned)
+CUresult gpu_guard_free_now(void *memory, enum gpu_deferred_kind kind)
 {
     int hold = gpu_resident_hold(GPU_RESIDENT_ALL), mode = gpu_relax_begin();
-    CUresult result = is_pinned ? real.cuMemFreeHost(memory) : real.cuMemFree((CUdeviceptr)(uintptr_t)memory);
+    CUresult result = kind == GPU_DEFERRED_PINNED    ? real.cuMemFreeHost(memory)
+                      : kind == GPU_DEFERRED_MODULE  ? real.cuModuleUnload((CUmodule)memory)
+                      : kind == GPU_DEFERRED_LIBRARY ? real.cuLibraryUnload((CUlibrary)memory)
+                                                     : real.cuMemFree((CUdeviceptr)(uintptr_t)memory);
 
     gpu_relax_end(mode);
     gpu_resident_release(hold);
@@ -432,26 +457,24 @@ CUresult gpu_guard_free_now(void *memory, bool is_pinned)
 struct call_free {
     struct gpu_offload offload;
     void *memory;
-    bool is_pinned;
+    enum gpu_deferred_kind kind;
 };
 
 static void run_free(struct gpu_offload *offload)
 {
     const struct call_free *call = BASE_CONTAINER(offload, struct call_free, offload);
 
-    offload->result = gpu_guard_free_now(call->memory, call->is_pinned);
+    offload->result = gpu_guard_free_now(call->memory, call->kind);
 }
 
 int gpu_guard_free(void *memory, bool is_pinned)
 {
     struct call_free call = {.offload = {.run = run_free, .drain_tries = GPU_DRAIN_OFTEN},
                              .memory = memory,
-                             .is_pinned = is_pinned};
+                             .kind = is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE};
 
     gpu_guard_prepare();
-    return gpu_driver_check(gpu_deferred_call_in_mpi(&call.offload,
-                                                     is_pinned ? GPU_DEFERRED_PINNED : GPU_DEFERRED_DEVICE,
-                                                     (uintptr_t)memory),
+    return gpu_driver_check(gpu_deferred_call_in_mpi(&call.offload, call.kind, (uintptr_t)memory),
                             is_pinned ? "cuMemFreeHost" : "cuMemFree");
 }
 

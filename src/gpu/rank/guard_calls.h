@@ -6,6 +6,7 @@
 #define GPU_GUARD_CALLS_H
 
 #include "gpu/driver/driver.h"
+#include "gpu/rank/deferred_frees.h"
 
 /* cuDevicePrimaryCtxRetain; if this creates the context, loads Heddle's kernels into it. */
 CUresult CUDAAPI gpu_guard_retain(CUcontext *context, CUdevice device);
@@ -18,8 +19,8 @@ void gpu_guard_load(CUfunction function);
  * messages, because the driver waits for all work of the GPU. May switch. */
 int gpu_guard_free(void *memory, bool is_pinned) BASE_MUST_CHECK;
 
-/* Frees memory by the driver's own call, which waits for the GPU. Any thread. */
-CUresult gpu_guard_free_now(void *memory, bool is_pinned);
+/* Frees memory, or unloads a module, by the driver's own call, which waits for the GPU. Any thread. */
+CUresult gpu_guard_free_now(void *memory, enum gpu_deferred_kind kind);
 
 /* Frees memory of the library on another thread: the GPU's work may wait for the calling PE. Its context is the memory's,
  * any for pinned memory. Never switches. */

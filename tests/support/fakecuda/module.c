@@ -195,7 +195,9 @@ static CUresult unload(const char *function, struct module *module)
     pthread_mutex_lock(&fake_lock);
     if (fake_current())
         fake_wait_contexts_of(fake_current()->device); /* as on H200s */
-    if (module && !module->is_unloaded) {
+    if (module && module->is_unloaded) {
+        error = CUDA_ERROR_INVALID_HANDLE;
+    } else if (module) {
         module->is_unloaded = true;
         unload_variables(module);
         for (struct fake_function *i = module->functions; i; i = i->next)
@@ -204,7 +206,7 @@ static CUresult unload(const char *function, struct module *module)
         unloaded = module;
     }
     pthread_mutex_unlock(&fake_lock);
-    return CUDA_SUCCESS;
+    return error;
 }
 
 static CUresult get_function(struct module *module, const char *name, struct fake_function **function_out)
@@ -213,6 +215,8 @@ static CUresult get_function(struct module *module, const char *name, struct fak
     fakecuda_kernel_fn run;
     struct fake_function *i;
 
+    if (!module || module->is_unloaded)
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!kernel && (run = find_in_library(name))) {
         fakecuda_add_kernel(name, run);
         kernel = find(name);
