@@ -2,9 +2,9 @@
  *
  * MPI_Free_mem of memory of a GPU does not wait for a stream that waits for a message, which depends on what the rank sends next, nor
  * for a host function that waits for the rank's next operations. The memory can be allocated again when no stream waits any more
- * (arguments "room", "room beside": while other ranks go on). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
+ * (argument "room"). In a capture of CUDA's default mode it does not fail ("capture"). It does not free what is allocated after a
  * reset of the device ("reset"). The rank needs no current context ("none"). Nor does it
- * wait if much memory is freed meanwhile ("much").
+ * wait if much memory is freed meanwhile ("much"). Memory that a kernel still uses is not allocated again ("used").
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -70,17 +70,47 @@ static void free_all_kinds(void)
 }
 
 /* GPUs have not got room for both allocations. */
-static void allocate_again(MPI_Comm comm)
+static void allocate_again(void)
 {
     CUdeviceptr memory;
 
     for (int i = 0; i < ROUNDS; i++) {
         free_behind_receive(LARGE, "cuda:device");
-        MTEST_OK(MPI_Barrier(comm));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
         GTEST_CU(cuMemAlloc(&memory, LARGE + LARGE / 4));
         GTEST_CU(cuMemFree(memory));
-        MTEST_OK(MPI_Barrier(comm));
+        MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     }
+}
+
+/* While a stream of rank 1 waits for a message. */
+static void allocate_behind_kernel(void)
+{
+    volatile unsigned *flag = gtest_flag();
+    void *freed = allocate(N * sizeof(unsigned), "cuda:device"), *memory;
+    unsigned values[N] = {0};
+    CUstream busy;
+
+    gtest_load_kernels();
+    GTEST_CU(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
+    if (mtest_rank == 1)
+        MTEST_OK(MPIX_Recv_enqueue((void *)to, 1, MPI_UNSIGNED, 0, 1, test.comm, MPI_STATUS_IGNORE));
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (mtest_rank == 0) {
+        gtest_launch_spin((CUdeviceptr)flag, busy);
+        gtest_launch_update((CUdeviceptr)freed, N, 0, 7, busy);
+        MTEST_OK(MPI_Free_mem(freed));
+        memory = allocate(N * sizeof(unsigned), "cuda:device");
+        GTEST_CU(cuMemsetD32Async((CUdeviceptr)memory, 5, N, test.cuda));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        *flag = 1;
+        GTEST_CU(cuStreamSynchronize(busy));
+        GTEST_CU(cuMemcpyDtoHAsync(values, (CUdeviceptr)memory, sizeof values, test.cuda));
+        GTEST_CU(cuStreamSynchronize(test.cuda));
+        MTEST_CHECK(values[0] == 5 && values[N - 1] == 5, "%u and %u instead of 5", values[0], values[N - 1]);
+        MTEST_OK(MPI_Send(&mtest_rank, 1, MPI_UNSIGNED, 1, 1, test.comm));
+    }
+    GTEST_CU(cuStreamSynchronize(test.cuda));
 }
 
 static void free_much(void)
@@ -164,7 +194,9 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemAlloc(&to, N * sizeof(unsigned)));
     free_behind_receive(4096, "cuda:device");
     if (strcmp(what, "room") == 0)
-        allocate_again(argc > 2 ? MPI_COMM_SELF : MPI_COMM_WORLD);
+        allocate_again();
+    else if (strcmp(what, "used") == 0)
+        allocate_behind_kernel();
     else if (strcmp(what, "function") == 0)
         free_behind_function();
     else if (strcmp(what, "capture") == 0)

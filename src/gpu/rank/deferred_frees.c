@@ -400,6 +400,8 @@ CUresult gpu_deferred_call_in_mpi(struct gpu_offload *offload, enum gpu_deferred
         if (!offload->is_deferred)
             return offload->result;
     }
+    what.is_reusable =
+        what.is_reusable && gpu_streams_are_idle(what.context); /* else a kernel may still use it */
     add(what);
     return CUDA_SUCCESS;
 }

@@ -329,6 +329,14 @@ static bool collect(struct gpu_rank_streams *rank, struct gpu_face *face, struct
     return awaited->skips_captured || rank->n_captures == 0 || !gpu_streams_are_captured(face, true, true);
 }
 
+static void free_awaited(struct awaited *awaited)
+{
+    if (awaited->streams != awaited->few_streams)
+        free(awaited->streams);
+    if (awaited->events != awaited->few_events)
+        free(awaited->events);
+}
+
 static CUresult wait_for_all(const struct awaited *awaited, const void *caller)
 {
     CUresult result = CUDA_SUCCESS;
@@ -371,10 +379,7 @@ static bool synchronize_streams(CUcontext context, bool skips_captured, const vo
     if (face)
         *result_out = can_wait ? wait_for_all(&awaited, caller) : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     gpu_orphans_end_wait(rank, caller);
-    if (awaited.streams != awaited.few_streams)
-        free(awaited.streams);
-    if (awaited.events != awaited.few_events)
-        free(awaited.events);
+    free_awaited(&awaited);
     return face != NULL;
 }
 
@@ -386,6 +391,29 @@ bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *re
 bool gpu_streams_synchronize_uncaptured(CUcontext context, const void *caller, CUresult *result_out)
 {
     return synchronize_streams(context, true, caller, result_out);
+}
+
+bool gpu_streams_are_idle(CUcontext context)
+{
+    struct gpu_rank_streams *rank = gpu_streams_of_self();
+    struct awaited awaited = {.n_streams = 0};
+    struct gpu_face *face;
+    bool is_idle;
+
+    if (!rank || gpu_kept_is_any())
+        return false;
+    awaited.streams = awaited.few_streams;
+    awaited.events = awaited.few_events;
+    pthread_mutex_lock(&rank->lock);
+    face = gpu_streams_face(rank, context);
+    is_idle = face && rank->n_captures == 0 && collect(rank, face, &awaited);
+    for (int i = 0; i < awaited.n_events && is_idle; i++)
+        is_idle = gpu_driver.cuEventQuery(awaited.events[i]) == CUDA_SUCCESS;
+    for (int i = 0; i < awaited.n_streams && is_idle; i++)
+        is_idle = gpu_driver.cuStreamQuery(awaited.streams[i]) == CUDA_SUCCESS;
+    pthread_mutex_unlock(&rank->lock);
+    free_awaited(&awaited);
+    return is_idle;
 }
 
 /* The driver's wait for all work in a context that the program created. */

@@ -20,7 +20,10 @@ typedef void CUgraphEdgeData;
  * rank has no streams of its own there: use the driver's function. May switch. */
 bool gpu_streams_synchronize(CUcontext context, const void *caller, CUresult *result_out);
 
-/* The same for those that are not being captured. */
+/* True if none of them has work. False if the rank has none there, or captures. Never switches. */
+bool gpu_streams_are_idle(CUcontext context);
+
+/* gpu_streams_synchronize for those that are not being captured. */
 bool gpu_streams_synchronize_uncaptured(CUcontext context, const void *caller, CUresult *result_out);
 
 /* Makes the rank wait for the stream before the driver copies pageable memory. May switch. (stream_api.c) */
