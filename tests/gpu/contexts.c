@@ -174,10 +174,10 @@ static void look_for_unknown(void)
     GTEST_CU(cuGetProcAddress("cuFutureAsync", &function, CUDA_VERSION, 0, NULL));
 }
 
-/* Between memory of the host and of a GPU in a context of the rank's own. */
+/* Between memory of the host and of a GPU in a context of the rank's own. A GPU needs up to a second for a context. */
 static void exchange_in_own(size_t n_bytes)
 {
-    int other = mtest_rank ^ 1, n_rounds = fakecuda_is_here() ? ROUNDS : 2; /* a GPU needs up to a second for a context */
+    int other = mtest_rank ^ 1, n_rounds = fakecuda_is_here() ? ROUNDS : 2;
     char *data = mtest_alloc(n_bytes), *got = mtest_alloc(n_bytes);
     CUcontext own;
     CUdeviceptr memory;

@@ -152,7 +152,8 @@ int main(int argc, char **argv)
     GTEST_CU(cuMemsetD32(memory, mtest_rank == 0 ? 7 : 0, N));
     if (is_graph)
         capture(mtest_rank == 0 ? send : receive);
-    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD)); /* an instantiation may wait for a graph that the other rank launches */
+    /* An instantiation may wait for a graph that the other rank launches. */
+    MTEST_OK(MPI_Barrier(MPI_COMM_WORLD));
     run(mtest_rank == 0 ? send : receive);
     GTEST_CU(cuStreamSynchronize(test.cuda));
     for (int i = 0; i < ROUNDS; i++) {
