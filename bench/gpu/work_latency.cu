@@ -97,24 +97,34 @@ static void submit(AMPI_GPU_Work work, int blocks, volatile int *flag, int numbe
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* Of the samples after those that warm up. */
+struct times {
+    std::vector<double> starts, ends;
+};
+
+/* Adds sample i, once the watcher has seen that this number has begun. */
+static void add(struct times &times, int i, int number, double since, double end)
+{
+    while (seen.load(std::memory_order_acquire) != number)
+        continue;
+    if (i < SAMPLES)
+        return;
+    times.starts.push_back(begun_us.load(std::memory_order_relaxed) - since);
+    times.ends.push_back(end - since);
+}
+
 /* By rank 0. */
 static void measure_one(AMPI_GPU_Work work, int blocks, int *data, int *number)
 {
-    std::vector<double> starts, ends;
+    struct times times;
 
     for (int i = 0; i < 2 * SAMPLES; i++) {
-        double since = now_us(), end;
+        double since = now_us();
         submit(work, blocks, begun, ++*number, data);
-        end = now_us();
-        while (seen.load(std::memory_order_acquire) != *number)
-            continue;
-        if (i < SAMPLES)
-            continue;
-        starts.push_back(begun_us.load(std::memory_order_relaxed) - since);
-        ends.push_back(end - since);
+        add(times, i, *number, since, now_us());
     }
-    report("start", blocks, starts);
-    report("end", blocks, ends);
+    report("start", blocks, times.starts);
+    report("end", blocks, times.ends);
 }
 
 static void measure_all(AMPI_GPU_Work work, int blocks, int *data)
@@ -132,27 +142,21 @@ static void measure_all(AMPI_GPU_Work work, int blocks, int *data)
 
 static void measure_bare(int *number)
 {
-    std::vector<double> starts, ends;
+    struct times times;
     cudaStream_t stream;
     int *data;
 
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc(&data, ELEMS * sizeof *data));
     for (int i = 0; i < 2 * SAMPLES; i++) {
-        double since = now_us(), end;
+        double since = now_us();
         bare<<<1, THREADS, 0, stream>>>(begun, ++*number, data);
         while (cudaStreamQuery(stream) == cudaErrorNotReady)
             continue;
-        end = now_us();
-        while (seen.load(std::memory_order_acquire) != *number)
-            continue;
-        if (i < SAMPLES)
-            continue;
-        starts.push_back(begun_us.load(std::memory_order_relaxed) - since);
-        ends.push_back(end - since);
+        add(times, i, *number, since, now_us());
     }
-    report("bare.start", 0, starts);
-    report("bare.end", 0, ends);
+    report("bare.start", 0, times.starts);
+    report("bare.end", 0, times.ends);
     CHECK(cudaFree(data));
     CHECK(cudaStreamDestroy(stream));
 }
