@@ -25,7 +25,7 @@
 
 enum ampi_work_mode ampi_work_mode;
 
-static void average(double *average, double value)
+void ampi_work_average(double *average, double value)
 {
     *average = *average > 0 ? *average + WEIGHT * (value - *average) : value;
 }
@@ -45,7 +45,7 @@ void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch 
 {
     if (device->least_ns == 0 || duration_ns < device->least_ns)
         device->least_ns = duration_ns;
-    average(&batch->kind->block_ns, 1 + (double)(duration_ns - device->least_ns) / batch->n_blocks);
+    ampi_work_average(&batch->kind->block_ns, 1 + (double)(duration_ns - device->least_ns) / batch->n_blocks);
 }
 
 /* ---- The choice ---- */
@@ -180,7 +180,7 @@ bool ampi_work_cpu_is_better(struct ampi_work_device *device, const struct ampi_
 void ampi_work_moved_in(size_t n_bytes, uint64_t duration_ns)
 {
     if (n_bytes >= LARGE_BYTES)
-        average(&ampi_work_engine.in_byte_ns, (double)duration_ns / (double)n_bytes);
+        ampi_work_average(&ampi_work_engine.in_byte_ns, (double)duration_ns / (double)n_bytes);
 }
 
 void ampi_work_cpu_chosen(struct ampi_work *work)
@@ -212,7 +212,7 @@ static void learn(const struct ampi_work *work)
     int class = class_of(work);
     double ns = 1 + (double)work->cpu_ns;
 
-    average(&kind->cpu_ns[class], ns);
+    ampi_work_average(&kind->cpu_ns[class], ns);
     if (kind->n_trials[class] >= TRIALS || ampi_work_mode != AMPI_WORK_BOTH)
         return;
     ampi_work_engine.trials_ns += (double)(ult_now_ns() - work->chosen_ns);
@@ -283,8 +283,8 @@ void ampi_work_cpu_start(struct ampi_work *work)
 {
     atomic_store_explicit(&work->cpu_is_done, false, memory_order_relaxed);
     if (work->moved_bytes >= LARGE_BYTES)
-        average(&ampi_work_engine.out_byte_ns,
-                (double)(ult_now_ns() - work->chosen_ns) / (double)work->moved_bytes);
+        ampi_work_average(&ampi_work_engine.out_byte_ns,
+                          (double)(ult_now_ns() - work->chosen_ns) / (double)work->moved_bytes);
     work->next = ampi_work_engine.on_cpu;
     ampi_work_engine.on_cpu = work;
     ampi_work_engine.counts.n_cpu++;

@@ -9,16 +9,10 @@
 
 #include "base/settings.h"
 
-#define WEIGHT 0.25    /* of a new measurement in a running average */
 #define TRIALS 16      /* orders of a launch, after which it gets no more if it is slower than launches */
 #define WORTH_ORDERS 4 /* fewer do not pay for its launch */
 #define RELUCTANCE_MAX 1024     /* small batches */
 #define POLLS_PER_QUESTION 1024 /* to the driver, for errors */
-
-static void average(double *average, double value)
-{
-    *average = *average > 0 ? *average + WEIGHT * (value - *average) : value;
-}
 
 /* ---- Calling the kernel ---- */
 
@@ -47,7 +41,7 @@ void ampi_work_stay_want(struct ampi_work_device *device, struct ampi_work_kind 
     struct ampi_work_stay *stay = &device->stay;
     uint64_t since_ns = now_ns - stay->wanted_ns;
 
-    average(&kind->small_ns, (double)duration_ns);
+    ampi_work_average(&kind->small_ns, (double)duration_ns);
     stay->wanted_ns = now_ns;
     if (!kind->staying || since_ns >= (uint64_t)gpu_resident_us * 1000)
         return;
@@ -126,7 +120,7 @@ static void finish(struct ampi_work_stay *stay, struct ampi_work *work)
         work->buffers[i].entry->n_users--;
         work->buffers[i].entry = NULL;
     }
-    average(&work->kind->order_ns, (double)(ult_now_ns() - work->ordered_ns));
+    ampi_work_average(&work->kind->order_ns, (double)(ult_now_ns() - work->ordered_ns));
     stay->n_orders++;
     ampi_work_engine.counts.n_ordered++;
     ampi_work_finish(work);

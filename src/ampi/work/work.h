@@ -405,6 +405,9 @@ void ampi_work_measured(struct ampi_work_device *device, struct ampi_work_batch 
 /* An estimate of the time that the launches under way still need. */
 double ampi_work_launched_ns(const struct ampi_work_device *device);
 
+/* Adds a measurement to a running average; 0: there is none yet. */
+void ampi_work_average(double *average, double value);
+
 /* An estimate of the GPU's time for a block. */
 double ampi_work_block_ns(const struct ampi_work_kind *kind);
 
