@@ -36,11 +36,16 @@ int gpu_device_of_self(void)
     return seen ? seen->devices[0] : device_of_pe(ult_self());
 }
 
-/* The initial context of the rank: the primary context of its first device, or none if that is device 0. Any of its threads. */
+/* The context to begin with if this is the first device: none for device 0, as CUDA does it. */
+static CUcontext context_to_begin(int device)
+{
+    return device > 0 ? gpu_context_of(device) : NULL;
+}
+
+/* The initial context of the rank. Any of its threads. */
 static BASE_COLD CUcontext choose_initial(struct gpu_rank_context *rank, const struct ult *u)
 {
-    int device = gpu_visible_first(rank, device_of_pe(u));
-    CUcontext initial = device > 0 ? gpu_context_of(device) : NULL;
+    CUcontext initial = context_to_begin(gpu_visible_first(rank, device_of_pe(u)));
 
     __atomic_store_n(&rank->initial, initial, __ATOMIC_RELAXED);
     __atomic_store_n(&rank->has_initial, true, __ATOMIC_RELEASE);
@@ -128,9 +133,7 @@ static BASE_COLD CUcontext first_of_thread(void)
     if (!u || !gpu_is_used())
         return NULL;
     seen = gpu_visible_of_self(); /* reads the variable; the rank may have begun before that */
-    if (!seen)
-        return initial_of(gpu_rank_context_of(u), u);
-    return seen->devices[0] > 0 ? gpu_context_of(seen->devices[0]) : NULL;
+    return seen ? context_to_begin(seen->devices[0]) : initial_of(gpu_rank_context_of(u), u);
 }
 
 /* The calling thread, not a rank's own, has had a current context, or has asked for it. */

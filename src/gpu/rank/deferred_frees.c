@@ -457,8 +457,7 @@ static BASE_COLD void report_failure(void)
 
     if (!atomic_flag_test_and_set(&has_said))
         base_log("a call finds no memory: memory that was freed is not there before streams that wait for "
-                 "messages "
-                 "end, and none has ended for %d s",
+                 "messages end, and none has ended for %d s",
                  (int)(WITHOUT_PROGRESS_NS / 1000000000));
 }
 
